@@ -1,0 +1,5 @@
+"""`python -m lakewarden`."""
+
+from lakewarden.doors.cli.main import main
+
+main()

@@ -1,0 +1,324 @@
+"""`lakewarden.yaml` and the environment, as typed settings. The only module that reads either.
+
+Unknown keys are errors that name the key and the nearest known one, `${NAME}` is taken from the
+environment, and relative paths are relative to the file's folder.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import getpass
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from lakewarden.errors import ConfigProblem, LakeNotFound, did_you_mean
+from lakewarden.quantities import Duration
+
+FILE_NAME = "lakewarden.yaml"
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_LAKE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+_SQLITE_FILE = re.compile(r"(sqlite(?:\+\w+)?:///)(.+)")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StorageSettings(_Section):
+    """How a lake's object storage is reached; nothing of it is needed for local files."""
+
+    endpoint: str | None = None
+    access_key: str | None = Field(None, repr=False)
+    secret_key: str | None = Field(None, repr=False)
+    session_token: str | None = Field(None, repr=False)
+    region: str | None = None
+    path_style: bool = True
+
+
+class LakeSettings(_Section):
+    """One Iceberg catalog with its storage."""
+
+    catalog: dict[str, Any] = Field(repr=False)
+    warehouse: str
+    storage: StorageSettings = StorageSettings()
+    spark: dict[str, str] = Field(default_factory=dict, repr=False)
+
+    @field_validator("catalog")
+    @classmethod
+    def _known_type(cls, catalog: dict[str, Any]) -> dict[str, Any]:
+        if catalog.get("type") not in get_args(CatalogType):
+            raise ValueError(f"type must be one of {', '.join(get_args(CatalogType))}")
+        if catalog["type"] in ("sql", "rest", "hive") and not catalog.get("uri"):
+            raise ValueError(f"a catalog of type {catalog['type']} needs a uri")
+        return catalog
+
+    @property
+    def type(self) -> str:
+        return str(self.catalog["type"])
+
+    @property
+    def is_local(self) -> bool:
+        return self.warehouse.startswith("file:")
+
+
+CatalogType = Literal["sql", "rest", "hive", "glue"]
+
+
+class SparkSettings(_Section):
+    """Where Spark runs: in this process by default, on a cluster by `master`, elsewhere by `remote`."""
+
+    master: str = "local[*]"
+    memory: str = "4g"
+    remote: str | None = None
+    conf: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("conf", mode="before")
+    @classmethod
+    def _as_text(cls, conf: Any) -> Any:
+        if not isinstance(conf, dict):
+            return conf
+        return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in conf.items()}
+
+
+class LeaseSettings(_Section):
+    timeout: Duration = Field(timedelta(seconds=60), description="How long a dead holder keeps a table.")
+
+
+class RetentionSettings(_Section):
+    keep_last: int = Field(30, ge=1)
+    keep_days: int = Field(90, ge=0)
+    keep_tagged: bool = True
+    production_keep_days: int = Field(730, ge=0)
+
+
+class CompactionSettings(_Section):
+    target_file_size_mb: int = Field(512, ge=1)
+    min_file_size_mb: int = Field(10, ge=1)
+    max_concurrent_files: int = Field(100, ge=1)
+    rewrite_all: bool = False
+
+
+class Defaults(_Section):
+    retention: RetentionSettings = RetentionSettings()
+    compaction: CompactionSettings = CompactionSettings()
+
+
+class ErasureSettings(_Section):
+    keys: list[str] = []
+    grace: Duration = timedelta()
+
+
+class TableSettings(_Section):
+    """What is declared about the tables of one name or pattern."""
+
+    production: bool | None = None
+    skip: bool | None = None
+    retention: dict[str, int | bool] = {}
+    compaction: dict[str, int | bool] = {}
+    erasure: ErasureSettings | None = None
+
+    @field_validator("retention")
+    @classmethod
+    def _retention(cls, given: dict[str, int | bool]) -> dict[str, int | bool]:
+        RetentionSettings.model_validate(given)
+        return given
+
+    @field_validator("compaction")
+    @classmethod
+    def _compaction(cls, given: dict[str, int | bool]) -> dict[str, int | bool]:
+        CompactionSettings.model_validate(given)
+        return given
+
+
+class Settings(_Section):
+    """Everything an installation is told by its file."""
+
+    lakes: dict[str, LakeSettings] = Field(min_length=1)
+    spark: SparkSettings = SparkSettings()
+    state: str = Field("sqlite:///lakewarden.db", repr=False)
+    leases: LeaseSettings = LeaseSettings()
+    defaults: Defaults = Defaults()
+    tables: dict[str, TableSettings] = Field(default_factory=dict)
+
+    @field_validator("lakes")
+    @classmethod
+    def _names(cls, lakes: dict[str, LakeSettings]) -> dict[str, LakeSettings]:
+        for name in lakes:
+            if not _LAKE_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} cannot name a lake: letters, digits and _ only, a letter first")
+        return lakes
+
+    @property
+    def default_lake(self) -> str:
+        """The lake that is meant where none is named: the first in the file."""
+        return next(iter(self.lakes))
+
+    def lake(self, name: str) -> LakeSettings:
+        if name not in self.lakes:
+            hint = did_you_mean(name, self.lakes, f"Configured: {', '.join(self.lakes)}.")
+            raise LakeNotFound(f"no lake {name!r} in the configuration", hint)
+        return self.lakes[name]
+
+    def skips(self, lake: str, table: str) -> bool:
+        """Whether the configuration says to leave this table (`namespace.table`) alone."""
+        for pattern in sorted(self.tables, key=_specificity, reverse=True):
+            skip = self.tables[pattern].skip
+            if skip is not None and any(fnmatch.fnmatchcase(name, pattern) for name in (table, f"{lake}.{table}")):
+                return skip
+        return False
+
+
+def _specificity(pattern: str) -> tuple[bool, int]:
+    return (not any(c in pattern for c in "*?["), len(pattern.replace("*", "")))
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What Lakewarden takes from the process's environment."""
+
+    config: Path | None
+    cache: Path
+    logs: Path
+    java_home: Path | None
+    user: str
+    failpoints: str
+    variables: Mapping[str, str]
+
+    @staticmethod
+    def read(variables: Mapping[str, str] | None = None) -> Environment:
+        env = os.environ if variables is None else variables
+        home = Path(env.get("HOME") or Path.home())
+        return Environment(
+            config=Path(env["LAKEWARDEN_CONFIG"]) if env.get("LAKEWARDEN_CONFIG") else None,
+            cache=Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "lakewarden",
+            logs=Path(env.get("XDG_STATE_HOME") or home / ".local" / "state") / "lakewarden",
+            java_home=Path(env["JAVA_HOME"]) if env.get("JAVA_HOME") else None,
+            user=env.get("LAKEWARDEN_ACTOR") or env.get("USER") or env.get("LOGNAME") or _login_name(),
+            failpoints=env.get("LAKEWARDEN_FAILPOINTS", ""),
+            variables=env,
+        )
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no entry for this user id, as in many containers
+        return str(os.getuid())
+
+
+def find(given: Path | None, environment: Environment) -> Path:
+    """The configuration file that is meant: the given one, the environment's, or the working folder's."""
+    path = given or environment.config or Path(FILE_NAME)
+    if path.is_dir():
+        path = path / FILE_NAME
+    if not path.is_file():
+        raise ConfigProblem(
+            f"no configuration at {path}",
+            hint="Make one with: lakewarden lake init DIR — or point to one with --config or LAKEWARDEN_CONFIG.",
+        )
+    return path.resolve()
+
+
+def load(path: Path, environment: Environment) -> Settings:
+    """Read a configuration file; every problem in it is told at once."""
+    data = _interpolate(_read_yaml(path), environment.variables, path)
+    try:
+        settings = Settings.model_validate(data)
+    except ValidationError as error:
+        raise _problems(path, error) from None
+    return _resolve_paths(settings, path.parent)
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    import yaml
+
+    class UniqueKeys(yaml.SafeLoader):
+        """PyYAML keeps the last of two equal keys without a word; here that is an error."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            for key in keys:
+                if isinstance(key, str) and keys.count(key) > 1:
+                    raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", node.start_mark)
+            return super().construct_mapping(node, deep)
+
+    hint = "It is YAML: look at indentation, quotes and colons there."
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=UniqueKeys)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ConfigProblem(f"{path} cannot be read{where}: {error.problem}", hint) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigProblem(f"{path} cannot be read: {' '.join(str(error).split())}", hint) from None
+    except OSError as error:
+        raise ConfigProblem(f"{path} cannot be read: {error.strerror}", "Look at the file's permissions.") from None
+    if not isinstance(data, dict):
+        raise ConfigProblem(f"{path} has no keys in it", "lakewarden lake init writes one that works.")
+    return data
+
+
+def _interpolate(value: Any, variables: Mapping[str, str], path: Path) -> Any:
+    if isinstance(value, dict):
+        return {key: _interpolate(item, variables, path) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_interpolate(item, variables, path) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def variable(match: re.Match[str]) -> str:
+        if match[1] not in variables:
+            raise ConfigProblem(f"{path} asks for ${{{match[1]}}}, which is not set", f"export {match[1]}=…")
+        return variables[match[1]]
+
+    return _VARIABLE.sub(variable, value)
+
+
+def _problems(path: Path, error: ValidationError) -> ConfigProblem:
+    told, hints = [], []
+    for problem in error.errors(include_url=False, include_input=False):
+        where = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            known = _known_keys(problem["loc"][:-1])
+            told.append(f"unknown key {where}")
+            hints.append(did_you_mean(str(problem["loc"][-1]), known, f"Known there: {', '.join(sorted(known))}."))
+        else:
+            told.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
+    return ConfigProblem(f"{path}: {'; '.join(told)}", " ".join(dict.fromkeys(hints)) or "Correct it and try again.")
+
+
+def _known_keys(location: tuple[int | str, ...]) -> list[str]:
+    """The keys of the section at a place in the file, found by walking the models' own fields."""
+    model: Any = Settings
+    for part in location:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            annotation = model.model_fields[str(part)].annotation
+            inner = [a for a in get_args(annotation) if isinstance(a, type) and issubclass(a, BaseModel)]
+            model = inner[0] if inner else annotation
+        # else: the name of a lake or a table, under which the section is `model` itself
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _resolve_paths(settings: Settings, folder: Path) -> Settings:
+    lakes = {}
+    for name, lake in settings.lakes.items():
+        catalog = dict(lake.catalog)
+        if isinstance(catalog.get("uri"), str):
+            catalog["uri"] = _absolute_sqlite(catalog["uri"], folder)
+        warehouse = lake.warehouse
+        if "://" not in warehouse and not warehouse.startswith("file:"):
+            warehouse = f"file://{(folder / warehouse).resolve()}"
+        lakes[name] = lake.model_copy(update={"catalog": catalog, "warehouse": warehouse.rstrip("/")})
+    return settings.model_copy(update={"lakes": lakes, "state": _absolute_sqlite(settings.state, folder)})
+
+
+def _absolute_sqlite(uri: str, folder: Path) -> str:
+    match = _SQLITE_FILE.fullmatch(uri)
+    return f"{match[1]}{(folder / match[2]).resolve()}" if match and match[2] != ":memory:" else uri

@@ -1,0 +1,186 @@
+"""Named lakes: each one's PyIceberg catalog, and the same catalog as Spark must be told of it.
+
+A lake's name is its catalog's name in PyIceberg and in Spark SQL, so anyone can open the same lake
+without Lakewarden. Catalogs are opened when first used and never created by being looked at.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from lakewarden.config import LakeSettings, Settings
+from lakewarden.engine.faults import first_line, told
+from lakewarden.errors import CatalogUnavailable
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+
+_EXTRAS = {"psycopg": "postgres", "psycopg2": "postgres", "thrift": "hive", "hive_metastore": "hive", "boto3": "glue"}
+
+
+class Catalogs:
+    """The PyIceberg catalogs of the configured lakes, opened when first asked for."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._open: dict[str, Catalog] = {}
+        self._lock = threading.Lock()
+
+    def get(self, lake: str) -> Catalog:
+        settings = self._settings.lake(lake)
+        with self._lock:
+            if lake not in self._open:
+                self._open[lake] = open_catalog(lake, settings, create=False)
+            return self._open[lake]
+
+
+def open_catalog(lake: str, settings: LakeSettings, create: bool) -> Catalog:
+    """Open a lake's catalog; only with `create` may an SQL catalog's tables be made."""
+    missing = sqlite_file(settings)
+    if missing and not create and not missing.is_file():
+        raise CatalogUnavailable(
+            f"lake {lake}: its catalog {missing} is not there",
+            hint="Make the lake with lakewarden lake init, or correct the catalog's uri.",
+        )
+    properties = pyiceberg_properties(settings) | {"init_catalog_tables": str(create).lower()}
+    try:
+        with told(f"lake {lake}"):
+            if settings.type == "sql":
+                return _open_sql(lake, properties)
+            from pyiceberg.catalog import load_catalog
+
+            return load_catalog(lake, **properties)
+    except ModuleNotFoundError as error:
+        raise _not_installed(lake, settings, str(error.name)) from None
+    except ValueError as error:  # PyIceberg checks some properties with plain ones
+        raise CatalogUnavailable(f"lake {lake}: {first_line(error)}", "Look at the lake's catalog section.") from error
+    except Exception as error:
+        if type(error).__name__ == "NotInstalledError":
+            raise _not_installed(lake, settings, settings.type) from None
+        raise
+
+
+def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    class TidySqlCatalog(SqlCatalog):
+        """PyIceberg's, but the metadata file of a commit that lost its race does not stay behind."""
+
+        def commit_table(self, *args: Any, **kwargs: Any) -> Any:
+            from pyiceberg.exceptions import CommitFailedException
+
+            written = _Written.of_this_thread
+            written.place = None
+            try:
+                return super().commit_table(*args, **kwargs)
+            except CommitFailedException:
+                if written.place is not None:
+                    io, location = written.place
+                    io.delete(location)
+                raise
+
+        @staticmethod
+        def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
+            SqlCatalog._write_metadata(metadata, io, metadata_path)
+            _Written.of_this_thread.place = (io, metadata_path)
+
+    return TidySqlCatalog(lake, **properties)
+
+
+class _Written(threading.local):
+    """The metadata file that this thread wrote last."""
+
+    of_this_thread: _Written
+    place: tuple[FileIO, str] | None = None
+
+
+_Written.of_this_thread = _Written()
+
+
+def _not_installed(lake: str, settings: LakeSettings, module: str) -> CatalogUnavailable:
+    extra = _EXTRAS.get(module.split(".")[0], settings.type)
+    return CatalogUnavailable(
+        f"lake {lake}: a catalog of type {settings.type} needs {module}, which is not installed",
+        hint=f"pip install 'lakewarden[{extra}]'",
+    )
+
+
+def pyiceberg_properties(settings: LakeSettings) -> dict[str, str]:
+    """The lake as PyIceberg's `load_catalog` takes it."""
+    storage = settings.storage
+    properties = {key: _text(value) for key, value in settings.catalog.items()}
+    properties["warehouse"] = settings.warehouse
+    optional = {
+        "s3.endpoint": storage.endpoint,
+        "s3.access-key-id": storage.access_key,
+        "s3.secret-access-key": storage.secret_key,
+        "s3.session-token": storage.session_token,
+        "s3.region": storage.region,
+    }
+    if storage.endpoint:
+        optional["s3.force-virtual-addressing"] = _text(not storage.path_style)
+    return {key: value for key, value in optional.items() if value is not None} | properties
+
+
+def spark_properties(lake: str, settings: LakeSettings) -> dict[str, str]:
+    """The lake as a Spark session is told of it: settings under `spark.sql.catalog.LAKE`."""
+    storage = settings.storage
+    catalog = {
+        "warehouse": settings.warehouse,
+        "cache-enabled": "false",  # Spark would keep a table's old state after a commit from outside
+        **_spark_catalog(settings),
+    }
+    if settings.warehouse.startswith(("s3:", "s3a:")):
+        catalog["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+        if storage.endpoint:
+            catalog["s3.path-style-access"] = _text(storage.path_style)
+    optional = {
+        "s3.endpoint": storage.endpoint,
+        "s3.access-key-id": storage.access_key,
+        "s3.secret-access-key": storage.secret_key,
+        "s3.session-token": storage.session_token,
+        "client.region": storage.region,
+    }
+    catalog |= {key: value for key, value in optional.items() if value is not None} | settings.spark
+    prefix = f"spark.sql.catalog.{lake}"
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{k}": v for k, v in catalog.items()}
+
+
+def _spark_catalog(settings: LakeSettings) -> dict[str, str]:
+    if settings.type == "sql":
+        return _jdbc(str(settings.catalog["uri"]))
+    passed_on = {key: _text(value) for key, value in settings.catalog.items() if key not in ("type", "uri")}
+    uri = settings.catalog.get("uri")
+    return passed_on | {"type": settings.type} | ({"uri": str(uri)} if uri else {})
+
+
+def _jdbc(uri: str) -> dict[str, str]:
+    """An SQLAlchemy address as the JDBC catalog takes it."""
+    parts = urlsplit(uri)
+    driver = parts.scheme.split("+")[0]
+    common = {"type": "jdbc", "jdbc.schema-version": "V1"}
+    if driver == "sqlite":
+        return common | {"uri": f"jdbc:sqlite:{uri.split(':///', 1)[1]}"}
+    port = f":{parts.port}" if parts.port else ""
+    query = f"?{parts.query}" if parts.query else ""
+    address = {"uri": f"jdbc:{driver}://{parts.hostname or 'localhost'}{port}{parts.path}{query}"}
+    user = {"jdbc.user": unquote(parts.username)} if parts.username else {}
+    password = {"jdbc.password": unquote(parts.password)} if parts.password else {}
+    return common | address | user | password
+
+
+def sqlite_file(settings: LakeSettings) -> Path | None:
+    """The file of an SQLite catalog, or nothing for any other kind."""
+    uri = str(settings.catalog.get("uri", ""))
+    if settings.type != "sql" or not uri.startswith("sqlite"):
+        return None
+    return Path(uri.split(":///", 1)[1])
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

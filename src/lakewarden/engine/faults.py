@@ -1,0 +1,64 @@
+"""What goes wrong in catalogs, storage and Spark, told in Lakewarden's own words.
+
+Libraries below raise many kinds of errors; doors know one tree. Everything that touches a catalog or
+a file runs inside `told`, so that no foreign exception passes the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lakewarden.errors import BrokenTable, CatalogUnavailable, LakewardenError, StorageUnavailable
+
+
+@contextmanager
+def told(about: str) -> Iterator[None]:
+    """Translate what the body raises; `about` is the lake or the table that it was about."""
+    try:
+        yield
+    except LakewardenError:
+        raise
+    except Exception as error:
+        translated = translate(error, about)
+        if translated is None:
+            raise
+        raise translated from error
+
+
+def translate(error: Exception, about: str) -> LakewardenError | None:
+    """The error a user should see for a library's exception, or nothing where it looks like a defect."""
+    family = type(error).__module__.split(".")[0]
+    said = first_line(error)
+    if family == "sqlalchemy":
+        locked = "locked" in said
+        return CatalogUnavailable(
+            f"{about}: the catalog's database {'is locked by another process' if locked else 'does not answer'}: {said}",
+            "Try again in a moment." if locked else "Look at the lake's catalog uri; lakewarden lake doctor tells more.",
+        )
+    if family in ("requests", "urllib3", "botocore", "thrift", "hive_metastore") or _is_rest(error):
+        return CatalogUnavailable(f"{about}: the catalog does not answer: {said}", "lakewarden lake doctor tells more.")
+    if isinstance(error, FileNotFoundError):
+        return BrokenTable(f"{about}: a file it needs is not there: {said}", "Was it removed by hand, or moved?")
+    if isinstance(error, PermissionError) or _is_read_only(error):
+        return StorageUnavailable(f"{about}: the storage cannot be written or read: {said}", "Look at its permissions.")
+    if isinstance(error, OSError):
+        return StorageUnavailable(f"{about}: the storage does not answer: {said}", "lakewarden lake doctor tells more.")
+    if family in ("pydantic", "pydantic_core", "json") or "Avro" in type(error).__name__:
+        return BrokenTable(f"{about}: its metadata cannot be read: {said}", "The file is corrupt, or not Iceberg's.")
+    return None
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a message, without the statement or link that libraries append."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[0] if lines else type(error).__name__
+    return said[:300]
+
+
+def _is_rest(error: Exception) -> bool:
+    return any(base.__name__ == "RESTError" for base in type(error).__mro__)
+
+
+def _is_read_only(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in (13, 30)  # EACCES, EROFS

@@ -1,0 +1,136 @@
+"""What the doctor looks at in the engine: Python, Java, Spark, executors, catalogs and storage."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from lakewarden.config import Environment, Settings
+from lakewarden.engine import jars
+from lakewarden.engine.catalogs import Catalogs
+from lakewarden.engine.faults import first_line, told
+from lakewarden.engine.java import find as find_java
+from lakewarden.engine.spark import Spark
+from lakewarden.engine.storage import Storage
+from lakewarden.errors import LakewardenError
+from lakewarden.lifecycle.ground import Check, Probe
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def engine_probes(settings: Settings, environment: Environment, catalogs: Catalogs, spark: Spark) -> list[Probe]:
+    """Cheap ones first; those that start Spark last."""
+    lakes = [Probe(_guarded(f"lake {lake}", lambda lake=lake: _lake(lake, settings, catalogs))) for lake in settings.lakes]
+    local = [] if spark.is_remote else [Probe(_guarded("java", lambda: _java(environment, settings)))]
+    return [
+        Probe(_guarded("python", _python)),
+        *local,
+        *lakes,
+        Probe(_guarded("spark", lambda: _spark(settings, spark)), starts_spark=True),
+    ]
+
+
+def _python() -> Iterator[Check]:
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("pyiceberg", "pyarrow", "pyspark"))
+    yield Check("python", "ok", f"{platform.python_version()} with {libraries}")
+
+
+def _java(environment: Environment, settings: Settings) -> Iterator[Check]:
+    java = find_java(environment.java_home)
+    yield Check("java", "ok", f"version {java.version} at {java.command}")
+    on_s3 = any(not lake.is_local for lake in settings.lakes.values())
+    wanted, cache = jars.wanted(on_s3), environment.cache / "jars"
+    absent = jars.missing(wanted, cache)
+    if absent:
+        names = ", ".join(jar.file_name for jar in absent)
+        yield Check("jars", "warning", f"not cached yet: {names}", "They are fetched when Spark first starts.")
+    else:
+        yield Check("jars", "ok", f"{len(wanted)} in {cache}, checksums right")
+
+
+def _lake(lake: str, settings: Settings, catalogs: Catalogs) -> Iterator[Check]:
+    lake_settings = settings.lakes[lake]
+    try:
+        with told(f"lake {lake}"):
+            namespaces = catalogs.get(lake).list_namespaces()
+        yield Check(f"{lake}: catalog", "ok", f"type {lake_settings.type}, {len(namespaces)} namespaces")
+    except LakewardenError as error:
+        yield Check(f"{lake}: catalog", "failed", error.message, error.hint)
+    yield _storage(lake, Storage(lake_settings), lake_settings.warehouse)
+
+
+def _storage(lake: str, storage: Storage, warehouse: str) -> Check:
+    """Write, read, list and delete one small object."""
+    name = f"lakewarden-probe-{uuid.uuid4().hex[:12]}"
+    place, content, step = f"{warehouse}/{name}", name.encode(), "write"
+    try:
+        with told(f"{warehouse}"):
+            storage.write(place, content)
+            step = "read"
+            same = storage.read(place) == content
+            step = "list"
+            listed = name in storage.list(warehouse)
+            step = "delete"
+            storage.delete(place)
+    except Exception as error:
+        return Check(f"{lake}: storage", "failed", f"cannot {step}: {first_line(error)}", f"Look at {warehouse}.")
+    if not same or not listed:
+        lost = "read back" if not same else "listed"
+        return Check(f"{lake}: storage", "failed", f"what was written is not {lost}", f"Look at {warehouse}.")
+    return Check(f"{lake}: storage", "ok", f"wrote, read, listed and deleted an object in {warehouse}")
+
+
+def _spark(settings: Settings, spark: Spark) -> Iterator[Check]:
+    session = spark.session()
+    place = settings.spark.remote or settings.spark.master
+    yield Check("spark", "ok", f"version {session.version} at {place}")
+    frame = session.range(1).mapInArrow(_on_executor, "host string, python string, arrow string")
+    seen = frame.collect()[0]
+    yield _executor(seen["host"], seen["python"], seen["arrow"])
+    for lake in settings.lakes:
+        tables = spark.sql(f"SHOW NAMESPACES IN {lake}").count()
+        yield Check(f"{lake}: in Spark SQL", "ok", f"{tables} namespaces")
+
+
+def _executor(host: str, python: str, arrow: str) -> Check:
+    if not arrow:
+        advice = "Install pyarrow there; until then rewrites go through Iceberg's own procedures."
+        return Check("executors", "warning", f"Python {python} on {host} has no pyarrow", advice)
+    here = ".".join(str(part) for part in sys.version_info[:2])
+    if not python.startswith(f"{here}."):
+        return Check("executors", "failed", f"Python {python} on {host}, {here} here", "Both must be the same minor version.")
+    return Check("executors", "ok", f"a task ran on {host}: Python {python}, pyarrow {arrow}")
+
+
+def _on_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs on an executor, which does not have Lakewarden: it imports all it needs."""
+    import platform
+    import socket
+
+    import pyarrow
+
+    for _ in batches:
+        row = {"host": [socket.gethostname()], "python": [platform.python_version()], "arrow": [pyarrow.__version__]}
+        yield pyarrow.RecordBatch.from_pydict(row)
+
+
+def _guarded(part: str, look: Callable[[], Iterator[Check]]) -> Callable[[], Sequence[Check]]:
+    """A probe that tells what went wrong as one more line, after those it already had."""
+
+    def guarded() -> Sequence[Check]:
+        checks: list[Check] = []
+        try:
+            for check in look():
+                checks.append(check)
+        except LakewardenError as error:
+            checks.append(Check(part, "failed", error.message, error.hint))
+        except Exception as error:
+            checks.append(Check(part, "failed", first_line(error), "The log has the whole of it."))
+        return checks
+
+    return guarded

@@ -1,0 +1,45 @@
+"""The one function that quotes SQL identifiers and the one that quotes literals, for Spark SQL.
+
+No other code builds SQL by pasting. Values should travel to Spark as data; literals are quoted only
+for statements and procedures that take nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakewarden.errors import BadValue
+
+
+def identifier(*parts: str | Iterable[str]) -> str:
+    """`main`.`sales`.`orders`: any name, whatever it holds, as one multi-part identifier."""
+    flat = [name for part in parts for name in ([part] if isinstance(part, str) else part)]
+    if not flat or not all(flat):
+        raise BadValue("a name in SQL cannot be empty")
+    if any("\x00" in name for name in flat):
+        raise BadValue("a name in SQL cannot hold a NUL character")
+    return ".".join("`" + name.replace("`", "``") + "`" for name in flat)
+
+
+def literal(value: str | int | float | bool | None) -> str:
+    """A value as a Spark SQL literal; text is read back exactly, whatever it holds."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value) if -(2**31) <= value < 2**31 else f"{value}L"
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise BadValue(f"{value} has no literal in SQL")
+        return f"{value!r}D"
+    return "'" + "".join(_escaped(character) for character in value) + "'"
+
+
+def _escaped(character: str) -> str:
+    if character in "\\'":
+        return "\\" + character
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"

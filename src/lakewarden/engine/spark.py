@@ -1,0 +1,134 @@
+"""The Spark session: started when rows must move, once a process, from the same configuration as everything else.
+
+Local, on a cluster (`master`) or elsewhere (`remote`, Spark Connect): what uses the session cannot tell
+and must not ask. Nothing here or above reaches for `_jvm` or `sparkContext`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.config import Environment, Settings
+from lakewarden.engine import jars
+from lakewarden.engine.catalogs import spark_properties
+from lakewarden.engine.faults import first_line
+from lakewarden.engine.java import find as find_java
+from lakewarden.errors import LakewardenError, SparkUnavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+_starting = threading.Lock()
+
+
+class Spark:
+    """One installation's session, which knows its lakes. Sessions of one process share one engine underneath."""
+
+    def __init__(self, settings: Settings, environment: Environment) -> None:
+        self._settings = settings
+        self._environment = environment
+        self._session: SparkSession | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        return self._settings.spark.remote is not None
+
+    def session(self) -> SparkSession:
+        """The running session; the first call in a process takes seconds."""
+        with _starting:
+            if self._session is None:
+                self._session = self._connect() if self.is_remote else self._start()
+            return self._session
+
+    def sql(self, statement: str, **values: Any) -> DataFrame:
+        """Run a statement; values travel beside it as `:name`, never in its text."""
+        with spark_told():
+            return self.session().sql(statement, args=values or None)
+
+    def _start(self) -> SparkSession:
+        java = find_java(self._environment.java_home)
+        given = self._settings.spark
+        on_s3 = any(not lake.is_local or lake.type == "glue" for lake in self._settings.lakes.values())
+        paths = jars.resolve(
+            jars.wanted(on_s3), self._environment.cache / "jars", java, given.conf.get("spark.jars.ivySettings")
+        )
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.appName("lakewarden").master(given.master)
+        for key, value in (self._engine_settings([str(p) for p in paths]) | given.conf).items():
+            builder = builder.config(key, value)
+        try:
+            session = builder.getOrCreate().newSession()
+        except Exception as error:
+            raise SparkUnavailable(
+                f"Spark does not start with master {given.master}: {first_line(error)}",
+                "Look at the section spark of the configuration; lakewarden lake doctor tells more.",
+            ) from error
+        for lake, settings in self._settings.lakes.items():
+            for key, value in spark_properties(lake, settings).items():
+                session.conf.set(key, value)
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        return session
+
+    def _connect(self) -> SparkSession:
+        remote = str(self._settings.spark.remote)
+        try:
+            from pyspark.sql import SparkSession
+
+            session = SparkSession.builder.remote(remote).create()
+            for lake, settings in self._settings.lakes.items():
+                for key, value in spark_properties(lake, settings).items():
+                    session.conf.set(key, value)
+            for key, value in self._settings.spark.conf.items():
+                session.conf.set(key, value)
+            session.conf.set("spark.sql.session.timeZone", "UTC")
+            return session
+        except ImportError as error:
+            raise SparkUnavailable(
+                f"Spark Connect needs packages that are not installed: {first_line(error)}",
+                "pip install 'lakewarden[connect]'",
+            ) from None
+        except Exception as error:
+            raise SparkUnavailable(
+                f"no Spark Connect server answers at {remote}: {first_line(error)}",
+                "Start one with start-connect-server.sh, or correct spark.remote.",
+            ) from error
+
+    def _engine_settings(self, jar_paths: list[str]) -> dict[str, str]:
+        logging = resources.files("lakewarden.engine").joinpath("log4j2.properties")
+        engine = {
+            "spark.jars": ",".join(jar_paths),
+            "spark.driver.memory": self._settings.spark.memory,
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
+            "spark.sql.extensions": _EXTENSIONS,
+            "spark.sql.catalogImplementation": "in-memory",
+            "spark.sql.execution.arrow.pyspark.enabled": "true",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        if self._settings.spark.master.startswith("local"):
+            engine |= {
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.pyspark.python": sys.executable,
+            }
+        return engine
+
+
+@contextmanager
+def spark_told() -> Iterator[None]:
+    """Turn what Spark raises into an error with one line."""
+    try:
+        yield
+    except LakewardenError:
+        raise
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ("pyspark", "py4j", "grpc"):
+            raise
+        raise SparkUnavailable(f"Spark refused: {first_line(error)}", "The log has the whole of it.") from error

@@ -1,0 +1,165 @@
+"""The one tree of errors that Lakewarden raises on purpose.
+
+    LakewardenError                      exit code 1 unless said otherwise
+    ├── WrongUse                         exit code 2: what was asked cannot be meant
+    │   ├── BadValue                     an argument that does not fit its field
+    │   ├── BadReference                 a text that is not [lake.]namespace.table[@ref]
+    │   ├── BadFilter                    a --where that cannot be read, or names no column
+    │   ├── ConfigProblem                no configuration, unreadable, or an unknown key in it
+    │   └── NotFound                     a name that nothing answers to
+    │       ├── LakeNotFound, TableNotFound, VersionNotFound, OperationNotFound, ColumnNotFound
+    ├── Conflict                         the request is fine; the lake's or the journal's state forbids it
+    │   ├── AlreadyExists, NotAncestor, StalePlan, LeaseHeld, LeaseLost, CommitRefused
+    │   └── IllegalTransition            an operation cannot go from this state to that one
+    ├── Unavailable                      something around Lakewarden does not answer or does not let it
+    │   ├── CatalogUnavailable, StorageUnavailable, StateUnavailable, SparkUnavailable
+    ├── BrokenTable                      the table's own metadata or files cannot be read
+    ├── Interrupted                      the operation stopped between two actions and can be resumed
+    ├── VerificationFailed               applied, and then found not to be so
+    └── SomeTablesFailed                 of a plan over several tables, not all came through
+
+Each carries a stable `code`, a message that says what it is about and what is the case, and a
+hint that says what to do. Doors turn them into exit codes, JSON or HTTP answers.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+
+class LakewardenError(Exception):
+    """Root of everything raised on purpose."""
+
+    code: ClassVar[str] = "failed"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, hint: str = "", **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    def document(self) -> dict[str, Any]:
+        """The error as every door shows it under the key `error`."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, **self.details}
+
+
+class WrongUse(LakewardenError):
+    code = "wrong-use"
+    exit_code = 2
+
+
+class BadValue(WrongUse):
+    code = "bad-value"
+
+
+class BadReference(WrongUse):
+    code = "bad-reference"
+
+
+class BadFilter(WrongUse):
+    code = "bad-filter"
+
+
+class ConfigProblem(WrongUse):
+    code = "config"
+
+
+class NotFound(WrongUse):
+    code = "not-found"
+
+
+class LakeNotFound(NotFound):
+    code = "lake-not-found"
+
+
+class TableNotFound(NotFound):
+    code = "table-not-found"
+
+
+class VersionNotFound(NotFound):
+    code = "version-not-found"
+
+
+class ColumnNotFound(NotFound):
+    code = "column-not-found"
+
+
+class OperationNotFound(NotFound):
+    code = "operation-not-found"
+
+
+class Conflict(LakewardenError):
+    code = "conflict"
+
+
+class AlreadyExists(Conflict):
+    code = "already-exists"
+
+
+class NotAncestor(Conflict):
+    code = "not-ancestor"
+
+
+class StalePlan(Conflict):
+    code = "stale"
+
+
+class LeaseHeld(Conflict):
+    code = "lease-held"
+
+
+class LeaseLost(Conflict):
+    code = "lease-lost"
+
+
+class CommitRefused(Conflict):
+    code = "commit-refused"
+
+
+class IllegalTransition(Conflict):
+    code = "illegal-transition"
+
+
+class Unavailable(LakewardenError):
+    code = "unavailable"
+
+
+class CatalogUnavailable(Unavailable):
+    code = "catalog-unavailable"
+
+
+class StorageUnavailable(Unavailable):
+    code = "storage-unavailable"
+
+
+class StateUnavailable(Unavailable):
+    code = "state-unavailable"
+
+
+class SparkUnavailable(Unavailable):
+    code = "spark-unavailable"
+
+
+class BrokenTable(LakewardenError):
+    code = "broken-table"
+
+
+class Interrupted(LakewardenError):
+    code = "interrupted"
+
+
+class VerificationFailed(LakewardenError):
+    code = "verification-failed"
+
+
+class SomeTablesFailed(LakewardenError):
+    code = "some-tables-failed"
+
+
+def did_you_mean(given: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A hint that names the nearest known word, or `otherwise` where none is near."""
+    near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
+    return f"Did you mean {near[0]}?" if near else otherwise

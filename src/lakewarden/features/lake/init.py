@@ -1,0 +1,141 @@
+"""`lake init`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from lakewarden.config import FILE_NAME, CatalogType, Environment, Settings, load
+from lakewarden.errors import AlreadyExists, ConfigProblem, StorageUnavailable, did_you_mean
+from lakewarden.features.lake.template import render
+from lakewarden.lifecycle.request import Control, Positional
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.runner import Runner
+
+
+@dataclass(frozen=True)
+class NewLake:
+    """What was set up, and what to type next."""
+
+    config: str
+    lake: str
+    catalog: str
+    warehouse: str
+    tables: int
+    next: list[str]
+
+
+class Init(Control[NewLake]):
+    """Write a commented lakewarden.yaml: for a new lake on this machine, or for one that is there already.
+
+    Without options the lake is embedded: an SQLite catalog and a warehouse in the folder. --catalog, --uri
+    and --warehouse, or --pyiceberg, point it at an existing catalog, which must answer.
+    """
+
+    needs_lake = False
+
+    directory: Annotated[Path, Positional()] = Field(Path("."), description="The folder to set up.")
+    name: str = Field("main", pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$", description="The lake's name.")
+    catalog: CatalogType | None = Field(None, description="The kind of an existing catalog.")
+    uri: str | None = Field(None, description="Where that catalog is.")
+    warehouse: str | None = Field(None, description="Where its tables are, as in s3://bucket/path.")
+    pyiceberg: Path | None = Field(None, description="Take a catalog from this .pyiceberg.yaml, by --name.")
+
+    def act(self, runner: Runner) -> NewLake:
+        path = self.directory / FILE_NAME
+        if path.exists():
+            raise AlreadyExists(f"{path} exists already", "Edit it, or set up another folder.")
+        catalog, warehouse = self._catalog()
+        settings = self._write(path, render(self.name, catalog, warehouse))
+        lake = settings.lakes[self.name]
+        return NewLake(
+            config=str(path),
+            lake=self.name,
+            catalog=f"{lake.type} {_without_password(str(lake.catalog.get('uri', '')))}".strip(),
+            warehouse=lake.warehouse,
+            tables=self._count(settings),
+            next=[f"lakewarden --config {path} lake doctor", f"lakewarden --config {path} table list"],
+        )
+
+    def _catalog(self) -> tuple[dict[str, Any], str]:
+        """The catalog section and the warehouse that are asked for."""
+        if self.pyiceberg is not None:
+            return _from_pyiceberg(self.pyiceberg, self.name)
+        if self.catalog is None:
+            if self.uri:
+                raise ConfigProblem("--uri needs --catalog beside it", "Say of which kind it is: sql, rest, hive or glue.")
+            return {"type": "sql", "uri": "sqlite:///lake/catalog.db"}, self.warehouse or "lake/warehouse"
+        if self.catalog != "glue" and not self.uri:
+            raise ConfigProblem(f"a catalog of type {self.catalog} needs --uri", "Say where it is.")
+        if not self.warehouse:
+            raise ConfigProblem("an existing catalog needs --warehouse", "Say where its tables are.")
+        return {"type": self.catalog} | ({"uri": self.uri} if self.uri else {}), self.warehouse
+
+    def _write(self, path: Path, text: str) -> Settings:
+        """Write the file and open what it describes; a lake that does not open leaves no file behind."""
+        from lakewarden.engine.catalogs import open_catalog, sqlite_file
+
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise StorageUnavailable(f"{path} cannot be written: {error.strerror}", "Choose another folder.") from None
+        try:
+            settings = load(path, Environment.read())
+            lake = settings.lakes[self.name]
+            embedded = sqlite_file(lake)
+            if embedded is not None:
+                embedded.parent.mkdir(parents=True, exist_ok=True)
+            open_catalog(self.name, lake, create=lake.type == "sql")
+            if lake.is_local:
+                Path(lake.warehouse.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
+            return settings
+        except BaseException:
+            os.unlink(path)
+            raise
+
+    def _count(self, settings: Settings) -> int:
+        from lakewarden.engine.catalogs import Catalogs
+        from lakewarden.engine.tables import Tables
+
+        return len(Tables(Catalogs(settings), settings).names(self.name))
+
+
+def _from_pyiceberg(path: Path, name: str) -> tuple[dict[str, Any], str]:
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigProblem(f"{path} cannot be read: {' '.join(str(error).split())}", "Is it a .pyiceberg.yaml?") from None
+    catalogs = (data or {}).get("catalog") if isinstance(data, dict) else None
+    if not isinstance(catalogs, dict) or not catalogs:
+        raise ConfigProblem(f"{path} describes no catalogs", "PyIceberg lists them under the key catalog.")
+    if name not in catalogs:
+        hint = did_you_mean(name, catalogs, f"It has {', '.join(catalogs)}: choose one with --name.")
+        raise ConfigProblem(f"{path} has no catalog {name}", hint)
+    catalog = dict(catalogs[name])
+    warehouse = catalog.pop("warehouse", None)
+    if not warehouse:
+        raise ConfigProblem(f"catalog {name} in {path} names no warehouse", "Add it there: warehouse: s3://…")
+    catalog.setdefault("type", _inferred_type(str(catalog.get("uri", ""))))
+    return catalog, str(warehouse)
+
+
+def _inferred_type(uri: str) -> str:
+    """What PyIceberg would take it for."""
+    if uri.startswith("http"):
+        return "rest"
+    return "hive" if uri.startswith("thrift") else "sql"
+
+
+def _without_password(uri: str) -> str:
+    scheme, separator, rest = uri.partition("://")
+    user, at, host = rest.rpartition("@")
+    return f"{scheme}{separator}{user.partition(':')[0]}{at}{host}"

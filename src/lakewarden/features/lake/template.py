@@ -1,0 +1,43 @@
+"""The `lakewarden.yaml` that a new lake starts with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_TEMPLATE = """\
+# Lakewarden's configuration. Relative paths are relative to this file's folder; ${{NAME}} is taken from the environment.
+
+lakes:
+  {name}:
+    catalog:
+{catalog}
+    warehouse: {warehouse}
+    # storage: {{endpoint: "https://…", access_key: "${{KEY}}", secret_key: "${{SECRET}}", region: …}}
+    # spark: {{}}                        # any further property of the Spark catalog
+
+spark:
+  master: "local[*]"                   # a cluster's address, or instead of it remote: "sc://host:15002" (Spark Connect)
+  memory: 4g
+  conf: {{}}                             # any Spark setting
+
+state: "sqlite:///lakewarden.db"       # for more than one host: "postgresql+psycopg://user:${{PASSWORD}}@host/database"
+
+# leases:
+#   timeout: 60s                       # how long a dead process keeps its table
+
+# defaults:
+#   retention: {{keep_last: 30, keep_days: 90, keep_tagged: true, production_keep_days: 730}}
+#   compaction: {{target_file_size_mb: 512, min_file_size_mb: 10, max_concurrent_files: 100, rewrite_all: false}}
+
+# tables:                              # the most specific pattern wins
+#   "bronze.*": {{retention: {{keep_days: 30}}}}
+#   gold.customers: {{production: true}}
+#   "flink.*": {{skip: true}}
+"""
+
+
+def render(name: str, catalog: dict[str, Any], warehouse: str) -> str:
+    """The file's text; JSON strings are YAML strings."""
+    lines = "\n".join(f"      {json.dumps(key)}: {json.dumps(value)}" for key, value in catalog.items())
+    return _TEMPLATE.format(name=name, catalog=lines.replace('"type"', "type").replace('"uri"', "uri"), warehouse=json.dumps(warehouse))

@@ -1,0 +1,3 @@
+"""The journal of operations: look, apply a plan, resume, cancel."""
+
+VERBS = ("list", "show", "apply", "resume", "cancel")

@@ -1,0 +1,100 @@
+"""An operation of the journal, as answers show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lakewarden.lifecycle.journal import Progress, Record
+
+
+@dataclass(frozen=True)
+class OperationRow:
+    """One operation at a glance; `done` counts its actions that were applied."""
+
+    id: str
+    kind: str
+    target: str
+    state: str
+    done: int
+    actions: int
+    who: str
+    created_at: datetime
+    finished_at: datetime | None
+    problem: str
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """One action of an operation, and how far it came."""
+
+    action: str
+    table: str
+    says: str
+    state: str
+    at: datetime | None
+    problem: str
+
+
+@dataclass(frozen=True)
+class OperationDetail:
+    """One operation in full."""
+
+    id: str
+    plan_id: str
+    kind: str
+    target: str
+    state: str
+    who: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    cancel_requested: bool
+    request: str
+    steps: list[StepRow]
+    findings: list[str]
+    warnings: list[str]
+    result: dict[str, Any]
+    error: dict[str, Any]
+
+
+def row(record: Record) -> OperationRow:
+    return OperationRow(
+        id=record.id,
+        kind=record.kind,
+        target=record.target,
+        state=str(record.state),
+        done=sum(step.progress is Progress.DONE for step in record.steps),
+        actions=len(record.steps),
+        who=record.actor,
+        created_at=record.created_at,
+        finished_at=record.finished_at,
+        problem=_problem(record.error),
+    )
+
+
+def detail(record: Record) -> OperationDetail:
+    steps = [StepRow(s.action, s.table, s.says, str(s.progress), s.at, _problem(s.error)) for s in record.steps]
+    return OperationDetail(
+        id=record.id,
+        plan_id=record.plan.id,
+        kind=record.kind,
+        target=record.target,
+        state=str(record.state),
+        who=record.actor,
+        created_at=record.created_at,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+        cancel_requested=record.cancel_requested,
+        request=record.request,
+        steps=steps,
+        findings=[f"{finding.table}: {finding.message}" for finding in record.findings],
+        warnings=list(record.plan.warnings),
+        result=dict(record.result or {}),
+        error=dict(record.error or {}),
+    )
+
+
+def _problem(error: Any) -> str:
+    return str(error["message"]) if error else ""

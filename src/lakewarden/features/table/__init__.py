@@ -1,0 +1,3 @@
+"""Look at tables."""
+
+VERBS = ("list", "show")

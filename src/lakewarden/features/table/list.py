@@ -1,0 +1,65 @@
+"""`table list`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from lakewarden.errors import LakewardenError
+from lakewarden.features.table.summary import total
+from lakewarden.lifecycle.request import Completes, Question
+from lakewarden.quantities import Bytes, from_millis
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One table at a glance; `problem` says why the rest is unknown."""
+
+    table: str
+    format: int | None = None
+    rows: int | None = None
+    files: int | None = None
+    bytes: Bytes | None = None
+    snapshots: int | None = None
+    tags: int | None = None
+    updated_at: datetime | None = None
+    problem: str = ""
+
+
+class List(Question[list[TableRow]]):
+    """List the tables of every lake, with what their metadata says of them.
+
+    A table whose metadata cannot be read is listed with its problem; the others are not held up by it.
+    """
+
+    lake: Annotated[str | None, Completes("lakes")] = Field(None, description="Only this lake.")
+    namespace: str | None = Field(None, description="Only this namespace and those below it.")
+
+    def ask(self, lake: Reader) -> list[TableRow]:
+        names = lake.tables.names(self.lake, self.namespace)
+        return list(lake.tables.read_all(names, lambda name: _row(lake, name)))
+
+
+def _row(lake: Reader, name: TableName) -> TableRow:
+    try:
+        metadata = lake.tables.load(name).metadata
+    except LakewardenError as error:
+        return TableRow(str(name), problem=error.message)
+    head = metadata.current_snapshot()
+    return TableRow(
+        table=str(name),
+        format=metadata.format_version,
+        rows=total(head, "records") if head else 0,
+        files=total(head, "data-files") if head else 0,
+        bytes=total(head, "files-size") if head else 0,
+        snapshots=len(metadata.snapshots),
+        tags=sum(str(ref.snapshot_ref_type) == "tag" for ref in metadata.refs.values()),
+        updated_at=from_millis(metadata.last_updated_ms),
+    )

@@ -1,0 +1,81 @@
+"""`table show`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lakewarden.features.table.columns import Column, columns_of
+from lakewarden.features.table.summary import total
+from lakewarden.features.version.refs import Ref, refs_of
+from lakewarden.lifecycle.request import Question, Table
+from lakewarden.quantities import Bytes, from_millis
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+
+    from lakewarden.lifecycle.ground import Reader
+
+
+@dataclass(frozen=True)
+class TableDetail:
+    """All that a table's metadata says without opening a manifest."""
+
+    table: str
+    uuid: str
+    format: int
+    location: str
+    changed_by: str
+    updated_at: datetime
+    rows: int | None
+    files: int | None
+    delete_files: int | None
+    bytes: Bytes | None
+    snapshots: int
+    current_snapshot_id: int | None
+    partitioned_by: list[str]
+    sorted_by: list[str]
+    columns: list[Column]
+    refs: list[Ref]
+    properties: dict[str, str]
+
+
+class Show(Question[TableDetail]):
+    """Show a table: its columns, partitions, size, branches, tags and properties."""
+
+    table: Table
+
+    def ask(self, lake: Reader) -> TableDetail:
+        name = lake.tables.name(self.table)
+        table = lake.tables.load(name)
+        metadata, head, schema = table.metadata, table.current_snapshot(), table.schema()
+        route = lake.tables.route(table, name)
+        return TableDetail(
+            table=str(name),
+            uuid=str(metadata.table_uuid),
+            format=metadata.format_version,
+            location=metadata.location,
+            changed_by=f"{route.name} ({route.because})" if route.because else route.name,
+            updated_at=from_millis(metadata.last_updated_ms),
+            rows=total(head, "records") if head else 0,
+            files=total(head, "data-files") if head else 0,
+            delete_files=total(head, "delete-files") if head else 0,
+            bytes=total(head, "files-size") if head else 0,
+            snapshots=len(metadata.snapshots),
+            current_snapshot_id=metadata.current_snapshot_id,
+            partitioned_by=[_term(schema, f.source_id, f.transform) for f in table.spec().fields],
+            sorted_by=[f"{_term(schema, f.source_id, f.transform)} {f.direction}" for f in table.sort_order().fields],
+            columns=columns_of(schema),
+            refs=refs_of(table),
+            properties=dict(sorted(metadata.properties.items())),
+        )
+
+
+def _term(schema: Schema, source: int, transform: object) -> str:
+    """`day(ts)`, or the bare column where it is not transformed."""
+    column, name = schema.find_column_name(source) or f"#{source}", str(transform)
+    if name == "identity":
+        return column
+    function, _, width = name.partition("[")
+    return f"{function}({width.rstrip(']')}, {column})" if width else f"{function}({column})"

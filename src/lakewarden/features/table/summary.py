@@ -1,0 +1,25 @@
+"""What a table's metadata says of its size, without reading a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyiceberg.table.snapshots import Snapshot
+
+
+def total(snapshot: Snapshot | None, key: str) -> int | None:
+    """One of the totals a snapshot's summary may carry; none where its writer left it out."""
+    return number(summary(snapshot), f"total-{key}")
+
+
+def summary(snapshot: Snapshot | None) -> Mapping[str, str]:
+    if snapshot is None or snapshot.summary is None:
+        return {}
+    return snapshot.summary.additional_properties
+
+
+def number(properties: Mapping[str, str], key: str) -> int | None:
+    value = properties.get(key, "")
+    return int(value) if value.isascii() and value.isdigit() else None

@@ -1,0 +1,34 @@
+"""`version branch`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.features.version.refs import Keep, RefName, create, create_action, created
+from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.request import Operation, Version
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+
+class Branch(Operation):
+    """Start a branch at a version of a table, which can then be written to apart from main."""
+
+    version: Version
+    name: RefName = Field(description="The branch's name.")
+    keep: Keep | None = Field(None, description="How long the branch is kept, as in 30d; without it, for ever.")
+    note: str = Field("", max_length=1000, description="What the branch is for.")
+
+    def plan(self, lake: Reader) -> Plan:
+        version = lake.tables.resolve(self.version)
+        action = create_action(lake, version, "branch", self.name, self.keep, self.note)
+        return Plan(self.kind(), str(version.name), (action,))
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        return created(action, lake)
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        return create(action, lake)

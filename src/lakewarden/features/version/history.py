@@ -1,0 +1,79 @@
+"""A table's snapshots as versions: when, by whom, how large, and which names point to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lakewarden.features.table.summary import summary, total
+from lakewarden.features.version.refs import refs_of
+from lakewarden.quantities import Bytes, from_millis
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """One snapshot; totals are of the whole version, and unknown where its writer left them out."""
+
+    snapshot_id: int
+    committed_at: datetime
+    operation: str
+    rows: int | None
+    files: int | None
+    bytes: Bytes | None
+    tags: list[str]
+    branches: list[str]
+    who: str
+
+
+def versions(table: Table) -> list[VersionRow]:
+    """Every snapshot there is, newest first, also those that no branch leads to."""
+    named: dict[tuple[int, str], list[str]] = {}
+    for ref in refs_of(table):
+        named.setdefault((ref.snapshot_id, ref.kind), []).append(ref.name)
+    newest_first = sorted(table.metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True)
+    return [_row(snapshot, named) for snapshot in newest_first]
+
+
+def version_row(table: Table, snapshot: Snapshot) -> VersionRow:
+    named: dict[tuple[int, str], list[str]] = {}
+    for ref in refs_of(table):
+        named.setdefault((ref.snapshot_id, ref.kind), []).append(ref.name)
+    return _row(snapshot, named)
+
+
+def ancestors(table: Table, snapshot_id: int | None) -> Iterator[int]:
+    """A snapshot and all that it was built on, as far back as the table still knows."""
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    while snapshot_id is not None and snapshot_id in snapshots:
+        yield snapshot_id
+        snapshot_id = snapshots[snapshot_id].parent_snapshot_id
+
+
+def _row(snapshot: Snapshot, named: dict[tuple[int, str], list[str]]) -> VersionRow:
+    return VersionRow(
+        snapshot_id=snapshot.snapshot_id,
+        committed_at=from_millis(snapshot.timestamp_ms),
+        operation=snapshot.summary.operation.value if snapshot.summary else "",
+        rows=total(snapshot, "records"),
+        files=total(snapshot, "data-files"),
+        bytes=total(snapshot, "files-size"),
+        tags=named.get((snapshot.snapshot_id, "tag"), []),
+        branches=named.get((snapshot.snapshot_id, "branch"), []),
+        who=_who(snapshot),
+    )
+
+
+def _who(snapshot: Snapshot) -> str:
+    """The actor that Lakewarden stamped, else the engine and application that wrote it."""
+    facts = summary(snapshot)
+    if "lakewarden.actor" in facts:
+        return facts["lakewarden.actor"]
+    engine = " ".join(facts[key] for key in ("engine-name", "engine-version") if key in facts)
+    application = facts.get("app-id") or facts.get("spark.app.id") or ""
+    return f"{engine} ({application})" if engine and application else engine or application

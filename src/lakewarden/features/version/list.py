@@ -1,0 +1,25 @@
+"""`version list`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.features.version.history import VersionRow, versions
+from lakewarden.lifecycle.request import Question, Table
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader
+
+
+class List(Question[list[VersionRow]]):
+    """List a table's versions, newest first."""
+
+    table: Table
+    limit: int = Field(50, gt=0, description="Show at most this many.")
+    tagged: bool = Field(False, description="Only versions that have a tag or are a branch's head.")
+
+    def ask(self, lake: Reader) -> list[VersionRow]:
+        rows = versions(lake.tables.load(self.table))
+        return [row for row in rows if not self.tagged or row.tags or row.branches][: self.limit]

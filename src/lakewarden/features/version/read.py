@@ -1,0 +1,89 @@
+"""`version read`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, field_validator
+
+from lakewarden.errors import BadValue, StorageUnavailable
+from lakewarden.lifecycle.request import Question, Version
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakewarden.lifecycle.ground import Reader
+
+_SHOWN = 20
+_WRITERS = (".parquet", ".csv")
+
+
+class Read(Question[list[dict[str, Any]]]):
+    """Read rows of any version of a table.
+
+    Shows the first 20 rows unless --limit says otherwise. With --out all rows are written to a file, and
+    the answer is how many.
+    """
+
+    version: Version
+    where: str = Field("", description="Only rows for which this holds, as in: amount > 10 AND city = 'Bern'.")
+    columns: list[str] = Field([], description="Only these columns, separated by commas.")
+    limit: int | None = Field(None, ge=0, description="At most this many rows.")
+    out: Path | None = Field(None, description="Write the rows to this .parquet or .csv file.")
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            given = [given]
+        return [name.strip() for part in given for name in str(part).split(",") if name.strip()]
+
+    @field_validator("out")
+    @classmethod
+    def _writable(cls, out: Path | None) -> Path | None:
+        if out is not None and out.suffix.lower() not in _WRITERS:
+            raise ValueError(f"the file must end in {' or '.join(_WRITERS)}")
+        return out
+
+    def ask(self, lake: Reader) -> list[dict[str, Any]]:
+        version = lake.tables.resolve(self.version)
+        limit = self.limit if self.limit is not None or self.out is not None else _SHOWN
+        schema, batches = lake.rows.batches(version, self.where, self.columns, limit)
+        if self.out is None:
+            return [row for batch in batches for row in batch.to_pylist()]
+        return [{"file": str(self.out), "rows": _write(self.out, schema, batches)}]
+
+
+def _write(out: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Stream batches into a file that appears under its name only when it is whole."""
+    if out.exists():
+        raise BadValue(f"{out} exists already", "Choose another file, or remove it first.")
+    part = out.with_name(f".{out.name}.part")
+    try:
+        with part.open("xb") as sink:
+            written = sum(_rows_into(sink, out.suffix.lower(), schema, batches))
+        part.rename(out)
+        return written
+    except OSError as error:
+        raise StorageUnavailable(f"{out} cannot be written: {error.strerror or error}", "Nothing is left there.") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _rows_into(sink: Any, suffix: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    if suffix == ".csv":
+        nested = [field.name for field in schema if pyarrow.types.is_nested(field.type)]
+        if nested:
+            raise BadValue(f"CSV cannot hold the column {nested[0]}", "Leave it out with --columns, or write .parquet.")
+        writer: Any = pyarrow.csv.CSVWriter(sink, schema)
+    else:
+        writer = pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
+    with writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            yield batch.num_rows

@@ -1,0 +1,62 @@
+"""`version untag`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.engine.commit import RefChange
+from lakewarden.features.version.history import ancestors
+from lakewarden.features.version.refs import RefName, existing_tag, note_property
+from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.request import Operation, Table
+from lakewarden.lifecycle.requirement import RefAt, TableIs
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+
+class Untag(Operation):
+    """Take a tag away. Its version stays until retention expires it, if nothing else protects it."""
+
+    destructive = True
+
+    table: Table
+    name: RefName = Field(description="The tag's name.")
+
+    def plan(self, lake: Reader) -> Plan:
+        name = lake.tables.name(self.table)
+        table, target = lake.tables.load(name), str(name)
+        tag = existing_tag(table, target, self.name)
+        uuid, route = str(table.metadata.table_uuid), lake.tables.route(table, name)
+        others = {ref for other, ref in table.metadata.refs.items() if other != self.name for ref in [ref.snapshot_id]}
+        reachable = {snapshot for head in others for snapshot in ancestors(table, head)}
+        action = Action(
+            verb="untag",
+            table=target,
+            says=f"remove tag {self.name} from {tag.snapshot_id}",
+            arguments={"ref": self.name, "snapshot": tag.snapshot_id, "uuid": uuid},
+            requires=(TableIs(target, uuid), RefAt(target, self.name, tag.snapshot_id)),
+            expects={"tags_removed": 1},
+            route=route.name,
+            because=route.because,
+        )
+        alone = f"nothing else leads to version {tag.snapshot_id}: the next retention may expire it"
+        return Plan(self.kind(), target, (action,), () if tag.snapshot_id in reachable else (alone,))
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        return lake.tables.ref(action.table, str(action.arguments["ref"])) is None
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        asked, ref = action.arguments, str(action.arguments["ref"])
+        lake.commits.refs(
+            RefChange(
+                table=action.table,
+                uuid=str(asked["uuid"]),
+                expects={ref: int(asked["snapshot"] or 0)},
+                remove=(ref,),
+                drop_properties=(note_property(ref),),
+            )
+        )
+        return Outcome({"tags_removed": 1})

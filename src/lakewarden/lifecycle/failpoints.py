@@ -1,0 +1,77 @@
+"""Named points that a run passes, at which a test can stop the world.
+
+Armed by `LAKEWARDEN_FAILPOINTS`, which only tests set:
+
+    trace:FILE        write the name of every point that is passed
+    kill@7            end the process with SIGKILL at the seventh point
+    kill@commit.ready end it at the first point of that name
+    wait@NAME:FILE    at the first point of that name, create FILE and wait until it is removed
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+_armed: list[Callable[[str, int], None]] = []
+_passed = 0
+
+
+def reach(point: str) -> None:
+    """Pass a point; costs nothing unless a failpoint is armed."""
+    global _passed
+    if _armed:
+        _passed += 1
+        for failpoint in _armed:
+            failpoint(point, _passed)
+
+
+def arm(specification: str) -> None:
+    """Arm the failpoints of a specification like `trace:/tmp/points,kill@7`; an empty one disarms all."""
+    global _passed
+    _passed = 0
+    _armed[:] = [_parse(part) for part in specification.split(",") if part]
+
+
+def _parse(part: str) -> Callable[[str, int], None]:
+    if part.startswith("trace:"):
+        return _trace(Path(part.removeprefix("trace:")))
+    action, _, where = part.partition("@")
+    if action == "kill" and where:
+        return _kill(where)
+    if action == "wait" and ":" in where:
+        point, _, path = where.partition(":")
+        return _wait(point, Path(path))
+    raise ValueError(f"not a failpoint: {part}")
+
+
+def _trace(path: Path) -> Callable[[str, int], None]:
+    def trace(point: str, number: int) -> None:
+        with path.open("a") as out:
+            out.write(f"{point}\n")
+
+    return trace
+
+
+def _kill(where: str) -> Callable[[str, int], None]:
+    def kill(point: str, number: int) -> None:
+        if where in (point, str(number)):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return kill
+
+
+def _wait(where: str, path: Path) -> Callable[[str, int], None]:
+    waited: set[str] = set()
+
+    def wait(point: str, number: int) -> None:
+        if point == where and point not in waited:
+            waited.add(point)
+            path.touch()
+            while path.exists():
+                time.sleep(0.02)
+
+    return wait

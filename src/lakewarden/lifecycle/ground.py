@@ -1,0 +1,83 @@
+"""What requests are handed to work with: records of separate parts, one for reading and one for writing.
+
+A question and a plan get a `Reader`: by type they cannot change anything. An action gets a `Writer`,
+made by the runner for that one action, which stamps and fences whatever it publishes. Both are put
+together in `warden.py`; tests put together their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from lakewarden.config import Settings
+    from lakewarden.engine.commit import Commits
+    from lakewarden.engine.rows import Rows
+    from lakewarden.engine.tables import Tables
+    from lakewarden.lifecycle.journal import JournalReader
+
+Clock = Callable[[], datetime]
+Fence = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the doctor: what was looked at, how it is, and what to do if it is not well."""
+
+    part: str
+    state: Literal["ok", "warning", "failed"]
+    found: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Looks at one part of the installation, and never raises."""
+
+    look: Callable[[], Sequence[Check]]
+    starts_spark: bool = False
+
+
+class Reader(Protocol):
+    """Everything a question or a plan may look at."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def tables(self) -> Tables: ...
+    @property
+    def rows(self) -> Rows: ...
+    @property
+    def journal(self) -> JournalReader: ...
+    @property
+    def probes(self) -> Sequence[Probe]: ...
+    @property
+    def clock(self) -> Clock: ...
+
+
+class Writer(Reader, Protocol):
+    """What an action may change the lake with."""
+
+    @property
+    def commits(self) -> Commits: ...
+    @property
+    def stamp(self) -> Stamp: ...
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Whose work a commit is: goes into snapshot summaries, and is looked for after a crash."""
+
+    operation: str
+    action: str
+    actor: str
+
+    def properties(self) -> dict[str, str]:
+        return {
+            "lakewarden.operation": self.operation,
+            "lakewarden.action": self.action,
+            "lakewarden.actor": self.actor,
+        }

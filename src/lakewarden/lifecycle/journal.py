@@ -1,0 +1,168 @@
+"""The record of operations: its values, what a journal must be able to do, and one kept in memory.
+
+The lasting journal is in `state/`; both pass the same tests. The journal says what was planned and
+how far it came. Whether an action is done is never read from here but looked up in the lake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from threading import RLock
+from typing import Any, Protocol
+
+from lakewarden.errors import OperationNotFound
+from lakewarden.lifecycle.plan import Finding, Plan
+from lakewarden.lifecycle.states import State, check_move
+
+
+class Progress(StrEnum):
+    """How far one action came."""
+
+    PENDING = "pending"
+    DONE = "done"
+    STALE = "stale"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action of an operation, as the journal knows it."""
+
+    action: str
+    table: str
+    says: str
+    progress: Progress = Progress.PENDING
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, Any] | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """One operation: what was asked, what was planned, and what became of it."""
+
+    id: str
+    kind: str
+    target: str
+    state: State
+    actor: str
+    created_at: datetime
+    request: str
+    plan: Plan
+    steps: tuple[Step, ...] = ()
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    findings: tuple[Finding, ...] = ()
+    error: Mapping[str, Any] | None = None
+    result: Mapping[str, Any] | None = None
+    cancel_requested: bool = False
+
+    @staticmethod
+    def planned(id: str, plan: Plan, request: str, actor: str, at: datetime) -> Record:
+        """A new operation that nothing has been done for yet."""
+        steps = tuple(Step(action.id, action.table, action.says) for action in plan.actions)
+        return Record(id, plan.kind, plan.target, State.PLANNED, actor, at, request, plan, steps)
+
+
+class JournalReader(Protocol):
+    def get(self, id: str) -> Record:
+        """The operation of this id, or the newest one of this plan id."""
+        ...
+
+    def list(self, *, states: Sequence[State] = (), kind: str = "", table: str = "", limit: int = 50) -> list[Record]:
+        """Operations, newest first."""
+        ...
+
+    def planned(self, plan_id: str) -> Record | None:
+        """The operation that is planned with exactly this plan and was not applied yet."""
+        ...
+
+
+class Journal(JournalReader, Protocol):
+    def add(self, record: Record) -> None: ...
+
+    def move(self, id: str, state: State, at: datetime, **facts: Any) -> Record:
+        """Change an operation's state, validated and atomically; `facts` are `findings`, `error`, `result`."""
+        ...
+
+    def step(self, id: str, step: Step) -> None:
+        """Write down how far one action came."""
+        ...
+
+    def request_cancel(self, id: str) -> None:
+        """Ask whoever runs this operation to stop between two actions."""
+        ...
+
+
+def advanced(record: Record, state: State, at: datetime, facts: Mapping[str, Any]) -> Record:
+    """The record after a validated move: when it started, when it ended, and what is no longer true of it."""
+    check_move(record.id, record.state, state)
+    ended = state in (State.DONE, State.FAILED, State.CANCELLED)
+    fresh = {"error": None, "findings": (), "cancel_requested": False} if state is State.RUNNING else {}
+    return replace(
+        record,
+        state=state,
+        started_at=record.started_at or (at if state is State.RUNNING else None),
+        finished_at=at if ended else None,
+        **{**fresh, **facts},
+    )
+
+
+def not_found(id: str) -> OperationNotFound:
+    return OperationNotFound(f"no operation or plan {id} in the journal", hint="lakewarden operation list shows them.")
+
+
+class MemoryJournal:
+    """A journal that lives as long as its process: for tests, and for looking at a lake that keeps no state."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, Record] = {}
+        self._lock = RLock()
+
+    def add(self, record: Record) -> None:
+        with self._lock:
+            self._records[record.id] = record
+
+    def get(self, id: str) -> Record:
+        with self._lock:
+            if id in self._records:
+                return self._records[id]
+            of_plan = [record for record in self._newest_first() if record.plan.id == id]
+            if not of_plan:
+                raise not_found(id)
+            return of_plan[0]
+
+    def list(self, *, states: Sequence[State] = (), kind: str = "", table: str = "", limit: int = 50) -> list[Record]:
+        with self._lock:
+            return [
+                record
+                for record in self._newest_first()
+                if (not states or record.state in states)
+                and (not kind or record.kind == kind)
+                and (not table or table in record.plan.tables)
+            ][:limit]
+
+    def planned(self, plan_id: str) -> Record | None:
+        found = [r for r in self.list(states=[State.PLANNED], limit=10**9) if r.plan.id == plan_id]
+        return found[0] if found else None
+
+    def move(self, id: str, state: State, at: datetime, **facts: Any) -> Record:
+        with self._lock:
+            self._records[id] = advanced(self.get(id), state, at, facts)
+            return self._records[id]
+
+    def step(self, id: str, step: Step) -> None:
+        with self._lock:
+            record = self.get(id)
+            steps = tuple(step if old.action == step.action else old for old in record.steps)
+            self._records[id] = replace(record, steps=steps)
+
+    def request_cancel(self, id: str) -> None:
+        with self._lock:
+            self._records[id] = replace(self.get(id), cancel_requested=True)
+
+    def _newest_first(self) -> Sequence[Record]:
+        return sorted(reversed(self._records.values()), key=lambda record: record.created_at, reverse=True)

@@ -1,0 +1,144 @@
+"""Leases: the right of one operation to write one table, which expires when its holder stops renewing it.
+
+Every time a lease changes hands its epoch grows, and a holder looks at its epoch again right before
+it publishes (`fence`). A lease keeps Lakewarden from itself; outside writers are kept apart by the
+commit protocol. The lasting leases are in `state/`; those in memory here pass the same tests.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from lakewarden.errors import LakewardenError, LeaseHeld, LeaseLost
+from lakewarden.lifecycle.ground import Clock
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Who may write what, under which epoch, until when."""
+
+    key: str
+    label: str
+    operation: str
+    holder: str
+    epoch: int
+    expires_at: datetime
+
+
+class Leases(Protocol):
+    def acquire(self, key: str, label: str, operation: str, holder: str, timeout: timedelta) -> Lease:
+        """Take a lease that is free or has expired; raises LeaseHeld, naming the other operation."""
+        ...
+
+    def renew(self, lease: Lease, timeout: timedelta) -> Lease:
+        """Put its end off; raises LeaseLost if it was taken over."""
+        ...
+
+    def check(self, lease: Lease) -> None:
+        """Raise LeaseLost unless this very epoch is in force and has not expired."""
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Give it back. Nothing happens if it was taken over meanwhile."""
+        ...
+
+    def held(self) -> list[Lease]:
+        """The leases that are in force now."""
+        ...
+
+
+def refuse(lease: Lease) -> LeaseHeld:
+    return LeaseHeld(
+        f"{lease.label} is held by operation {lease.operation} ({lease.holder}) until {lease.expires_at:%H:%M:%S} UTC",
+        hint=f"Wait for it (--wait 5m), or look at it: lakewarden operation show {lease.operation}",
+        operation=lease.operation,
+    )
+
+
+def lost(lease: Lease) -> LeaseLost:
+    return LeaseLost(
+        f"operation {lease.operation} no longer holds {lease.label} (epoch {lease.epoch}); it published nothing more",
+        hint=f"lakewarden operation show {lease.operation} tells who went on with it.",
+    )
+
+
+class MemoryLeases:
+    """Leases within one process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._leases: dict[str, Lease] = {}
+        self._lock = threading.RLock()
+
+    def acquire(self, key: str, label: str, operation: str, holder: str, timeout: timedelta) -> Lease:
+        with self._lock:
+            now, current = self._clock(), self._leases.get(key)
+            if current and current.expires_at > now:
+                raise refuse(current)
+            epoch = current.epoch + 1 if current else 1
+            self._leases[key] = Lease(key, label, operation, holder, epoch, now + timeout)
+            return self._leases[key]
+
+    def renew(self, lease: Lease, timeout: timedelta) -> Lease:
+        with self._lock:
+            self.check(lease)
+            self._leases[lease.key] = replace(lease, expires_at=self._clock() + timeout)
+            return self._leases[lease.key]
+
+    def check(self, lease: Lease) -> None:
+        with self._lock:
+            current = self._leases.get(lease.key)
+            if current is None or current.epoch != lease.epoch or current.expires_at <= self._clock():
+                raise lost(lease)
+
+    def release(self, lease: Lease) -> None:
+        with self._lock:
+            current = self._leases.get(lease.key)
+            if current and current.epoch == lease.epoch:
+                self._leases[lease.key] = replace(current, expires_at=self._clock())
+
+    def held(self) -> list[Lease]:
+        with self._lock:
+            return [lease for lease in self._leases.values() if lease.expires_at > self._clock()]
+
+
+class Keeper:
+    """Renews the leases of a running operation in the background, until they are given back or lost."""
+
+    def __init__(self, leases: Leases, operation: str, holder: str, timeout: timedelta) -> None:
+        self._leases, self._operation, self._holder, self._timeout = leases, operation, holder, timeout
+
+    @contextmanager
+    def hold(self, key: str, label: str, retry: Callable[[LeaseHeld], None]) -> Iterator[Callable[[], None]]:
+        """Hold a lease while the body runs; what it yields is the fence to look at before publishing."""
+        lease = self._acquire(key, label, retry)
+        stop = threading.Event()
+        renewer = threading.Thread(target=self._renew, args=(lease, stop), name=f"lease {key}", daemon=True)
+        renewer.start()
+        try:
+            yield lambda: self._leases.check(lease)
+        finally:
+            stop.set()
+            renewer.join()
+            self._leases.release(lease)
+
+    def _acquire(self, key: str, label: str, retry: Callable[[LeaseHeld], None]) -> Lease:
+        while True:
+            try:
+                return self._leases.acquire(key, label, self._operation, self._holder, self._timeout)
+            except LeaseHeld as held:
+                retry(held)  # raises it again once waiting is over
+
+    def _renew(self, lease: Lease, stop: threading.Event) -> None:
+        while not stop.wait(self._timeout.total_seconds() / 3):
+            try:
+                self._leases.renew(lease, self._timeout)
+            except LeaseLost:
+                return  # the fence tells the runner
+            except LakewardenError:
+                continue  # the control database hiccups: try again before the lease runs out

@@ -1,0 +1,154 @@
+"""The declaration of a capability, which is also its request: a model with the fields a user may give.
+
+Every capability is a `Question` or an `Operation`; the few that steer Lakewarden itself (applying a
+stored plan, setting up a lake) are `Control`s. Its address, a noun and a verb, comes from its module:
+`lakewarden.features.version.tag` is `version tag` on the command line, `/api/v1/version/tag` over
+REST and `warden.version.tag` in Python. Fields become arguments and options everywhere.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader, Writer
+    from lakewarden.lifecycle.runner import Runner
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Address:
+    """The noun and the verb by which a capability is known at every door."""
+
+    noun: str
+    verb: str
+
+    @property
+    def kind(self) -> str:
+        return f"{self.noun}.{self.verb}"
+
+    def __str__(self) -> str:
+        return f"{self.noun} {self.verb}"
+
+
+class Positional:
+    """Marks a field that is given by its place on the command line rather than by an option."""
+
+
+class Completes:
+    """Marks a field whose values a shell can complete, and says with what."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+
+Table = Annotated[str, Positional(), Completes("tables"), Field(description="[lake.]namespace.table")]
+Version = Annotated[
+    str,
+    Positional(),
+    Completes("tables"),
+    Field(
+        description="[lake.]namespace.table[@ref]; ref is a tag, branch, snapshot id or ISO time. Without it, the head of main."
+    ),
+]
+
+
+class Request(BaseModel):
+    """What questions, operations and controls have in common: fields, an address, a description."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False)
+
+    @classmethod
+    def address(cls) -> Address:
+        noun, verb = cls.__module__.split(".")[-2:]
+        return Address(noun.replace("_", "-"), verb.replace("_", "-"))
+
+    @classmethod
+    def says(cls) -> str:
+        """The first sentence of the declaration's docstring."""
+        return (cls.__doc__ or "").strip().split("\n")[0]
+
+    @classmethod
+    def positional(cls) -> tuple[str, ...]:
+        return tuple(
+            name
+            for name, field in cls.model_fields.items()
+            if any(isinstance(mark, Positional) for mark in field.metadata)
+        )
+
+
+class Question(Request, Generic[Answer]):
+    """Reads and changes nothing."""
+
+    @abstractmethod
+    def ask(self, lake: Reader) -> Answer: ...
+
+    def found(self, answer: Answer) -> bool:
+        """Whether the answer is something a check should stop at (exit code 3)."""
+        return False
+
+    @classmethod
+    def answer_type(cls) -> Any:
+        return _answer_type(cls, Question)
+
+
+class Operation(Request):
+    """Changes something, and always passes plan → apply → verify → journal."""
+
+    destructive: ClassVar[bool] = False
+    """Whether it can take something away or rewrite much: then doors only plan unless told to apply."""
+
+    @abstractmethod
+    def plan(self, lake: Reader) -> Plan:
+        """Say what would be done. Looks, and changes nothing."""
+
+    @abstractmethod
+    def holds(self, action: Action, lake: Reader) -> bool:
+        """Whether what this action is for is so already: its postcondition, looked up and not remembered."""
+
+    @abstractmethod
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        """Do one action whose requirements hold and whose postcondition does not yet."""
+
+    def verify(self, plan: Plan, lake: Reader) -> list[Finding]:
+        """Look for anything that is not as the plan said. Never receives what `apply` said it did."""
+        return [
+            Finding(action.table, f"not so after applying: {action.says}")
+            for action in plan.actions
+            if not self.holds(action, lake)
+        ]
+
+    @classmethod
+    def kind(cls) -> str:
+        return cls.address().kind
+
+
+class Control(Request, Generic[Answer]):
+    """Steers Lakewarden itself. It has no plan of its own: it is how plans and lakes are handled."""
+
+    needs_lake: ClassVar[bool] = True
+    """Whether it works on a configured installation; `lake init` makes one instead."""
+
+    @abstractmethod
+    def act(self, runner: Runner) -> Answer: ...
+
+    @classmethod
+    def answer_type(cls) -> Any:
+        return _answer_type(cls, Control)
+
+
+def _answer_type(cls: type[BaseModel], base: type[BaseModel]) -> Any:
+    for ancestor in cls.__mro__:
+        meta = getattr(ancestor, "__pydantic_generic_metadata__", None)
+        if meta and meta["origin"] is base and meta["args"]:
+            return meta["args"][0]
+    for ancestor in getattr(cls, "__orig_bases__", ()):
+        return get_args(ancestor)[0]
+    raise TypeError(f"{cls.__name__} does not say what it answers with")

@@ -1,0 +1,44 @@
+"""What must still be so when an action runs: checked right before it, and asserted again by its commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader
+
+
+@dataclass(frozen=True)
+class TableIs:
+    """The table of this name is still the table that was planned for, not another one made since."""
+
+    table: str
+    uuid: str
+    kind: Literal["table"] = "table"
+
+    def broken(self, lake: Reader) -> str | None:
+        """What moved, in words, or nothing where the requirement holds."""
+        found = lake.tables.uuid(self.table)
+        return None if found == self.uuid else f"{self.table} was table {self.uuid} and is now {found}"
+
+
+@dataclass(frozen=True)
+class RefAt:
+    """A branch or tag is still where it was; `snapshot=None` says that it does not exist."""
+
+    table: str
+    ref: str
+    snapshot: int | None
+    kind: Literal["ref"] = "ref"
+
+    def broken(self, lake: Reader) -> str | None:
+        """What moved from where to where, or nothing where the requirement holds."""
+        found = lake.tables.ref(self.table, self.ref)
+        if found == self.snapshot:
+            return None
+        if self.snapshot is None:
+            return f"ref {self.ref} of {self.table} did not exist and is now at {found}"
+        if found is None:
+            return f"ref {self.ref} of {self.table} was at {self.snapshot} and no longer exists"
+        return f"ref {self.ref} of {self.table} moved from {self.snapshot} to {found}"

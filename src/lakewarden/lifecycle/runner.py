@@ -1,0 +1,318 @@
+"""The only place that sequences: lease → check → apply → verify → journal, table by table.
+
+An operation is held by a lease of its own while it runs, and each table by another. Whether an action
+is done is looked up in the lake before it is applied, so a run that was killed anywhere is taken up
+again by running it again. Nothing is published by a runner whose lease was taken over: writers look
+at the fence right before they commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from lakewarden.errors import (
+    Conflict,
+    Interrupted,
+    LakewardenError,
+    LeaseHeld,
+    LeaseLost,
+    SomeTablesFailed,
+    StalePlan,
+    VerificationFailed,
+)
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.ground import Clock, Fence, Reader, Stamp, Writer
+from lakewarden.lifecycle.journal import Journal, Progress, Record, Step
+from lakewarden.lifecycle.leases import Keeper, Leases
+from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
+from lakewarden.lifecycle.progress import Event, Watcher, unwatched
+from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.states import UNFINISHED, State
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Report:
+    """How an applied operation ended."""
+
+    id: str
+    kind: str
+    state: State
+    result: dict[str, Any]
+    findings: tuple[Finding, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The report as every door shows it."""
+        return {
+            "operation": {"id": self.id, "kind": self.kind, "state": str(self.state)},
+            "result": self.result,
+            "findings": [{"table": finding.table, "message": finding.message} for finding in self.findings],
+        }
+
+
+@dataclass
+class _Run:
+    """One run of one operation: what it has come to so far."""
+
+    record: Record
+    operation: Operation
+    keeper: Keeper
+    fence: Fence
+    wait: timedelta
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    failures: dict[str, LakewardenError] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> Plan:
+        return self.record.plan
+
+    def result(self) -> dict[str, Any]:
+        """What was measured, added up over all actions."""
+        total: dict[str, Any] = {"actions": len(self.outcomes), "tables": len(self.plan.tables) - len(self.failures)}
+        for outcome in self.outcomes.values():
+            for name, value in outcome.facts.items():
+                counts = isinstance(value, int | float) and not isinstance(value, bool)
+                total[name] = total.get(name, 0) + value if counts else value
+        return total
+
+
+class Runner:
+    """Applies planned operations. Everything it works with is handed in."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        leases: Leases,
+        reader: Reader,
+        open_writer: Callable[[Stamp, Fence], Writer],
+        find_operation: Callable[[str], type[Operation]],
+        clock: Clock,
+        new_id: Callable[[], str],
+        actor: str,
+        holder: str,
+        lease_timeout: timedelta,
+        watch: Watcher = unwatched,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.journal = journal
+        self.watch = watch
+        self._leases = leases
+        self._reader = reader
+        self._open_writer = open_writer
+        self._find_operation = find_operation
+        self._clock = clock
+        self._new_id = new_id
+        self._actor = actor
+        self._holder = holder
+        self._lease_timeout = lease_timeout
+        self._sleep = sleep
+
+    def plan(self, operation: Operation) -> Plan:
+        return operation.plan(self._reader)
+
+    def store(self, operation: Operation, plan: Plan) -> Record:
+        """Write a plan down as an operation to apply later; the same plan is written down once."""
+        waiting = self.journal.planned(plan.id)
+        if waiting is not None:
+            return waiting
+        record = Record.planned(self._new_id(), plan, operation.model_dump_json(), self._actor, self._clock())
+        self.journal.add(record)
+        reach("operation.stored")
+        return record
+
+    def run(self, id: str, wait: timedelta = timedelta()) -> Report:
+        """Apply a stored operation from wherever it is to its end; raises what went wrong."""
+        record = self.journal.get(id)
+        operation = self._find_operation(record.kind).model_validate_json(record.request)
+        keeper = Keeper(self._leases, record.id, self._holder, self._lease_timeout)
+        with keeper.hold(f"operation:{record.id}", f"operation {record.id}", self._patience(record, wait)) as fence:
+            reach("operation.leased")
+            record = self.journal.move(record.id, State.RUNNING, self._clock())
+            run = _Run(record, operation, keeper, fence, wait)
+            self._tell(run, "started")
+            try:
+                return self._sequence(run)
+            except LeaseLost:
+                raise  # somebody else has it now: its journal is not ours to write
+            except KeyboardInterrupt:
+                self.journal.move(record.id, State.PAUSED, self._clock(), result=run.result())
+                raise Interrupted(
+                    f"operation {record.id} stopped after {len(run.outcomes)} of {len(run.plan.actions)} actions",
+                    hint=f"Go on with: lakewarden operation resume {record.id}",
+                ) from None
+
+    def unfinished(self) -> list[Record]:
+        """Operations that stopped halfway and that nobody runs now."""
+        held = {lease.operation for lease in self._leases.held()}
+        return [record for record in self.journal.list(states=sorted(UNFINISHED), limit=1000) if record.id not in held]
+
+    def cancel(self, id: str) -> Record:
+        """End an operation: at once where nobody runs it, else between two of its actions."""
+        record = self.journal.get(id)
+        keeper = Keeper(self._leases, record.id, self._holder, self._lease_timeout)
+        try:
+            with keeper.hold(f"operation:{record.id}", f"operation {record.id}", _refuse):
+                return self.journal.move(record.id, State.CANCELLED, self._clock())
+        except LeaseHeld:
+            self.journal.request_cancel(record.id)
+            return self.journal.get(record.id)
+
+    def _sequence(self, run: _Run) -> Report:
+        reach("operation.running")
+        tables = run.plan.tables
+        for table in tables:
+            try:
+                self._table(run, table, last=table == tables[-1])
+            except Interrupted:
+                raise
+            except LeaseLost as error:
+                run.fence()  # the operation itself was taken over: stop without another word
+                self._fail(run, table, error)
+            except LakewardenError as error:
+                self._fail(run, table, error)
+            except Exception as bug:
+                log.exception("operation %s failed on %s", run.record.id, table)
+                error = LakewardenError(f"{table}: {type(bug).__name__}: {bug}", hint="This is a defect; the log has it.")
+                error.__cause__ = bug
+                self._fail(run, table, error)
+        return self._finish(run)
+
+    def _table(self, run: _Run, table: str, last: bool) -> None:
+        part = run.plan.for_table(table)
+        key, label = part.actions[0].lease_key, f"table {table}"
+        with run.keeper.hold(key, label, self._patience(run.record, run.wait, run)) as held:
+
+            def fence() -> None:
+                run.fence()
+                held()
+
+            reach("table.leased")
+            for action in part.actions:
+                self._stop_if_asked(run)
+                self._action(run, action, fence)
+            if last and not run.failures:
+                self.journal.move(run.record.id, State.VERIFYING, self._clock())
+            reach("table.verifying")
+            self._tell(run, "verifying", table)
+            findings = run.operation.verify(part, self._reader)
+            run.findings += findings
+            if findings:
+                raise VerificationFailed(
+                    f"{table}: {findings[0].message}" + (f" (and {len(findings) - 1} more)" if findings[1:] else ""),
+                    hint=f"lakewarden operation show {run.record.id} lists all of it.",
+                )
+            reach("table.verified")
+        reach("table.released")
+
+    def _action(self, run: _Run, action: Action, fence: Fence) -> None:
+        step = next(step for step in run.record.steps if step.action == action.id)
+        if step.progress is Progress.DONE:
+            run.outcomes[action.id] = Outcome(step.facts, already=True)
+            return
+        self._tell(run, "applying", action.table, action.says)
+        if run.operation.holds(action, self._reader):
+            outcome = Outcome(action.expects, already=True)
+        else:
+            moved = [broken for need in action.requires if (broken := need.broken(self._reader))]
+            if moved:
+                raise StalePlan(
+                    f"the plan is stale: {'; '.join(moved)}",
+                    hint="Nothing was written for this table. Plan again, and look at what changed.",
+                )
+            reach("action.checked")
+            fence()
+            outcome = run.operation.apply(action, self._open_writer(self._stamp(run, action), fence))
+        reach("action.applied")
+        done = replace(step, progress=Progress.DONE, facts=dict(outcome.facts), error=None, at=self._clock())
+        self.journal.step(run.record.id, done)
+        run.outcomes[action.id] = outcome
+        reach("action.journaled")
+        self._tell(run, "applied", action.table, action.says)
+
+    def _finish(self, run: _Run) -> Report:
+        id, now, result = run.record.id, self._clock(), run.result()
+        reach("operation.finishing")
+        if run.failures:
+            error = _failure(run)
+            self.journal.move(
+                id, State.FAILED, now, findings=tuple(run.findings), result=result, error=error.document()
+            )
+            self._tell(run, "failed", says=error.message)
+            raise error
+        record = self.journal.get(id)
+        if record.state is State.RUNNING:  # an earlier table failed the verifying move, or the plan had no tables
+            self.journal.move(id, State.VERIFYING, now)
+        self.journal.move(id, State.DONE, now, result=result)
+        reach("operation.done")
+        self._tell(run, "finished")
+        return Report(id, run.record.kind, State.DONE, result)
+
+    def _fail(self, run: _Run, table: str, error: LakewardenError) -> None:
+        run.failures[table] = error
+        progress = Progress.STALE if isinstance(error, StalePlan) else Progress.FAILED
+        for step in run.record.steps:
+            if step.table == table and step.action not in run.outcomes:
+                failed = replace(step, progress=progress, error=error.document(), at=self._clock())
+                self.journal.step(run.record.id, failed)
+                break
+
+    def _stop_if_asked(self, run: _Run) -> None:
+        if self.journal.get(run.record.id).cancel_requested:
+            done, all = len(run.outcomes), len(run.plan.actions)
+            self.journal.move(run.record.id, State.CANCELLED, self._clock(), result=run.result())
+            raise Interrupted(
+                f"operation {run.record.id} was cancelled after {done} of {all} actions",
+                hint="What was applied stays applied. Plan again to do the rest.",
+            )
+
+    def _patience(self, record: Record, wait: timedelta, run: _Run | None = None) -> Callable[[LeaseHeld], None]:
+        """How to take it that somebody holds a lease: try again until the time to wait is over."""
+        deadline = self._clock() + wait
+
+        def retry(held: LeaseHeld) -> None:
+            if self._clock() >= deadline:
+                raise held
+            if run:
+                self._tell(run, "waiting", says=held.message)
+            self._sleep(0.2)
+
+        return retry
+
+    def _stamp(self, run: _Run, action: Action) -> Stamp:
+        return Stamp(run.record.id, action.id, self._actor)
+
+    def _tell(self, run: _Run, phase: Any, table: str = "", says: str = "") -> None:
+        total = len(run.plan.actions)
+        self.watch(Event(run.record.id, run.record.kind, phase, len(run.outcomes), total, table, says))
+
+
+def _refuse(held: LeaseHeld) -> None:
+    raise held
+
+
+def _failure(run: _Run) -> LakewardenError:
+    """The one error that says what became of the whole operation."""
+    first = next(iter(run.failures.values()))
+    if len(run.plan.tables) == 1:
+        first.details.setdefault("operation", run.record.id)
+        return first
+    failures = [{"table": table, **error.document()} for table, error in run.failures.items()]
+    told = "; ".join(f"{table}: {error.message}" for table, error in list(run.failures.items())[:5])
+    more = f"; and {len(run.failures) - 5} more" if len(run.failures) > 5 else ""
+    conflicts = all(isinstance(error, Conflict) for error in run.failures.values())
+    return SomeTablesFailed(
+        f"{len(run.failures)} of {len(run.plan.tables)} tables failed, the others are done: {told}{more}",
+        hint="Plan again for those that failed."
+        if conflicts
+        else f"Look at it: lakewarden operation show {run.record.id}",
+        failures=failures,
+        operation=run.record.id,
+    )

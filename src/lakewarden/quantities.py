@@ -1,0 +1,83 @@
+"""Durations (`90d`, `12h`, `30m`) and sizes (`512MB`): how they are written, read and shown."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, GetJsonSchemaHandler, PlainSerializer, WithJsonSchema
+from pydantic_core import CoreSchema
+
+_DURATION = re.compile(r"\s*(\d{1,9})\s*(ms|[smhdw])\s*", re.ASCII)
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_SIZE = re.compile(r"\s*(\d{1,15})\s*(B|KB|MB|GB|TB)\s*", re.ASCII | re.IGNORECASE)
+_BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+
+def parse_duration(text: object) -> timedelta:
+    """Read `90d`, `12h`, `30m`, `45s` or `250ms`."""
+    if isinstance(text, timedelta):
+        return text
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is not a duration: write it as 90d, 12h, 30m or 45s")
+    try:
+        return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+    except OverflowError:
+        raise ValueError(f"{text!r} is longer than any duration can be") from None
+
+
+def show_duration(value: timedelta) -> str:
+    """The shortest exact way to write a duration, as `parse_duration` reads it."""
+    milliseconds = round(value.total_seconds() * 1000)
+    for unit in ("d", "h", "m", "s"):
+        size = int(_SECONDS[unit] * 1000)
+        if milliseconds % size == 0 and (milliseconds or unit == "s"):
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds}ms"
+
+
+def parse_size(text: object) -> int:
+    """Read `512MB` or a plain number of bytes."""
+    if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
+        return text
+    match = _SIZE.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is not a size: write it as 512MB, 4GB or 100KB")
+    return int(match[1]) * _BYTES[match[2].upper()]
+
+
+def show_size(size: int) -> str:
+    """Bytes for people: `0 B`, `4.2 KB`, `318 MB`."""
+    value = float(size)
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" or abs(value) >= 100 else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:,.1f} TB"
+
+
+def from_millis(milliseconds: int) -> datetime:
+    """Iceberg's milliseconds since the epoch as a time in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+class Unit:
+    """Marks what a number in an answer counts, so that doors can show it for people."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(core), "x-unit": self.name}
+
+
+Bytes = Annotated[int, Unit("bytes")]
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(show_duration, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(ms|[smhdw])$", "examples": ["90d", "12h", "30m"]}),
+]

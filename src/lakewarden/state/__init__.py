@@ -1,0 +1,1 @@
+"""The control database: journal and leases that last, on SQLite or PostgreSQL."""

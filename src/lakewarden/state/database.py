@@ -1,0 +1,219 @@
+"""Opens the control database: SQLite beside the configuration, or PostgreSQL for more than one host.
+
+Nothing is opened before it is needed, and the schema is brought up to date the first time. Reading gets
+a consistent view that cannot write; writing gets a transaction that other writers wait for. What
+goes wrong is told by `failures.py`; what is kept, and when it is changed, is up to `journal.py` and `leases.py`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import RLock
+from typing import Any, Literal
+from urllib.parse import quote, quote_plus
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from lakewarden.errors import StateUnavailable
+from lakewarden.lifecycle.ground import Clock
+from lakewarden.state.failures import explain
+from lakewarden.state.migration import is_current, migrate
+from lakewarden.state.tables import UtcTime
+
+PATIENCE = 15.0
+"""Seconds to wait for other writers before giving up."""
+
+_FORMS = "Write it as sqlite:///lakewarden.db or postgresql+psycopg://user:password@host/database."
+_WRITES = "lakewarden_writes"
+
+
+def host_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+class Database:
+    """One control database, shared by the journal and the leases of a process and all its threads."""
+
+    def __init__(self, url: str, clock: Clock = host_clock) -> None:
+        self._url = _understood(url)
+        self.host_clock = clock
+        self.kind: Literal["sqlite", "postgresql"] = "sqlite" if self._url.drivername == "sqlite" else "postgresql"
+        self.file = Path(self._url.database or "").absolute() if self.kind == "sqlite" else None
+        self.place = f"control database {self.file or _server(self._url)}"
+        self._engine: Engine | None = None
+        self._ready = False
+        self._lock = RLock()
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Read: one consistent view, from which nothing can be written."""
+        self._prepare()
+        with self.peek() as connection:
+            yield connection
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Write: one transaction, committed at the end of the body and undone if it raises."""
+        self._prepare()
+        with self._writing() as connection:
+            yield connection
+
+    @contextmanager
+    def peek(self) -> Iterator[Connection]:
+        """Read whatever is there, without bringing its schema up to date first."""
+        with self._told(), self._opened().connect() as connection:
+            if self.kind == "postgresql":
+                connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with connection.begin():
+                yield connection
+
+    def now(self, connection: Connection) -> datetime:
+        """The time that all users of this database agree on: the server's, or with SQLite the host's."""
+        if self.kind == "sqlite":
+            return self.host_clock()
+        return connection.execute(select(func.clock_timestamp(type_=UtcTime()))).scalar_one()
+
+    def exists(self) -> bool:
+        """Whether there is something to look at: an SQLite file is made at first use, if its folder is there."""
+        if self.file is None:
+            return True
+        if not self.file.parent.is_dir():
+            raise StateUnavailable(
+                f"{self.place} cannot be made: there is no folder {self.file.parent}",
+                hint="Make the folder, or let `state` in lakewarden.yaml name another one.",
+            )
+        return self.file.exists()
+
+    def close(self) -> None:
+        """Close all connections; the next use opens new ones."""
+        with self._lock:
+            if self._engine is not None:
+                self._engine.dispose()
+
+    def _prepare(self) -> None:
+        with self._lock:
+            if self._ready:
+                return
+            with self.peek() as connection:
+                current = is_current(connection, self.place)
+            if not current:
+                with self._writing() as connection:
+                    migrate(connection, self.place)
+            self._ready = True
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._told(), self._opened().connect() as connection:
+            connection.execution_options(**{_WRITES: True})
+            with connection.begin():
+                yield connection
+
+    def _opened(self) -> Engine:
+        with self._lock:
+            if self._engine is None:
+                self.exists()
+                self._engine = _sqlite(self._url) if self.kind == "sqlite" else _postgresql(self._url)
+            return self._engine
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise explain(error, self.place, _secrets(self._url)) from error
+        except PoolTimeout as error:
+            raise StateUnavailable(
+                f"{self.place} is in use by too many threads of this process", hint="Run fewer operations at once."
+            ) from error
+
+
+def _understood(text: str) -> URL:
+    """The URL as SQLAlchemy sees it. What cannot be read is not shown, since it may hold a password."""
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        url = None
+    if url is None or (url.drivername != "sqlite" and text.count("@") > 1):  # a password's own @ would show as host
+        raise StateUnavailable(
+            "the address of the control database cannot be read",
+            hint=f"{_FORMS} Special characters in a password are written as %XX.",
+        )
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    if url.drivername == "sqlite" and url.database in (None, "", ":memory:"):
+        raise StateUnavailable("the control database must outlive its process, so it needs a file", hint=_FORMS)
+    if url.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise StateUnavailable(f"the control database cannot be of the kind {url.drivername}", hint=_FORMS)
+    return url
+
+
+def _server(url: URL) -> str:
+    host = url.host or url.query.get("host") or "the local socket"
+    return f"{url.database or url.username} on {host}{f':{url.port}' if url.port else ''}"
+
+
+def _secrets(url: URL) -> set[str]:
+    """Every way in which the password may be written."""
+    given = [value for name, value in url.query.items() if "password" in name]
+    plain = {str(url.password or ""), *(str(value) for value in given)} - {""}
+    return {form for secret in plain for form in (secret, quote(secret, safe=""), quote_plus(secret))}
+
+
+def _sqlite(url: URL) -> Engine:
+    engine = create_engine(url, hide_parameters=True, connect_args={"timeout": PATIENCE})
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: sqlite3.Connection, _: Any) -> None:
+        connection.isolation_level = None  # the driver's own BEGIN comes too late; ours is below
+        _use_wal(connection)
+        connection.execute("PRAGMA secure_delete = ON")  # erased values leave the file, not only the table
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(_WRITES)
+        connection.exec_driver_sql(f"PRAGMA query_only = {'OFF' if writes else 'ON'}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Turn write-ahead logging on, once a file. SQLite does not wait for other openers here, so this does."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _postgresql(url: URL) -> Engine:
+    timeout = {} if "connect_timeout" in url.query else {"connect_timeout": 10}
+    try:
+        engine = create_engine(url, hide_parameters=True, pool_pre_ping=True, connect_args=timeout)
+    except ModuleNotFoundError as error:
+        raise StateUnavailable(
+            "a control database on PostgreSQL needs the package psycopg, which is not installed",
+            hint="pip install 'lakewarden[postgres]'",
+        ) from error
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _: Any) -> None:
+        # a holder that hangs must not make everybody else hang
+        connection.execute(f"SET lock_timeout = '{PATIENCE:.0f}s'")
+        connection.execute("SET idle_in_transaction_session_timeout = '60s'")
+        connection.commit()
+
+    return engine

@@ -1,0 +1,72 @@
+"""Turns what SQLAlchemy and the drivers raise into `StateUnavailable`, in words, and without any password."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from lakewarden.errors import StateUnavailable
+
+_SQLITE = {
+    "SQLITE_BUSY": (
+        "is locked by another process",
+        "Try again when that one is done; PostgreSQL suits many writers better.",
+    ),
+    "SQLITE_READONLY": (
+        "cannot be written",
+        "Give this user the right to write the file and its folder.",
+    ),
+    "SQLITE_CANTOPEN": (
+        "cannot be opened or made",
+        "Give this user the right to write the file and its folder, and see that it is a file.",
+    ),
+    "SQLITE_NOTADB": (
+        "is not an SQLite database",
+        "Let `state` in lakewarden.yaml name another file.",
+    ),
+    "SQLITE_FULL": (
+        "cannot grow: the disk is full",
+        "Make room where the file is.",
+    ),
+    "SQLITE_CORRUPT": (
+        "is damaged",
+        "Move it away and rebuild it: lakewarden lake recover. No table data is in it.",
+    ),
+}
+"""What SQLite's kinds of errors mean here, and what to do."""
+
+_NO_ANSWER = "See that PostgreSQL runs there, and that host, database, user and password in `state` are right."
+_LOOK = "lakewarden lake doctor looks at the control database."
+
+
+def explain(error: DBAPIError, place: str, secrets: Iterable[str]) -> StateUnavailable:
+    """The error to raise instead of a driver's."""
+    if isinstance(error.orig, sqlite3.Error):
+        name = getattr(error.orig, "sqlite_errorname", "")
+        for kind, (what, hint) in _SQLITE.items():
+            if name.startswith(kind):
+                return StateUnavailable(f"{place} {what}", hint=hint)
+    said = _redacted(_first_words(error), secrets)
+    if isinstance(error, OperationalError | InterfaceError) and _found_no_server(error):
+        return StateUnavailable(f"{place} does not answer: {said}", hint=_NO_ANSWER)
+    return StateUnavailable(f"{place} refused: {said}", hint=_LOOK)
+
+
+def _found_no_server(error: DBAPIError) -> bool:
+    """Whether there was no connection, rather than a statement that went wrong on one."""
+    return error.connection_invalidated or getattr(error.orig, "sqlstate", None) is None
+
+
+def _first_words(error: DBAPIError) -> str:
+    """What the driver said in one line. What follows it may quote rows, which are nobody's to see in an error."""
+    primary = getattr(getattr(error.orig, "diag", None), "message_primary", None)
+    lines = str(primary or error.orig).strip().splitlines()
+    return lines[0].strip() if lines else type(error.orig).__name__
+
+
+def _redacted(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,221 @@
+"""The lasting journal of operations, in the control database.
+
+What a move means is said in `lifecycle/journal.py`; here it is made atomic: an operation's row is locked,
+looked at, and changed in one transaction. The queries are at the end, each with its name and a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Connection, Insert, RowMapping, ScalarSelect, Select, Update, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from lakewarden.errors import AlreadyExists
+from lakewarden.lifecycle.journal import Progress, Record, Step, advanced, not_found
+from lakewarden.lifecycle.plan import Finding, Plan
+from lakewarden.lifecycle.states import State
+from lakewarden.state.database import Database
+from lakewarden.state.tables import operations, steps
+
+
+class SqlJournal:
+    """The record of operations that outlives processes and is shared between them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, record: Record) -> None:
+        with self._database.begin() as connection:
+            try:
+                connection.execute(_add_operation(), _operation_row(record))
+            except IntegrityError:
+                raise AlreadyExists(f"operation {record.id} is in the journal already") from None
+            if record.steps:
+                connection.execute(
+                    _add_steps(),
+                    [
+                        {"operation": record.id, "position": position, **_step_row(step)}
+                        for position, step in enumerate(record.steps)
+                    ],
+                )
+
+    def get(self, id: str) -> Record:
+        with self._database.connect() as connection:
+            return _one(connection, _by_id(id)) or _one(connection, _newest_of_plan(id)) or _missing(id)
+
+    def list(self, *, states: Sequence[State] = (), kind: str = "", table: str = "", limit: int = 50) -> list[Record]:
+        with self._database.connect() as connection:
+            return _all(connection, _newest(states, kind, table, limit))
+
+    def planned(self, plan_id: str) -> Record | None:
+        with self._database.connect() as connection:
+            return _one(connection, _waiting_with_plan(plan_id))
+
+    def move(self, id: str, state: State, at: datetime, **facts: Any) -> Record:
+        with self._database.begin() as connection:
+            connection.execute(_lock(id))
+            record = advanced(_one(connection, _by_id(id)) or _missing(id), state, at, facts)
+            connection.execute(_change_operation(record))
+            return record
+
+    def step(self, id: str, step: Step) -> None:
+        with self._database.begin() as connection:
+            if connection.execute(_lock(id)).first() is None:
+                raise not_found(id)
+            connection.execute(_change_step(id, step))
+
+    def request_cancel(self, id: str) -> None:
+        with self._database.begin() as connection:
+            if connection.execute(_mark_for_cancel(id)).rowcount == 0:
+                raise not_found(id)
+
+
+def _missing(id: str) -> Record:
+    raise not_found(id)
+
+
+def _one(connection: Connection, selected: Select[int]) -> Record | None:
+    found = _all(connection, selected)
+    return found[0] if found else None
+
+
+def _all(connection: Connection, selected: Select[int]) -> list[Record]:
+    """The records of the operations that a query selects by number, each with its steps."""
+    numbers = selected.scalar_subquery()
+    found = connection.execute(_operations(numbers)).mappings().all()
+    of_operation = {
+        id: tuple(_step(row) for row in rows)
+        for id, rows in groupby(
+            connection.execute(_steps(numbers)).mappings() if found else (), lambda row: str(row["operation"])
+        )
+    }
+    return [_record(row, of_operation.get(row["id"], ())) for row in found]
+
+
+def _record(row: RowMapping, steps: tuple[Step, ...]) -> Record:
+    values = {field.name: row[field.name] for field in fields(Record) if field.name in row}
+    values |= {
+        "state": State(row["state"]),
+        "plan": Plan.from_json(row["plan"]),
+        "findings": tuple(Finding(**finding) for finding in row["findings"]),
+        "steps": steps,
+    }
+    return Record(**values)
+
+
+def _step(row: RowMapping) -> Step:
+    values = {field.name: row[field.name] for field in fields(Step)}
+    return Step(**{**values, "progress": Progress(row["progress"])})
+
+
+def _operation_row(record: Record) -> dict[str, Any]:
+    fixed = ("id", "kind", "target", "actor", "created_at", "request")
+    return {
+        **{name: getattr(record, name) for name in fixed},
+        "plan_id": record.plan.id,
+        "plan": record.plan.to_json(),
+        **_changing(record),
+    }
+
+
+def _changing(record: Record) -> dict[str, Any]:
+    """The part of an operation's row that moves change."""
+    return {
+        "state": str(record.state),
+        "started_at": record.started_at,
+        "finished_at": record.finished_at,
+        "findings": [asdict(finding) for finding in record.findings],
+        "error": None if record.error is None else dict(record.error),
+        "result": None if record.result is None else dict(record.result),
+        "cancel_requested": record.cancel_requested,
+    }
+
+
+def _step_row(step: Step) -> dict[str, Any]:
+    return {
+        "action": step.action,
+        "table": step.table,
+        "says": step.says,
+        "progress": str(step.progress),
+        "facts": dict(step.facts),
+        "error": None if step.error is None else dict(step.error),
+        "at": step.at,
+    }
+
+
+# --- queries ---------------------------------------------------------------------------------------
+
+_NEWEST_FIRST = (operations.c.created_at.desc(), operations.c.number.desc())
+
+
+def _by_id(id: str) -> Select[int]:
+    """The operation of this id."""
+    return select(operations.c.number).where(operations.c.id == id)
+
+
+def _newest_of_plan(plan_id: str) -> Select[int]:
+    """The newest operation with this plan, whatever became of it."""
+    return select(operations.c.number).where(operations.c.plan_id == plan_id).order_by(*_NEWEST_FIRST).limit(1)
+
+
+def _waiting_with_plan(plan_id: str) -> Select[int]:
+    """The newest operation with this plan that was not applied yet."""
+    return _newest_of_plan(plan_id).where(operations.c.state == State.PLANNED)
+
+
+def _newest(states: Sequence[State], kind: str, table: str, limit: int) -> Select[int]:
+    """The newest operations in any of these states, of this kind, with a step on this table; empty means any."""
+    query = select(operations.c.number).order_by(*_NEWEST_FIRST).limit(limit)
+    if states:
+        query = query.where(operations.c.state.in_([str(state) for state in states]))
+    if kind:
+        query = query.where(operations.c.kind == kind)
+    if table:
+        query = query.where(operations.c.id.in_(select(steps.c.operation).where(steps.c.table == table)))
+    return query
+
+
+def _operations(numbers: ScalarSelect[int]) -> Select[Any]:
+    """The rows of these operations, newest first."""
+    return select(operations).where(operations.c.number.in_(numbers)).order_by(*_NEWEST_FIRST)
+
+
+def _steps(numbers: ScalarSelect[int]) -> Select[Any]:
+    """The steps of these operations, each operation's together and in the order of its plan."""
+    ids = select(operations.c.id).where(operations.c.number.in_(numbers))
+    return select(steps).where(steps.c.operation.in_(ids)).order_by(steps.c.operation, steps.c.position)
+
+
+def _lock(id: str) -> Select[int]:
+    """Keep others from changing this operation until the transaction ends; on SQLite the transaction does."""
+    return _by_id(id).with_for_update()
+
+
+def _add_operation() -> Insert:
+    """Write down a new operation."""
+    return insert(operations)
+
+
+def _add_steps() -> Insert:
+    """Write down the steps of a new operation."""
+    return insert(steps)
+
+
+def _change_operation(record: Record) -> Update:
+    """Write down how an operation stands now."""
+    return update(operations).where(operations.c.id == record.id).values(_changing(record))
+
+
+def _change_step(id: str, step: Step) -> Update:
+    """Write down how far an action came."""
+    return update(steps).where(steps.c.operation == id, steps.c.action == step.action).values(_step_row(step))
+
+
+def _mark_for_cancel(id: str) -> Update:
+    """Ask whoever runs this operation to stop."""
+    return update(operations).where(operations.c.id == id).values(cancel_requested=True)

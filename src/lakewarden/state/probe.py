@@ -1,0 +1,81 @@
+"""What `lake doctor` says about the control database. Looks only: it makes and migrates nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from datetime import timedelta
+
+from lakewarden.errors import StateUnavailable
+from lakewarden.lifecycle.ground import Check
+from lakewarden.state.database import Database
+from lakewarden.state.migration import HEAD, is_current, revision
+
+log = logging.getLogger(__name__)
+
+SKEW = timedelta(seconds=5)
+"""How far this host's clock may be from the database's before it is worth a warning."""
+
+_LOG = "This is a defect; the log has it."
+
+
+class StateProbe:
+    """Looks at the control database; `remote_lakes` are the lakes whose warehouse several hosts can reach."""
+
+    def __init__(self, database: Database, remote_lakes: Iterable[str] = ()) -> None:
+        self._database = database
+        self._remote_lakes = tuple(remote_lakes)
+
+    def __call__(self) -> list[Check]:
+        try:
+            found = self._look()
+        except StateUnavailable as error:
+            found = [Check("control database", "failed", error.message, error.hint)]
+        except Exception as bug:
+            log.exception("looking at %s failed", self._database.place)
+            found = [Check("control database", "failed", f"{self._database.place}: {type(bug).__name__}", _LOG)]
+        return [*found, *self._sharing()]
+
+    def _look(self) -> list[Check]:
+        database, name = self._database, "SQLite" if self._database.kind == "sqlite" else "PostgreSQL"
+        if not database.exists():
+            return [Check("control database", "ok", f"{name}: {database.place} is made at first use")]
+        with database.peek() as connection:
+            before = database.host_clock()
+            there = database.now(connection)
+            after = database.host_clock()
+            schema = revision(connection)
+            checks = [Check("control database", "ok", f"{name}: {database.place} answers")]
+            try:
+                current = is_current(connection, database.place)
+            except StateUnavailable as error:
+                return [*checks, Check("control database schema", "failed", error.message, error.hint)]
+        told = f"revision {HEAD}" if current else f"revision {schema or 'none'}, brought to {HEAD} at first use"
+        return [*checks, Check("control database schema", "ok", told), _clock(there - (before + (after - before) / 2))]
+
+    def _sharing(self) -> list[Check]:
+        if self._database.kind != "sqlite" or not self._remote_lakes:
+            return []
+        lakes = ", ".join(self._remote_lakes)
+        return [
+            Check(
+                "control database sharing",
+                "warning",
+                f"SQLite, and not local: the warehouse of {lakes}; several hosts would share a SQLite state",
+                "use PostgreSQL: state: postgresql+psycopg://user:password@host/database",
+            )
+        ]
+
+
+def _clock(ahead: timedelta) -> Check:
+    """How far the database's clock is from the host's. Leases go by the database's, so they are right either way."""
+    seconds = ahead.total_seconds()
+    if abs(ahead) <= SKEW:
+        return Check("control database clock", "ok", f"{abs(seconds):.1f} s from this host's")
+    way = "ahead of" if seconds > 0 else "behind"
+    return Check(
+        "control database clock",
+        "warning",
+        f"{abs(seconds):.1f} s {way} this host's",
+        "Let both hosts keep time by NTP: leases go by the database's clock, the journal by this host's.",
+    )

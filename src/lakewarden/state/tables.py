@@ -1,0 +1,120 @@
+"""The tables of the control database, and how times and documents are kept in them.
+
+This is the shape that queries are written against. The database gets it from the revisions in
+`migrations/`, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+)
+from sqlalchemy.types import TypeEngine
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A moment, to the microsecond and in UTC; on SQLite a text of fixed width, which sorts as the moments do."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(Text() if dialect.name == "sqlite" else DateTime(timezone=True))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone, so it is not a moment")
+        moment = value.astimezone(UTC)
+        return moment.isoformat(timespec="microseconds") if dialect.name == "sqlite" else moment
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        moment: datetime = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return moment.astimezone(UTC)
+
+
+class JsonText(TypeDecorator[Any]):
+    """A JSON document as text, read back exactly as written; what JSON has no word for is kept as its text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else json.dumps(value, default=str)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else json.loads(value)
+
+
+metadata = MetaData()
+
+operations = Table(
+    "operations",
+    metadata,
+    Column("number", Integer, primary_key=True),  # tells apart operations of the same moment
+    Column("id", Text, nullable=False, unique=True),
+    Column("plan_id", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("started_at", UtcTime),
+    Column("finished_at", UtcTime),
+    Column("request", Text, nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("findings", JsonText, nullable=False),
+    Column("error", JsonText),
+    Column("result", JsonText),
+    Column("cancel_requested", Boolean, nullable=False),
+    Index("operations_by_plan", "plan_id"),
+    Index("operations_by_time", "created_at"),
+    Index("operations_by_state", "state", "created_at"),
+    Index("operations_by_kind", "kind", "created_at"),
+)
+"""One row for each operation that was ever planned."""
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("operation", Text, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("action", Text, nullable=False),
+    Column("table", Text, nullable=False),
+    Column("says", Text, nullable=False),
+    Column("progress", Text, nullable=False),
+    Column("facts", JsonText, nullable=False),
+    Column("error", JsonText),
+    Column("at", UtcTime),
+    Index("steps_by_table", "table", "operation"),
+)
+"""One row for each action of an operation, in the plan's order."""
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("label", Text, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
+)
+"""One row for each key that was ever leased. It stays after the lease, since its epoch may only grow."""

@@ -1,0 +1,254 @@
+"""The composition root, and the Python door.
+
+    from lakewarden import Warden
+    from lakewarden.features.version.tag import Tag
+
+    warden = Warden.open("lakewarden.yaml")
+    warden.version.list("sales.orders", limit=5)                    # a question: its answer
+    warden.plan(Tag(version="sales.orders", name="v1")).apply()     # an operation: its plan, then a report
+    warden.version.tag("sales.orders", "v1").apply()                # the same with less typing
+
+Everything is put together here and nowhere else: configuration, engine, control database, runner. Parts
+are made when first used, so that a question about metadata opens no database and starts no JVM.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from lakewarden import config, registry
+from lakewarden.config import Environment, Settings
+from lakewarden.engine.catalogs import Catalogs
+from lakewarden.engine.commit import Commits, DirectCommits, RoutedCommits
+from lakewarden.engine.rows import Rows
+from lakewarden.engine.spark import Spark
+from lakewarden.engine.spark_commit import SparkCommits
+from lakewarden.engine.tables import Tables
+from lakewarden.errors import BadValue, did_you_mean
+from lakewarden.lifecycle import failpoints
+from lakewarden.lifecycle.ground import Clock, Fence, Probe, Stamp
+from lakewarden.lifecycle.journal import Journal
+from lakewarden.lifecycle.leases import Leases
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.progress import Watcher, unwatched
+from lakewarden.lifecycle.request import Control, Operation, Question, Request
+from lakewarden.lifecycle.runner import Report, Runner
+
+if TYPE_CHECKING:
+    from lakewarden.state.database import Database
+
+Answer = TypeVar("Answer")
+
+
+class Ground:
+    """What questions and plans read from: the parts of one installation, each made when first used."""
+
+    def __init__(self, settings: Settings, environment: Environment, clock: Clock) -> None:
+        self.settings = settings
+        self.environment = environment
+        self.clock = clock
+
+    @cached_property
+    def catalogs(self) -> Catalogs:
+        return Catalogs(self.settings)
+
+    @cached_property
+    def tables(self) -> Tables:
+        return Tables(self.catalogs, self.settings)
+
+    @cached_property
+    def spark(self) -> Spark:
+        return Spark(self.settings, self.environment)
+
+    @cached_property
+    def rows(self) -> Rows:
+        return Rows(lambda: self.spark)
+
+    @cached_property
+    def database(self) -> Database:
+        from lakewarden.state.database import Database
+
+        return Database(self.settings.state)
+
+    @cached_property
+    def journal(self) -> Journal:
+        from lakewarden.state.journal import SqlJournal
+
+        return SqlJournal(self.database)
+
+    @cached_property
+    def leases(self) -> Leases:
+        from lakewarden.state.leases import SqlLeases
+
+        return SqlLeases(self.database)
+
+    @cached_property
+    def probes(self) -> Sequence[Probe]:
+        from lakewarden.engine.probe import engine_probes
+        from lakewarden.state.probe import StateProbe
+
+        shared = [name for name, lake in self.settings.lakes.items() if not lake.is_local]
+        state = Probe(StateProbe(self.database, shared))
+        return [state, *engine_probes(self.settings, self.environment, self.catalogs, self.spark)]
+
+
+class Workbench(Ground):
+    """What one action writes with: the same parts, and commits that carry its stamp and mind its fence."""
+
+    def __init__(self, ground: Ground, stamp: Stamp, fence: Fence) -> None:
+        self.__dict__.update(ground.__dict__)  # the parts that are made already are shared
+        self._ground = ground
+        self.stamp = stamp
+        self._fence = fence
+
+    @cached_property
+    def commits(self) -> Commits:
+        def needs_spark(table: str) -> bool:
+            name = self.tables.name(table)
+            return self.tables.route(self.tables.load(name), name).needs_spark
+
+        return RoutedCommits(
+            DirectCommits(self.tables, self._fence),
+            lambda: SparkCommits(self.tables, self._ground.spark, self._fence),
+            needs_spark,
+        )
+
+
+class Planned:
+    """An operation and its plan, which is not applied until it is said."""
+
+    def __init__(self, operation: Operation, plan: Plan, runner: Runner) -> None:
+        self.operation = operation
+        self.plan = plan
+        self._runner = runner
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.plan.actions
+
+    def store(self) -> str:
+        """Write the plan down for `operation apply`; answers with the operation's id."""
+        return self._runner.store(self.operation, self.plan).id
+
+    def apply(self, wait: timedelta = timedelta()) -> Report | None:
+        """Do it, and prove it; nothing to do answers with nothing. Raises what went wrong."""
+        return None if self.is_empty else self._runner.run(self.store(), wait=wait)
+
+
+class Warden:
+    """One installation of Lakewarden."""
+
+    def __init__(self, settings: Settings, environment: Environment | None = None, watch: Watcher = unwatched) -> None:
+        self.ground = Ground(settings, environment or Environment.read(), clock=lambda: datetime.now(UTC))
+        self.watch = watch
+        failpoints.arm(self.ground.environment.failpoints)
+
+    @classmethod
+    def open(cls, path: str | Path | None = None, watch: Watcher = unwatched) -> Warden:
+        """The installation of a configuration file: the given one, the environment's, or the working folder's."""
+        environment = Environment.read()
+        found = config.find(Path(path) if path is not None else None, environment)
+        return cls(config.load(found, environment), environment, watch)
+
+    @cached_property
+    def runner(self) -> Runner:
+        ground = self.ground
+        return Runner(
+            journal=ground.journal,
+            leases=ground.leases,
+            reader=ground,
+            open_writer=lambda stamp, fence: Workbench(ground, stamp, fence),
+            find_operation=registry.operation,
+            clock=ground.clock,
+            new_id=lambda: f"op-{ground.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            actor=f"{ground.environment.user}@{socket.gethostname()}",
+            holder=f"{socket.gethostname()}:{os.getpid()}",
+            lease_timeout=ground.settings.leases.timeout,
+            watch=lambda event: self.watch(event),
+        )
+
+    def ask(self, question: Question[Answer]) -> Answer:
+        return question.ask(self.ground)
+
+    def plan(self, operation: Operation) -> Planned:
+        return Planned(operation, operation.plan(self.ground), self.runner)
+
+    def steer(self, control: Control[Answer]) -> Answer:
+        return control.act(self.runner)
+
+    def __getattr__(self, noun: str) -> Noun:
+        name = noun.replace("_", "-")
+        if noun.startswith("_") or name not in registry.nouns():
+            raise AttributeError(f"a warden has no {noun}. {did_you_mean(name, registry.nouns())}".strip())
+        return Noun(self, name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(noun.replace("-", "_") for noun in registry.nouns())]
+
+
+class Noun:
+    """`warden.version`: its verbs are methods that take what the command line takes."""
+
+    def __init__(self, warden: Warden, noun: str) -> None:
+        self._warden = warden
+        self._noun = noun
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        if verb.startswith("_") or verb.replace("_", "-") not in registry.verbs(self._noun):
+            known = registry.verbs(self._noun)
+            raise AttributeError(f"{self._noun} has no {verb}. {did_you_mean(verb, known)}".strip())
+        return _method(self._warden, registry.declaration(self._noun, verb.replace("_", "-")))
+
+    def __dir__(self) -> list[str]:
+        return [verb.replace("-", "_") for verb in registry.verbs(self._noun)]
+
+
+def _method(warden: Warden, declared: type[Request]) -> Callable[..., Any]:
+    parameters = [
+        Parameter(
+            name,
+            Parameter.POSITIONAL_OR_KEYWORD if name in declared.positional() else Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.is_required() else field.get_default(call_default_factory=True),
+            annotation=field.annotation,
+        )
+        for name, field in declared.model_fields.items()
+    ]
+    signature = Signature(parameters)
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        request = build(declared, signature.bind(*args, **kwargs).arguments)
+        if isinstance(request, Operation):
+            return warden.plan(request)
+        return warden.ask(request) if isinstance(request, Question) else warden.steer(_control(request))
+
+    method.__name__ = declared.address().verb.replace("-", "_")
+    method.__doc__ = declared.__doc__
+    method.__signature__ = signature  # type: ignore[attr-defined]
+    return method
+
+
+def build(declared: type[Request], values: dict[str, Any]) -> Request:
+    """A request from loose values; what does not fit is told by the field's own name."""
+    try:
+        return declared.model_validate(values)
+    except ValidationError as error:
+        told = [
+            f"{'.'.join(str(part) for part in problem['loc']) or 'request'}: {problem['msg'].removeprefix('Value error, ')}"
+            for problem in error.errors(include_url=False, include_input=False)
+        ]
+        raise BadValue("; ".join(told), f"lakewarden {declared.address()} --help tells what it takes.") from None
+
+
+def _control(request: Request) -> Control[Any]:
+    assert isinstance(request, Control)
+    return request

@@ -1,0 +1,200 @@
+"""What every journal does, whether it is kept in memory, in SQLite or in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from lakewarden.errors import AlreadyExists, IllegalTransition, OperationNotFound
+from lakewarden.lifecycle.journal import Journal, MemoryJournal, Progress, Record
+from lakewarden.lifecycle.plan import Action, Finding, Plan
+from lakewarden.lifecycle.states import State
+from lakewarden.state.database import Database
+from lakewarden.state.journal import SqlJournal
+from tests.state.records import NOON, a_plan, an_operation
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def journal(request: pytest.FixtureRequest, rows: Callable[[str], Database]) -> Journal:
+    return MemoryJournal() if request.param == "memory" else SqlJournal(rows(request.param))
+
+
+def ids(records: list[Record]) -> list[str]:
+    return [record.id for record in records]
+
+
+def test_an_operation_comes_back_as_it_was_added(journal: Journal) -> None:
+    record = an_operation("one", a_plan("sales.orders", "eu.sales.orders"))
+    journal.add(record)
+    found = journal.get("one")
+    assert found == record
+    assert found.plan.id == record.plan.id
+    assert [action.id for action in found.plan.actions] == [step.action for step in found.steps]
+
+
+def test_a_plan_without_actions_is_an_operation_without_steps(journal: Journal) -> None:
+    record = an_operation("empty", Plan("version.tag", "sales.orders"))
+    journal.add(record)
+    assert journal.get("empty") == record
+
+
+def test_times_come_back_in_utc_to_the_microsecond(journal: Journal) -> None:
+    local = timezone(timedelta(hours=5, minutes=45))
+    created = datetime(2026, 10, 25, 2, 30, 0, 1, local)
+    journal.add(replace(an_operation("one"), created_at=created))
+    moved = journal.move("one", State.RUNNING, datetime(2026, 10, 25, 0, 30, tzinfo=UTC))
+    found = journal.get("one")
+    assert found.created_at == created and found.created_at.microsecond == 1
+    assert found.started_at == moved.started_at == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    assert found.started_at is not None and found.started_at.utcoffset() == timedelta()
+
+
+def test_an_operation_is_found_by_its_plan_and_the_newest_one_wins(journal: Journal) -> None:
+    plan = a_plan("sales.orders")
+    journal.add(an_operation("late", plan, minutes=2))
+    journal.add(an_operation("early", plan, minutes=1))
+    assert journal.get(plan.id).id == "late"
+    assert journal.get("early").id == "early"
+
+
+def test_of_two_operations_of_the_same_moment_the_one_added_later_is_newer(journal: Journal) -> None:
+    for id in ("b", "a", "c"):
+        journal.add(an_operation(id))
+    assert ids(journal.list()) == ["c", "a", "b"]
+    assert journal.get(a_plan("sales.orders").id).id == "c"
+
+
+def test_what_is_not_there_is_said(journal: Journal) -> None:
+    for attempt in (
+        lambda: journal.get("gone"),
+        lambda: journal.move("gone", State.RUNNING, NOON),
+        lambda: journal.step("gone", an_operation("x").steps[0]),
+        lambda: journal.request_cancel("gone"),
+    ):
+        with pytest.raises(OperationNotFound, match="no operation or plan gone"):
+            attempt()
+
+
+def test_the_list_is_newest_first_and_filtered(journal: Journal) -> None:
+    journal.add(an_operation("tag", a_plan("sales.orders"), minutes=1))
+    journal.add(an_operation("both", a_plan("sales.orders", "sales.customers"), minutes=3))
+    journal.add(an_operation("expire", a_plan("sales.orders", kind="retention.run"), minutes=2))
+    journal.move("both", State.RUNNING, NOON)
+    journal.move("expire", State.CANCELLED, NOON)
+    assert ids(journal.list()) == ["both", "expire", "tag"]
+    assert ids(journal.list(limit=2)) == ["both", "expire"]
+    assert ids(journal.list(kind="version.tag")) == ["both", "tag"]
+    assert ids(journal.list(table="sales.customers")) == ["both"]
+    assert ids(journal.list(table="sales.order")) == []
+    assert ids(journal.list(table="sales.orders", limit=1)) == ["both"]
+    assert ids(journal.list(states=[State.PLANNED, State.CANCELLED])) == ["expire", "tag"]
+    assert ids(journal.list(states=[State.PLANNED], kind="retention.run")) == []
+    assert journal.list(limit=10**9) == [journal.get(id) for id in ("both", "expire", "tag")]
+
+
+def test_planned_finds_only_what_was_not_applied(journal: Journal) -> None:
+    plan = a_plan("sales.orders")
+    assert journal.planned(plan.id) is None
+    journal.add(an_operation("one", plan))
+    found = journal.planned(plan.id)
+    assert found is not None and found.id == "one"
+    journal.move("one", State.RUNNING, NOON)
+    assert journal.planned(plan.id) is None
+
+
+def test_a_whole_life(journal: Journal) -> None:
+    journal.add(an_operation("one"))
+    running = journal.move("one", State.RUNNING, NOON + timedelta(seconds=1))
+    assert (running.started_at, running.finished_at) == (NOON + timedelta(seconds=1), None)
+    error = {"code": "failed", "message": "it’s\nbroken", "hint": "", "failures": [{"table": "a", "count": 3}]}
+    findings = (Finding("sales.orders", "a row too many"), Finding("sales.orders", "„quoted“"))
+    failed = journal.move("one", State.FAILED, NOON + timedelta(seconds=2), error=error, findings=findings)
+    assert failed == journal.get("one")
+    assert (failed.error, failed.findings, failed.finished_at) == (error, findings, NOON + timedelta(seconds=2))
+    again = journal.move("one", State.RUNNING, NOON + timedelta(seconds=3))
+    assert again == journal.get("one")
+    assert (again.error, again.findings, again.finished_at, again.started_at) == (None, (), None, running.started_at)
+    journal.move("one", State.VERIFYING, NOON + timedelta(seconds=4))
+    done = journal.move("one", State.DONE, NOON + timedelta(seconds=5), result={"rows": 7, "share": 0.25, "ok": True})
+    assert done == journal.get("one")
+    assert done.result == {"rows": 7, "share": 0.25, "ok": True}
+
+
+def test_a_refused_move_changes_nothing(journal: Journal) -> None:
+    journal.add(an_operation("one"))
+    before = journal.get("one")
+    with pytest.raises(IllegalTransition, match="one is planned and cannot become done"):
+        journal.move("one", State.DONE, NOON, result={"rows": 1})
+    assert journal.get("one") == before
+
+
+def test_steps_are_written_one_by_one(journal: Journal) -> None:
+    journal.add(an_operation("one", a_plan("a.b", "c.d")))
+    journal.add(an_operation("other", a_plan("a.b", "c.d")))
+    first, second, third, fourth = journal.get("one").steps
+    done = replace(second, progress=Progress.DONE, facts={"rows": 3, "path": "s3://x/ü"}, at=NOON)
+    failed = replace(fourth, progress=Progress.FAILED, error={"code": "failed", "message": "no"}, at=NOON)
+    journal.step("one", done)
+    journal.step("one", failed)
+    assert journal.get("one").steps == (first, done, third, failed)
+    assert journal.get("other").steps == (first, second, third, fourth)
+    retried = replace(failed, progress=Progress.DONE, error=None)
+    journal.step("one", retried)
+    assert journal.get("one").steps == (first, done, third, retried)
+
+
+def test_a_request_to_cancel_is_seen_until_the_operation_runs_again(journal: Journal) -> None:
+    journal.add(an_operation("one"))
+    journal.move("one", State.RUNNING, NOON)
+    journal.request_cancel("one")
+    assert journal.get("one").cancel_requested
+    journal.move("one", State.PAUSED, NOON)
+    assert journal.get("one").cancel_requested
+    journal.move("one", State.RUNNING, NOON)
+    assert not journal.get("one").cancel_requested
+
+
+def test_text_is_never_taken_for_sql(journal: Journal) -> None:
+    nasty = "a'b\"; DROP TABLE operations; -- %s :x {}"
+    journal.add(an_operation(nasty, a_plan(nasty, name=nasty)))
+    assert journal.get(nasty).target == nasty
+    assert ids(journal.list(table=nasty)) == [nasty]
+    assert journal.list(table="%") == []
+
+
+class TestOnlyLasting:
+    """What only a journal in a database can do, or must refuse."""
+
+    def test_an_id_is_used_once(self, database: Database) -> None:
+        journal = SqlJournal(database)
+        journal.add(an_operation("one"))
+        with pytest.raises(AlreadyExists, match="operation one is in the journal already"):
+            journal.add(an_operation("one", a_plan("other.table")))
+        assert journal.get("one") == an_operation("one")
+
+    def test_what_was_written_is_read_by_another_process_later(self, database: Database) -> None:
+        SqlJournal(database).add(an_operation("one"))
+        database.close()
+        assert SqlJournal(database).get("one") == an_operation("one")
+
+    def test_an_error_with_a_value_that_json_has_no_word_for_is_still_written(self, database: Database) -> None:
+        journal = SqlJournal(database)
+        journal.add(an_operation("one"))
+        journal.move("one", State.RUNNING, NOON)
+        journal.move("one", State.FAILED, NOON, error={"message": "x", "at": NOON, "nul": "a\0b"})
+        assert journal.get("one").error == {"message": "x", "at": str(NOON), "nul": "a\0b"}
+
+    def test_a_time_without_a_zone_is_refused(self, database: Database) -> None:
+        with pytest.raises(Exception, match="has no time zone"):
+            SqlJournal(database).add(replace(an_operation("one"), created_at=datetime(2026, 1, 1)))
+
+    def test_a_plan_of_thousands_of_actions(self, database: Database) -> None:
+        actions = (Action("tag", f"sales.orders_{n}", "tag it", {"number": n}) for n in range(4000))
+        plan = Plan("version.tag", "sales.*", tuple(actions))
+        journal = SqlJournal(database)
+        journal.add(an_operation("large", plan))
+        assert len(journal.get("large").steps) == 4000
+        assert ids(journal.list(table="sales.orders_3999")) == ["large"]
