@@ -80,6 +80,7 @@ def _served(programs: Path, folder: Path, account: dict[str, Any]) -> Iterator[P
         "synchronous_commit": "off",
         "full_page_writes": "off",
         "max_connections": 60,
+        "timezone": "Asia/Kathmandu",  # far from UTC and from any whole hour, so that nothing comes out right by chance
     }
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     with (folder / "log").open("wb") as log:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -17,7 +18,7 @@ from sqlalchemy import text
 from lakewarden.errors import StateUnavailable
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
-from lakewarden.state.migration import HEAD, HISTORY, revision
+from lakewarden.state.migration import HEAD, HISTORY, migrate, revision
 from lakewarden.state.tables import metadata
 
 
@@ -55,6 +56,16 @@ def test_a_newer_schema_is_refused_and_left_alone(fresh: Database, fresh_url: st
             assert "Upgrade Lakewarden" in refused.value.hint
         with later.peek() as connection:
             assert revision(connection) == "9999"
+
+
+def test_who_comes_second_waits_and_finds_it_done(fresh: Database, fresh_url: str) -> None:
+    with closing(Database(fresh_url)) as second, ThreadPoolExecutor(1) as thread:
+        with fresh._writing() as connection:
+            migrate(connection, fresh.place)
+            found = thread.submit(SqlJournal(second).list)
+            with pytest.raises(TimeoutError):
+                found.result(0.3)
+        assert found.result(10) == []
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(fresh: Database, fresh_url: str) -> None:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import platform
-import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
-
 from lakewarden.config import Environment, Settings
-from lakewarden.engine import jars
+from lakewarden.engine import jars, tasks
 from lakewarden.engine.catalogs import Catalogs
 from lakewarden.engine.faults import first_line, told
 from lakewarden.engine.java import find as find_java
-from lakewarden.engine.spark import Spark
+from lakewarden.engine.quoting import identifier
+from lakewarden.engine.spark import Spark, send_by_value
 from lakewarden.engine.storage import Storage
 from lakewarden.errors import LakewardenError
 from lakewarden.lifecycle.ground import Check, Probe
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 
 def engine_probes(settings: Settings, environment: Environment, catalogs: Catalogs, spark: Spark) -> list[Probe]:
@@ -89,34 +88,21 @@ def _spark(settings: Settings, spark: Spark) -> Iterator[Check]:
     session = spark.session()
     place = settings.spark.remote or settings.spark.master
     yield Check("spark", "ok", f"version {session.version} at {place}")
-    frame = session.range(1).mapInArrow(_on_executor, "host string, python string, arrow string")
-    seen = frame.collect()[0]
-    yield _executor(seen["host"], seen["python"], seen["arrow"])
+    yield _executors(session)
     for lake in settings.lakes:
-        tables = spark.sql(f"SHOW NAMESPACES IN {lake}").count()
-        yield Check(f"{lake}: in Spark SQL", "ok", f"{tables} namespaces")
+        namespaces = len(spark.sql(f"SHOW NAMESPACES IN {identifier(lake)}").collect())
+        yield Check(f"{lake}: in Spark SQL", "ok", f"{namespaces} namespaces")
 
 
-def _executor(host: str, python: str, arrow: str) -> Check:
-    if not arrow:
-        advice = "Install pyarrow there; until then rewrites go through Iceberg's own procedures."
-        return Check("executors", "warning", f"Python {python} on {host} has no pyarrow", advice)
-    here = ".".join(str(part) for part in sys.version_info[:2])
-    if not python.startswith(f"{here}."):
-        return Check("executors", "failed", f"Python {python} on {host}, {here} here", "Both must be the same minor version.")
-    return Check("executors", "ok", f"a task ran on {host}: Python {python}, pyarrow {arrow}")
-
-
-def _on_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs on an executor, which does not have Lakewarden: it imports all it needs."""
-    import platform
-    import socket
-
-    import pyarrow
-
-    for _ in batches:
-        row = {"host": [socket.gethostname()], "python": [platform.python_version()], "arrow": [pyarrow.__version__]}
-        yield pyarrow.RecordBatch.from_pydict(row)
+def _executors(session: SparkSession) -> Check:
+    """Run one task where rows would be rewritten."""
+    send_by_value(tasks)
+    try:
+        seen = session.range(1).mapInArrow(tasks.introduce, "host string, python string, arrow string").collect()[0]
+    except Exception as error:
+        advice = "Its Python needs pyarrow and this Python's minor version; until then rewrites go through Iceberg's procedures."
+        return Check("executors", "failed", f"a task does not run there: {first_line(error)}", advice)
+    return Check("executors", "ok", f"a task ran on {seen['host']}: Python {seen['python']}, pyarrow {seen['arrow']}")
 
 
 def _guarded(part: str, look: Callable[[], Iterator[Check]]) -> Callable[[], Sequence[Check]]:

@@ -6,11 +6,15 @@ and must not ask. Nothing here or above reaches for `_jvm` or `sparkContext`.
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.config import Environment, Settings
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _starting = threading.Lock()
+log = logging.getLogger(__name__)
 
 
 class Spark:
@@ -58,13 +63,15 @@ class Spark:
         paths = jars.resolve(
             jars.wanted(on_s3), self._environment.cache / "jars", java, given.conf.get("spark.jars.ivySettings")
         )
+        log.info("starting Spark at %s", given.master)
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.appName("lakewarden").master(given.master)
         for key, value in (self._engine_settings([str(p) for p in paths]) | given.conf).items():
             builder = builder.config(key, value)
         try:
-            session = builder.getOrCreate().newSession()
+            with _workers_like_this(given.master), _stderr_into(self._environment.logs / "spark.log"):
+                session = builder.getOrCreate().newSession()
         except Exception as error:
             raise SparkUnavailable(
                 f"Spark does not start with master {given.master}: {first_line(error)}",
@@ -101,11 +108,11 @@ class Spark:
             ) from error
 
     def _engine_settings(self, jar_paths: list[str]) -> dict[str, str]:
-        logging = resources.files("lakewarden.engine").joinpath("log4j2.properties")
+        log4j = resources.files("lakewarden.engine").joinpath("log4j2.properties")
         engine = {
             "spark.jars": ",".join(jar_paths),
             "spark.driver.memory": self._settings.spark.memory,
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
             "spark.sql.extensions": _EXTENSIONS,
             "spark.sql.catalogImplementation": "in-memory",
             "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -113,12 +120,44 @@ class Spark:
             "spark.ui.showConsoleProgress": "false",
         }
         if self._settings.spark.master.startswith("local"):
-            engine |= {
-                "spark.driver.host": "127.0.0.1",
-                "spark.driver.bindAddress": "127.0.0.1",
-                "spark.pyspark.python": sys.executable,
-            }
+            engine |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         return engine
+
+
+@contextmanager
+def _workers_like_this(master: str) -> Iterator[None]:
+    """On this machine, Spark's Python workers run on this very Python; it takes that from the environment only."""
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    yield
+
+
+@contextmanager
+def _stderr_into(path: Path) -> Iterator[None]:
+    """Give the JVM that is started meanwhile a log file for its stderr, for as long as it lives."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a")
+    except OSError:  # no place for a log: let it speak
+        yield
+        return
+    with file:
+        sys.stderr.flush()
+        terminal = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(terminal, 2)
+            os.close(terminal)
+
+
+def send_by_value(module: ModuleType) -> None:
+    """Let a module's functions travel to executors as code, since those do not have Lakewarden."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(module)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from enum import StrEnum
 from threading import RLock
 from typing import Any, Protocol
 
-from lakewarden.errors import OperationNotFound
+from lakewarden.errors import AlreadyExists, OperationNotFound
 from lakewarden.lifecycle.plan import Finding, Plan
 from lakewarden.lifecycle.states import State, check_move
 
@@ -80,9 +80,17 @@ class JournalReader(Protocol):
         """The operation that is planned with exactly this plan and was not applied yet."""
         ...
 
+    def cancel_requested(self, id: str) -> bool:
+        """Whether somebody asked this operation to stop."""
+        ...
+
 
 class Journal(JournalReader, Protocol):
-    def add(self, record: Record) -> None: ...
+    """What the runner writes to; here an operation goes by its own id only."""
+
+    def add(self, record: Record) -> None:
+        """Write a new operation down; raises AlreadyExists for an id that is taken."""
+        ...
 
     def move(self, id: str, state: State, at: datetime, **facts: Any) -> Record:
         """Change an operation's state, validated and atomically; `facts` are `findings`, `error`, `result`."""
@@ -124,6 +132,8 @@ class MemoryJournal:
 
     def add(self, record: Record) -> None:
         with self._lock:
+            if record.id in self._records:
+                raise AlreadyExists(f"there is an operation {record.id} already")
             self._records[record.id] = record
 
     def get(self, id: str) -> Record:
@@ -151,18 +161,27 @@ class MemoryJournal:
 
     def move(self, id: str, state: State, at: datetime, **facts: Any) -> Record:
         with self._lock:
-            self._records[id] = advanced(self.get(id), state, at, facts)
+            self._records[id] = advanced(self._own(id), state, at, facts)
             return self._records[id]
 
     def step(self, id: str, step: Step) -> None:
         with self._lock:
-            record = self.get(id)
+            record = self._own(id)
             steps = tuple(step if old.action == step.action else old for old in record.steps)
             self._records[id] = replace(record, steps=steps)
 
     def request_cancel(self, id: str) -> None:
         with self._lock:
-            self._records[id] = replace(self.get(id), cancel_requested=True)
+            self._records[id] = replace(self._own(id), cancel_requested=True)
+
+    def cancel_requested(self, id: str) -> bool:
+        return self._own(id).cancel_requested
+
+    def _own(self, id: str) -> Record:
+        with self._lock:
+            if id not in self._records:
+                raise not_found(id)
+            return self._records[id]
 
     def _newest_first(self) -> Sequence[Record]:
         return sorted(reversed(self._records.values()), key=lambda record: record.created_at, reverse=True)

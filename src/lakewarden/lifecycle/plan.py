@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -137,7 +137,7 @@ class Finding:
 
 
 def _acts(action: Action) -> dict[str, Any]:
-    requires = [TypeAdapter(Requirement).dump_python(need, mode="json") for need in action.requires]
+    requires = [asdict(need) for need in action.requires]
     return {"arguments": dict(action.arguments), "requires": requires}
 
 

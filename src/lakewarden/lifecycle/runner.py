@@ -265,7 +265,7 @@ class Runner:
                 break
 
     def _stop_if_asked(self, run: _Run) -> None:
-        if self.journal.get(run.record.id).cancel_requested:
+        if self.journal.cancel_requested(run.record.id):
             done, all = len(run.outcomes), len(run.plan.actions)
             self.journal.move(run.record.id, State.CANCELLED, self._clock(), result=run.result())
             raise Interrupted(

@@ -69,6 +69,13 @@ class SqlJournal:
                 raise not_found(id)
             connection.execute(_change_step(id, step))
 
+    def cancel_requested(self, id: str) -> bool:
+        with self._database.connect() as connection:
+            asked = connection.execute(_cancel_requested(id)).scalar_one_or_none()
+        if asked is None:
+            raise not_found(id)
+        return bool(asked)
+
     def request_cancel(self, id: str) -> None:
         with self._database.begin() as connection:
             if connection.execute(_mark_for_cancel(id)).rowcount == 0:
@@ -178,6 +185,11 @@ def _newest(states: Sequence[State], kind: str, table: str, limit: int) -> Selec
     if table:
         query = query.where(operations.c.id.in_(select(steps.c.operation).where(steps.c.table == table)))
     return query
+
+
+def _cancel_requested(id: str) -> Select[bool]:
+    """Whether this operation was asked to stop."""
+    return select(operations.c.cancel_requested).where(operations.c.id == id)
 
 
 def _operations(numbers: ScalarSelect[int]) -> Select[Any]:

@@ -1,0 +1,239 @@
+"""Commands, derived from declarations: nouns are groups, verbs are commands, fields are arguments and options.
+
+Only the noun that is asked for is imported, and only when it is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import click
+from click.shell_completion import CompletionItem
+from pydantic.fields import FieldInfo
+
+import lakewarden
+from lakewarden import registry
+from lakewarden.doors.cli.execution import Given, execute
+from lakewarden.lifecycle.request import Completes, Control, Operation, Question, Request
+
+_SINGLE_WORDS = ("demo",)
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@dataclass(frozen=True)
+class _Global:
+    config: Path | None
+    json: bool
+
+
+class Root(click.Group):
+    """All nouns, and the few single words."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*registry.nouns(), *_SINGLE_WORDS]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in registry.nouns():
+            return Noun(name, help=registry.describe(name))
+        if name == "demo":
+            from lakewarden.doors.cli.demo import command
+
+            return command
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return _resolve(self, ctx, args, super().resolve_command)
+
+
+class Noun(click.Group):
+    """The verbs of one noun."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(registry.verbs(str(self.name)))
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        noun = str(self.name)
+        return derive(registry.declaration(noun, name)) if name in registry.verbs(noun) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return _resolve(self, ctx, args, super().resolve_command)
+
+
+def derive(declared: type[Request]) -> click.Command:
+    """The command of one declaration."""
+    positional = declared.positional()
+    fields = declared.model_fields
+    params: list[click.Parameter] = [_argument(name, fields[name]) for name in positional]
+    params += [_option(name, field) for name, field in fields.items() if name not in positional]
+    params += _operation_options() if issubclass(declared, Operation) else []
+    params += _global_options()
+
+    def callback(**values: Any) -> int:
+        context = click.get_current_context()
+        outer: _Global = context.find_root().obj
+        given = Given(
+            config=values.pop("config") or outer.config,
+            json=values.pop("json") or outer.json,
+            apply=values.pop("apply", False),
+            plan=values.pop("plan", False),
+            check=values.pop("check", False),
+            wait=values.pop("wait", "0s") if issubclass(declared, Operation) else "0s",
+        )
+        source = context.get_parameter_source
+        said = {name: value for name, value in values.items() if source(name) is not click.core.ParameterSource.DEFAULT}
+        return execute(declared, said, given)
+
+    return click.Command(
+        declared.address().verb,
+        params=params,
+        callback=callback,
+        help=_help(declared),
+        short_help=declared.says().rstrip("."),
+        context_settings={"max_content_width": 100},
+    )
+
+
+def _help(declared: type[Request]) -> str:
+    text = declared.__doc__ or ""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    if issubclass(declared, Operation):
+        kind = (
+            "Destructive: shows its plan and changes nothing without --apply."
+            if declared.destructive
+            else "Acts at once; --plan shows what it would do instead."
+        )
+        lines += ["", kind]
+    arguments = [(name.upper(), declared.model_fields[name].description or "") for name in declared.positional()]
+    if arguments:
+        width = max(len(name) for name, _ in arguments)
+        lines += ["", "\b"] + [f"{name:<{width}}  {told}" for name, told in arguments]
+    return "\n".join(lines)
+
+
+def _argument(name: str, field: FieldInfo) -> click.Argument:
+    return click.Argument([name], required=field.is_required(), shell_complete=_completer(field), type=str)
+
+
+def _option(name: str, field: FieldInfo) -> click.Option:
+    flag, inner = f"--{name.replace('_', '-')}", _inner(field.annotation)
+    common: dict[str, Any] = {"help": _described(field), "shell_complete": _completer(field)}
+    if inner is bool:
+        return click.Option([flag, name], is_flag=True, **common)
+    many = get_origin(inner) is list
+    choices = _choices(get_args(inner)[0] if many else inner)
+    metavar = None if choices else _metavar(name, inner)
+    kind: Any = click.Choice(choices) if choices else str
+    return click.Option([flag, name], type=kind, multiple=many, metavar=metavar, **common)
+
+
+def _operation_options() -> list[click.Parameter]:
+    return [
+        click.Option(["--apply"], is_flag=True, help="Do it."),
+        click.Option(["--plan"], is_flag=True, help="Only show what would be done."),
+        click.Option(["--check"], is_flag=True, help="Only look: exit code 3 if there is something to do."),
+        click.Option(["--wait"], metavar="DURATION", default="0s", help="Wait this long for a table held by another operation."),
+    ]
+
+
+def _global_options() -> list[click.Parameter]:
+    path = click.Path(path_type=Path)
+    return [
+        click.Option(["--config"], type=path, metavar="FILE", help="The configuration; else $LAKEWARDEN_CONFIG or ./lakewarden.yaml."),
+        click.Option(["--json"], is_flag=True, help="Print one JSON document."),
+    ]
+
+
+def _described(field: FieldInfo) -> str:
+    default = field.get_default(call_default_factory=True)
+    shown = default not in (None, "", [], False) and not field.is_required() and not hasattr(default, "total_seconds")
+    return f"{field.description or ''}{f'  [default: {default}]' if shown else ''}"
+
+
+def _inner(annotation: Any) -> Any:
+    """The type beneath `| None` and `Annotated`."""
+    if get_origin(annotation) in (Union, UnionType):
+        return next(_inner(arg) for arg in get_args(annotation) if arg is not NoneType)
+    return get_args(annotation)[0] if hasattr(annotation, "__metadata__") else annotation
+
+
+def _choices(annotation: Any) -> list[str]:
+    if get_origin(annotation) is Literal:
+        return [str(choice) for choice in get_args(annotation)]
+    members = getattr(annotation, "__members__", None)
+    return [str(member.value) for member in members.values()] if members else []
+
+
+def _metavar(name: str, inner: Any) -> str:
+    known = {int: "N", Path: "FILE"}
+    return known.get(inner, name.upper().replace("_", "-"))
+
+
+def _completer(field: FieldInfo) -> Any:
+    what = next((mark.what for mark in field.metadata if isinstance(mark, Completes)), None)
+    if what is None:
+        return None
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from lakewarden.doors.cli.completion import suggest
+
+        return [CompletionItem(each) for each in suggest(what, incomplete, ctx.params.get("config"))]
+
+    return complete
+
+
+def _resolve(group: click.Group, ctx: click.Context, args: list[str], resolve: Any) -> Any:
+    """As click does, with the nearest known word where there is no such command."""
+    try:
+        return resolve(ctx, args)
+    except click.UsageError:
+        from lakewarden.errors import WrongUse, did_you_mean
+
+        known = group.list_commands(ctx)
+        hint = did_you_mean(args[0], known, f"There are {', '.join(known)}.")
+        raise WrongUse(f"{ctx.command_path} has no {args[0]!r}", hint) from None
+
+
+def _show_completion(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
+    if shell:
+        from click.shell_completion import get_completion_class
+
+        found = get_completion_class(shell)
+        assert found is not None
+        click.echo(found(root, {}, "lakewarden", "_LAKEWARDEN_COMPLETE").source())
+        ctx.exit()
+
+
+def _begin(config: Path | None, json: bool, **_: Any) -> None:
+    click.get_current_context().obj = _Global(config, json)
+
+
+root = Root(
+    "lakewarden",
+    params=[
+        *_global_options(),
+        click.Option(
+            ["--show-completion"],
+            type=click.Choice(_SHELLS),
+            is_eager=True,
+            expose_value=False,
+            callback=_show_completion,
+            help="Print the completion script for a shell.",
+        ),
+    ],
+    callback=_begin,
+    help="Keeps lakehouse tables in order for their whole life.\n\n"
+    "Questions answer at once. Operations plan, apply, verify and write down what they did; those that take "
+    "something away only show their plan until you say --apply.",
+    epilog="Start with: lakewarden demo, or lakewarden lake init DIR. Every command has --help and --json.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+click.version_option(lakewarden.__version__, prog_name="lakewarden")(root)
+
+__all__ = ["Control", "Question", "derive", "root"]

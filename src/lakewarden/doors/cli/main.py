@@ -1,0 +1,84 @@
+"""Where the command line begins and ends: exit codes, errors in one line, and the last handler for defects."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+
+import click
+
+from lakewarden.config import Environment
+from lakewarden.doors.cli.commands import root
+from lakewarden.errors import Interrupted, LakewardenError, WrongUse
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and leave with its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    logging.captureWarnings(True)
+    logging.getLogger("py.warnings").addHandler(logging.NullHandler())
+    code = run(given)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read us has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; everything that can go wrong becomes a message and an exit code."""
+    as_json = "--json" in arguments
+    try:
+        result = root.main(args=list(arguments), prog_name="lakewarden", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except LakewardenError as error:
+        return _tell(error, as_json)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 0
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "lakewarden"
+        return _tell(WrongUse(error.format_message(), f"{command} --help tells what it takes."), as_json)
+    except click.ClickException as error:
+        return _tell(LakewardenError(error.format_message()), as_json)
+    except (KeyboardInterrupt, click.Abort):
+        return _tell(Interrupted("stopped", "Nothing was half done."), as_json)
+    except BrokenPipeError:
+        return 0
+    except Exception as defect:
+        return _tell(_incident(defect), as_json)
+
+
+def _tell(error: LakewardenError, as_json: bool) -> int:
+    if as_json:
+        click.echo(json.dumps({"error": error.document()}, ensure_ascii=False, indent=2, default=str))
+    else:
+        message = error.message.rstrip(".")
+        click.echo(f"{type(error).__name__}: {message}. {error.hint}".rstrip(), err=True)
+    return error.exit_code
+
+
+def _incident(defect: Exception) -> LakewardenError:
+    """A defect of ours: the user gets a short word and a number, the log gets the rest."""
+    number = secrets.token_hex(4)
+    log = Environment.read().logs / "incidents.log"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a") as file:
+            file.write(f"incident {number}\n{''.join(traceback.format_exception(defect))}\n")
+        where = f"Incident {number} in {log} has the details."
+    except OSError:
+        where = f"It was a {type(defect).__name__}, and could not be logged to {log}."
+    return LakewardenError("something went wrong that Lakewarden did not expect", where, incident=number)
+
+
+def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,238 @@
+"""What a person sees: tables, plans, reports and live progress; or one JSON document for a program."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, get_args, get_type_hints
+
+import click
+from pydantic import TypeAdapter
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.progress import Event, Watcher, unwatched
+from lakewarden.lifecycle.runner import Report
+from lakewarden.quantities import Unit, show_size
+
+_WIDE = 240  # what is piped is not cut to a terminal's width
+_STYLES = {
+    "ok": "green",
+    "done": "green",
+    "warning": "yellow",
+    "planned": "cyan",
+    "running": "cyan",
+    "verifying": "cyan",
+    "paused": "yellow",
+    "failed": "red",
+    "stale": "red",
+    "cancelled": "dim",
+}
+
+
+class Screen:
+    """The terminal, or the pipe, that one command answers to."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._json = as_json
+        self.out = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False, soft_wrap=False)
+
+    def answer(self, answer: Any, kind: Any) -> None:
+        if isinstance(answer, Report):
+            return self.report(None, answer)
+        if self._json:
+            return self._document(TypeAdapter(kind).dump_python(answer, mode="json"))
+        if isinstance(answer, Sequence) and not isinstance(answer, str):
+            self._rows(answer, kind)
+        else:
+            self._detail(answer)
+
+    def plan(self, plan: Plan, stored: bool) -> None:
+        if self._json:
+            return self._document({"plan": plan.document()})
+        if not plan.actions:
+            self._warn(plan)
+            self.out.print("Nothing to do.")
+            return
+        self.out.print(Text(f"{plan.kind.replace('.', ' ')}  {plan.target}", style="bold"))
+        for action in plan.actions:
+            self.out.print(Text(f"  {action.table}: {action.says}"))
+            if action.because:
+                self.out.print(Text(f"    by {action.route}: {action.because}", style="dim"))
+        self._warn(plan)
+        tail = f" Apply: lakewarden operation apply {plan.id}" if stored else ""
+        self.out.print(Text(f"Nothing changed.{tail}"))
+
+    def report(self, plan: Plan | None, report: Report | None) -> None:
+        if report is None:
+            assert plan is not None
+            if self._json:
+                nothing = {"id": None, "kind": plan.kind, "state": "done"}
+                return self._document({"operation": nothing, "result": {"actions": 0}, "findings": []})
+            self._warn(plan)
+            self.out.print("Nothing to do.")
+            return
+        if self._json:
+            return self._document(report.document())
+        for action in plan.actions if plan else ():
+            self.out.print(Text(f"{action.table}: {action.says}"))
+        if plan:
+            self._warn(plan)
+        facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in report.result.items())
+        self.out.print(Text.assemble((str(report.state), _STYLES[str(report.state)]), f"  {report.id}  {facts}"))
+
+    @contextmanager
+    def watching(self) -> Iterator[Watcher]:
+        """Live progress on stderr while a command runs; silent for programs."""
+        if self._json:
+            yield unwatched
+            return
+        terminal = os.fdopen(os.dup(2), "w")  # ours stays the terminal while Spark's is sent to its log
+        console = Console(file=terminal, stderr=True)
+        speaker = _Speaker(console)
+        logging.getLogger("lakewarden").addHandler(speaker)
+        logging.getLogger("lakewarden").setLevel(logging.INFO)
+        try:
+            if not sys.stderr.isatty():
+                yield unwatched
+            else:
+                with _bar(console) as bar:
+                    yield _follow(bar)
+        finally:
+            logging.getLogger("lakewarden").removeHandler(speaker)
+            terminal.close()
+
+    def _document(self, document: Any) -> None:
+        click.echo(json.dumps(document, ensure_ascii=False, indent=2, default=str))
+
+    def _warn(self, plan: Plan) -> None:
+        for warning in plan.warnings:
+            self.out.print(Text(f"  note: {warning}", style="yellow"))
+
+    def _rows(self, rows: Sequence[Any], kind: Any) -> None:
+        if not rows:
+            self.out.print("None.")
+            return
+        names = _columns(rows)
+        units = _units(get_args(kind)[0]) if dataclasses.is_dataclass(rows[0]) else {}
+        shown = [name for name in names if any(_value(row, name) not in (None, "", []) for row in rows)] or names
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for name in shown:
+            numeric = all(isinstance(_value(row, name), int | float | None) for row in rows)
+            ids = name.endswith("id") or name == "table"
+            table.add_column(name.replace("_", " "), justify="right" if numeric else "left", no_wrap=ids, overflow="fold")
+        for row in rows:
+            table.add_row(*[_cell(_value(row, name), units.get(name)) for name in shown])
+        self.out.print(table)
+
+    def _detail(self, answer: Any) -> None:
+        units = _units(type(answer))
+        facts = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
+        plain = {name: value for name, value in facts.items() if not _is_nested(value)}
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in plain.items():
+            if value not in (None, "", [], {}):
+                table.add_row(name.replace("_", " "), _cell(value, units.get(name)))
+        self.out.print(table)
+        for name, value in facts.items():
+            if name in plain or not value:
+                continue
+            self.out.print(Text(f"\n{name.replace('_', ' ')}", style="bold"))
+            if isinstance(value, Mapping):
+                for key, item in value.items():
+                    self.out.print(Text(f"  {key} = {item}"))
+            else:
+                self._rows(value, list[type(value[0])])  # type: ignore[misc]
+
+
+class _Speaker(logging.Handler):
+    """Tells what takes long, such as the start of Spark, while it happens."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.INFO)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno == logging.INFO:
+            self._console.print(Text(f"… {record.getMessage()}", style="dim"))
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+
+
+def _follow(bar: Progress) -> Watcher:
+    tasks: dict[str, Any] = {}
+
+    def watch(event: Event) -> None:
+        if event.operation not in tasks:
+            tasks[event.operation] = bar.add_task(event.kind, total=event.total)
+        told = " ".join(part for part in (event.kind.replace(".", " "), event.table, event.phase) if part)
+        bar.update(tasks[event.operation], completed=event.done, description=told)
+
+    return watch
+
+
+def _columns(rows: Sequence[Any]) -> list[str]:
+    if dataclasses.is_dataclass(rows[0]):
+        return [field.name for field in dataclasses.fields(rows[0])]
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def _value(row: Any, name: str) -> Any:
+    return row.get(name) if isinstance(row, Mapping) else getattr(row, name)
+
+
+def _units(kind: type) -> dict[str, str]:
+    """Which fields count bytes, from their annotations."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: unit for name, hint in hints.items() if (unit := _unit(hint))}
+
+
+def _unit(hint: Any) -> str | None:
+    for mark in getattr(hint, "__metadata__", ()):
+        if isinstance(mark, Unit):
+            return mark.name
+    return next((found for arg in get_args(hint) if (found := _unit(arg))), None)
+
+
+def _is_nested(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return True
+    return isinstance(value, list) and bool(value) and dataclasses.is_dataclass(value[0])
+
+
+def _cell(value: Any, unit: str | None = None) -> Text:
+    if value is None:
+        return Text("")
+    if isinstance(value, bool):
+        return Text("yes" if value else "no")
+    if unit == "bytes":
+        return Text(show_size(value))
+    if isinstance(value, datetime):
+        return Text(f"{value:%Y-%m-%d %H:%M:%S}Z" if value.tzinfo else f"{value:%Y-%m-%d %H:%M:%S}")
+    if isinstance(value, int):
+        return Text(f"{value:,}" if abs(value) < 10**15 else str(value))
+    if isinstance(value, list):
+        return Text(", ".join(str(item) for item in value))
+    return Text(str(value), style=_STYLES.get(str(value), ""))

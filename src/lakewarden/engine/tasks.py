@@ -1,0 +1,17 @@
+"""What runs on Spark's executors. Travels there by value: imports only pyarrow and the standard library."""
+
+from __future__ import annotations
+
+import platform
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+
+def introduce(batches: Iterator[Any]) -> Iterator[Any]:
+    """Say which host, Python and pyarrow a task runs on."""
+    import pyarrow
+
+    for _ in batches:
+        row = {"host": [socket.gethostname()], "python": [platform.python_version()], "arrow": [pyarrow.__version__]}
+        yield pyarrow.RecordBatch.from_pydict(row)
