@@ -142,7 +142,7 @@ class Planned:
 
     def apply(self, wait: timedelta = timedelta()) -> Report | None:
         """Do it, and prove it; nothing to do answers with nothing. Raises what went wrong."""
-        return None if self.is_empty else self._runner.run(self.store(), wait=wait)
+        return None if self.is_empty else self._runner.start(self.operation, self.plan, wait)
 
 
 class Warden:

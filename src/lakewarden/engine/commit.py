@@ -78,6 +78,7 @@ class DirectCommits:
             check_expected(table, change)
             reach("commit.ready")
             self._fence()
+            reach("commit.fenced")
             try:
                 table.catalog.commit_table(table, requirements(change), updates(table))
                 reach("commit.landed")

@@ -63,8 +63,10 @@ class Spark:
         paths = jars.resolve(
             jars.wanted(on_s3), self._environment.cache / "jars", java, given.conf.get("spark.jars.ivySettings")
         )
-        log.info("starting Spark at %s", given.master)
         from pyspark.sql import SparkSession
+
+        if SparkSession.getActiveSession() is None:
+            log.info("starting Spark at %s", given.master)
 
         builder = SparkSession.builder.appName("lakewarden").master(given.master)
         for key, value in (self._engine_settings([str(p) for p in paths]) | given.conf).items():

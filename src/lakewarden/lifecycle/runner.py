@@ -125,29 +125,46 @@ class Runner:
             return waiting
         record = Record.planned(self._new_id(), plan, operation.model_dump_json(), self._actor, self._clock())
         self.journal.add(record)
-        reach("operation.stored")
         return record
+
+    def start(self, operation: Operation, plan: Plan, wait: timedelta = timedelta()) -> Report:
+        """Apply a plan right away; it is written down in the same moment as running."""
+        waiting = self.journal.planned(plan.id)
+        if waiting is not None:
+            return self.run(waiting.id, wait)
+        new = Record.planned(self._new_id(), plan, operation.model_dump_json(), self._actor, self._clock())
+        return self._run(new, operation, wait, self._add_running)
 
     def run(self, id: str, wait: timedelta = timedelta()) -> Report:
         """Apply a stored operation from wherever it is to its end; raises what went wrong."""
         record = self.journal.get(id)
         operation = self._find_operation(record.kind).model_validate_json(record.request)
+        return self._run(record, operation, wait, self._move_running)
+
+    def _run(
+        self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]
+    ) -> Report:
         keeper = Keeper(self._leases, record.id, self._holder, self._lease_timeout)
-        with keeper.hold(f"operation:{record.id}", f"operation {record.id}", self._patience(record, wait)) as fence:
+        with keeper.hold(f"operation:{record.id}", f"operation {record.id}", self._patience(wait)) as fence:
             reach("operation.leased")
-            record = self.journal.move(record.id, State.RUNNING, self._clock())
-            run = _Run(record, operation, keeper, fence, wait)
+            run = _Run(begin(record), operation, keeper, fence, wait)
             self._tell(run, "started")
             try:
                 return self._sequence(run)
-            except LeaseLost:
-                raise  # somebody else has it now: its journal is not ours to write
             except KeyboardInterrupt:
                 self.journal.move(record.id, State.PAUSED, self._clock(), result=run.result())
                 raise Interrupted(
                     f"operation {record.id} stopped after {len(run.outcomes)} of {len(run.plan.actions)} actions",
                     hint=f"Go on with: lakewarden operation resume {record.id}",
                 ) from None
+
+    def _add_running(self, record: Record) -> Record:
+        running = replace(record, state=State.RUNNING, started_at=self._clock())
+        self.journal.add(running)
+        return running
+
+    def _move_running(self, record: Record) -> Record:
+        return self.journal.move(record.id, State.RUNNING, self._clock())
 
     def unfinished(self) -> list[Record]:
         """Operations that stopped halfway and that nobody runs now."""
@@ -188,7 +205,7 @@ class Runner:
     def _table(self, run: _Run, table: str, last: bool) -> None:
         part = run.plan.for_table(table)
         key, label = part.actions[0].lease_key, f"table {table}"
-        with run.keeper.hold(key, label, self._patience(run.record, run.wait, run)) as held:
+        with run.keeper.hold(key, label, self._patience(run.wait, run)) as held:
 
             def fence() -> None:
                 run.fence()
@@ -247,9 +264,6 @@ class Runner:
             )
             self._tell(run, "failed", says=error.message)
             raise error
-        record = self.journal.get(id)
-        if record.state is State.RUNNING:  # an earlier table failed the verifying move, or the plan had no tables
-            self.journal.move(id, State.VERIFYING, now)
         self.journal.move(id, State.DONE, now, result=result)
         reach("operation.done")
         self._tell(run, "finished")
@@ -273,7 +287,7 @@ class Runner:
                 hint="What was applied stays applied. Plan again to do the rest.",
             )
 
-    def _patience(self, record: Record, wait: timedelta, run: _Run | None = None) -> Callable[[LeaseHeld], None]:
+    def _patience(self, wait: timedelta, run: _Run | None = None) -> Callable[[LeaseHeld], None]:
         """How to take it that somebody holds a lease: try again until the time to wait is over."""
         deadline = self._clock() + wait
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.errors import LakewardenError
-from lakewarden.features.table.summary import total
+from lakewarden.features.table.summary import live_rows, total
 from lakewarden.lifecycle.request import Completes, Question
 from lakewarden.quantities import Bytes, from_millis
 
@@ -56,7 +56,7 @@ def _row(lake: Reader, name: TableName) -> TableRow:
     return TableRow(
         table=str(name),
         format=metadata.format_version,
-        rows=total(head, "records") if head else 0,
+        rows=live_rows(head),
         files=total(head, "data-files") if head else 0,
         bytes=total(head, "files-size") if head else 0,
         snapshots=len(metadata.snapshots),

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.features.table.columns import Column, columns_of
-from lakewarden.features.table.summary import total
+from lakewarden.features.table.summary import live_rows, total
 from lakewarden.features.version.refs import Ref, refs_of
 from lakewarden.lifecycle.request import Question, Table
 from lakewarden.quantities import Bytes, from_millis
@@ -58,7 +58,7 @@ class Show(Question[TableDetail]):
             location=metadata.location,
             changed_by=f"{route.name} ({route.because})" if route.because else route.name,
             updated_at=from_millis(metadata.last_updated_ms),
-            rows=total(head, "records") if head else 0,
+            rows=live_rows(head),
             files=total(head, "data-files") if head else 0,
             delete_files=total(head, "delete-files") if head else 0,
             bytes=total(head, "files-size") if head else 0,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lakewarden.features.table.summary import summary, total
+from lakewarden.features.table.summary import live_rows, summary, total
 from lakewarden.features.version.refs import refs_of
 from lakewarden.quantities import Bytes, from_millis
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VersionRow:
-    """One snapshot; totals are of the whole version, and unknown where its writer left them out."""
+    """One snapshot; totals are of the whole version, and unknown where its writers left them out."""
 
     snapshot_id: int
     committed_at: datetime
@@ -60,7 +60,7 @@ def _row(snapshot: Snapshot, named: dict[tuple[int, str], list[str]]) -> Version
         snapshot_id=snapshot.snapshot_id,
         committed_at=from_millis(snapshot.timestamp_ms),
         operation=snapshot.summary.operation.value if snapshot.summary else "",
-        rows=total(snapshot, "records"),
+        rows=live_rows(snapshot),
         files=total(snapshot, "data-files"),
         bytes=total(snapshot, "files-size"),
         tags=named.get((snapshot.snapshot_id, "tag"), []),

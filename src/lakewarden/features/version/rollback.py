@@ -9,7 +9,7 @@ from pydantic import Field
 
 from lakewarden.engine.commit import RefChange, SetRef
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
-from lakewarden.features.table.summary import total
+from lakewarden.features.table.summary import live_rows
 from lakewarden.features.version.history import ancestors
 from lakewarden.features.version.refs import MAIN
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
@@ -122,6 +122,6 @@ def _action(verb: str, to: Resolved, current: int, common: Mapping[str, str]) ->
 def _loss(to: Resolved) -> str:
     """What readers of main will no longer see, or see again."""
     head = to.table.current_snapshot()
-    now, then = total(head, "records"), total(to.snapshot, "records")
+    now, then = live_rows(head), live_rows(to.snapshot)
     change = f"rows go from {now:,} to {then:,}" if now is not None and then is not None else "row counts are unknown"
     return f"readers of main see another version at once: {change}"

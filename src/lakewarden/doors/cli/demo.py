@@ -1,0 +1,147 @@
+"""`lakewarden demo`: makes a small lake that looks lived in, and shows on it what Lakewarden does.
+
+Every command that it shows is really run, by the same code that a typed one would be.
+"""
+
+from __future__ import annotations
+
+import shutil
+from decimal import Decimal
+from pathlib import Path
+from shlex import join
+from typing import TYPE_CHECKING
+
+import click
+
+from lakewarden.errors import AlreadyExists, LakewardenError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lakewarden.warden import Warden
+
+_MARK = ".lakewarden-demo"
+_NEXT = (
+    ("lake doctor", "is everything around the lake well?"),
+    ("table show crm.customers", "columns, partitions, branches, tags"),
+    ("version read sales.orders@month-end --where \"status = 'open'\" --limit 5", "read any version"),
+    ("version branch sales.orders@month-end what-if", "start a branch from a tag"),
+    ("operation show ID", "all that an operation did"),
+)
+
+
+@click.command("demo", short_help="Make a small lake and show on it what Lakewarden does")
+@click.argument("directory", type=click.Path(path_type=Path), default=Path("demo-lake"))
+@click.option("--fresh", is_flag=True, help="Replace the lake of an earlier demo.")
+@click.option("--config", hidden=True)
+@click.option("--json", "as_json", is_flag=True, hidden=True)
+def command(directory: Path, fresh: bool, config: str | None, as_json: bool) -> int:
+    """Make a small lake in DIRECTORY (./demo-lake unless given) and show on it what Lakewarden does.
+
+    It takes about a minute: Spark starts once, on this machine.
+    """
+    from rich.console import Console
+
+    from lakewarden.features.lake.init import Init
+
+    _clear(directory, fresh)
+    console = Console(highlight=False, soft_wrap=True)
+    Init(directory=directory).act(None)  # type: ignore[arg-type]
+    (directory / _MARK).write_text("Made by lakewarden demo, which may remove this folder.\n")
+    _Tour(console, directory).run()
+    return 0
+
+
+def _clear(directory: Path, fresh: bool) -> None:
+    if not directory.exists() or not any(directory.iterdir()):
+        return
+    if not (directory / _MARK).is_file():
+        raise AlreadyExists(f"{directory} holds something that is not a demo", "Name another folder.")
+    if not fresh:
+        raise AlreadyExists(f"{directory} holds an earlier demo", "Replace it with --fresh, or name another folder.")
+    shutil.rmtree(directory)
+
+
+class _Tour:
+    """One walk through the lake."""
+
+    def __init__(self, console: Console, directory: Path) -> None:
+        self._console = console
+        self._directory = directory
+
+    def run(self) -> None:
+        from lakewarden.doors.cli.demo_lake import DAYS, fill, load_day
+        from lakewarden.doors.cli.render import Screen
+        from lakewarden.warden import Warden
+
+        self._title("A lake that looks lived in")
+        with Screen(as_json=False).watching() as watch:
+            warden = Warden.open(self._directory, watch=watch)
+            spark = warden.ground.spark
+            for done in fill(spark):
+                self._console.print(f"  {done}", style="dim")
+
+        self._title("What is there? Answered from metadata, without Spark")
+        self._type("table", "list")
+        self._type("version", "list", "sales.orders", "--limit", "4")
+
+        self._title("The books are closed: one name for this state of every table")
+        self._type("version", "tag", "*.*", "month-end", "--keep", "365d", "--note", "books closed")
+        before = _totals(warden)
+
+        self._title("Then a load goes wrong: yesterday's orders once more, a hundred times too dear")
+        load_day(spark, DAYS - 1, factor=100)
+        self._type("version", "list", "sales.orders", "--limit", "2")
+        broken = _totals(warden)
+
+        self._title("Take it back: first the plan, which changes nothing, then the same with --apply")
+        self._type("version", "rollback", "sales.orders@month-end")
+        self._type("version", "rollback", "sales.orders@month-end", "--apply")
+        after = _totals(warden)
+        self._compare(before, broken, after)
+
+        self._title("Nothing is lost: the bad state has a name too, and the journal says who did what")
+        self._type("version", "list", "sales.orders", "--tagged")
+        self._type("operation", "list")
+        self._end()
+
+    def _type(self, *arguments: str) -> None:
+        """Run a command as if it had been typed, below the line that shows it."""
+        from lakewarden.doors.cli.commands import root
+
+        self._console.print(f"\n$ lakewarden {join(arguments)}", style="bold cyan")
+        given = ["--config", str(self._directory), *arguments]
+        root.main(args=given, prog_name="lakewarden", standalone_mode=False)
+
+    def _title(self, text: str) -> None:
+        self._console.print(f"\n{text}", style="bold")
+
+    def _compare(self, before: _Totals, broken: _Totals, after: _Totals) -> None:
+        from rich import box
+        from rich.table import Table
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, title="\nsales.orders", title_justify="left")
+        for column in ("", "at month-end", "after the bad load", "after the rollback"):
+            table.add_column(column, justify="right" if column else "left")
+        table.add_row("rows", *(f"{totals[0]:,}" for totals in (before, broken, after)))
+        table.add_row("amount", *(f"{totals[1]:,.2f}" for totals in (before, broken, after)))
+        self._console.print(table)
+        if before != after:
+            raise LakewardenError("the demo's rollback did not bring back what was there", "This is a defect.")
+
+    def _end(self) -> None:
+        self._title(f"The lake stays in {self._directory}. Try next, with --config {self._directory}:")
+        width = max(len(command) for command, _ in _NEXT)
+        for command, why in _NEXT:
+            self._console.print(f"  lakewarden {command:<{width}}  {why}", markup=False)
+
+
+_Totals = tuple[int, Decimal]
+
+
+def _totals(warden: Warden) -> _Totals:
+    """Rows and amount as any reader of main sees them now."""
+    version = warden.ground.tables.resolve("sales.orders")
+    _, batches = warden.ground.rows.batches(version, columns=["amount"])
+    amounts = [amount for batch in batches for amount in batch.column("amount").to_pylist()]
+    return len(amounts), sum(amounts, Decimal())
