@@ -23,7 +23,9 @@ from lakewarden.quantities import Duration
 
 FILE_NAME = "lakewarden.yaml"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_MOST_VALUES = 100_000
 _LAKE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+_SQL_ADDRESS = re.compile(r"sqlite(\+\w+)?:///.|(?!sqlite)\w+(\+\w+)?://.")
 _SQLITE_FILE = re.compile(r"(sqlite(?:\+\w+)?:///)(.+)")
 
 
@@ -57,6 +59,8 @@ class LakeSettings(_Section):
             raise ValueError(f"type must be one of {', '.join(get_args(CatalogType))}")
         if catalog["type"] in ("sql", "rest", "hive") and not catalog.get("uri"):
             raise ValueError(f"a catalog of type {catalog['type']} needs a uri")
+        if catalog["type"] == "sql" and not _SQL_ADDRESS.match(str(catalog["uri"])):
+            raise ValueError("the uri of a catalog of type sql begins as sqlite:///file or postgresql+psycopg://host")
         return catalog
 
     @property
@@ -76,8 +80,13 @@ class SparkSettings(_Section):
 
     master: str = "local[*]"
     memory: str = "4g"
-    remote: str | None = None
-    conf: dict[str, str] = Field(default_factory=dict)
+    remote: str | None = Field(None, repr=False)
+    conf: dict[str, str] = Field(default_factory=dict, repr=False)
+
+    @property
+    def place(self) -> str:
+        """Where it runs, in words that hold no token."""
+        return self.remote.partition("/;")[0] if self.remote else self.master
 
     @field_validator("conf", mode="before")
     @classmethod
@@ -88,7 +97,9 @@ class SparkSettings(_Section):
 
 
 class LeaseSettings(_Section):
-    timeout: Duration = Field(timedelta(seconds=60), description="How long a dead holder keeps a table.")
+    timeout: Duration = Field(
+        timedelta(seconds=60), gt=timedelta(), description="How long a dead holder keeps a table."
+    )
 
 
 class RetentionSettings(_Section):
@@ -116,25 +127,13 @@ class ErasureSettings(_Section):
 
 
 class TableSettings(_Section):
-    """What is declared about the tables of one name or pattern."""
+    """What is declared about the tables of one name or pattern; only the keys that are set there count."""
 
     production: bool | None = None
     skip: bool | None = None
-    retention: dict[str, int | bool] = {}
-    compaction: dict[str, int | bool] = {}
+    retention: RetentionSettings | None = None
+    compaction: CompactionSettings | None = None
     erasure: ErasureSettings | None = None
-
-    @field_validator("retention")
-    @classmethod
-    def _retention(cls, given: dict[str, int | bool]) -> dict[str, int | bool]:
-        RetentionSettings.model_validate(given)
-        return given
-
-    @field_validator("compaction")
-    @classmethod
-    def _compaction(cls, given: dict[str, int | bool]) -> dict[str, int | bool]:
-        CompactionSettings.model_validate(given)
-        return given
 
 
 class Settings(_Section):
@@ -216,11 +215,15 @@ def _login_name() -> str:
 def find(given: Path | None, environment: Environment) -> Path:
     """The configuration file that is meant: the given one, the environment's, or the working folder's."""
     path = given or environment.config or Path(FILE_NAME)
-    if path.is_dir():
-        path = path / FILE_NAME
-    if not path.is_file():
+    why = ""
+    try:
+        path = path / FILE_NAME if path.is_dir() else path
+        found = path.is_file()
+    except OSError as error:
+        found, why = False, f": {error.strerror}"
+    if not found:
         raise ConfigProblem(
-            f"no configuration at {path}",
+            f"no configuration at {path}{why}",
             hint="Make one with: lakewarden lake init DIR — or point to one with --config or LAKEWARDEN_CONFIG.",
         )
     return path.resolve()
@@ -243,9 +246,9 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         """PyYAML keeps the last of two equal keys without a word; here that is an error."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            keys = [key.value for key, _ in node.value if key.tag == "tag:yaml.org,2002:str"]
             for key in keys:
-                if isinstance(key, str) and keys.count(key) > 1:
+                if keys.count(key) > 1:
                     raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", node.start_mark)
             return super().construct_mapping(node, deep)
 
@@ -256,7 +259,9 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise ConfigProblem(f"{path} cannot be read{where}: {error.problem}", hint) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ConfigProblem(f"{path} cannot be read: it is nested too deeply", hint) from None
+    except (yaml.YAMLError, ValueError) as error:  # a date that is none, or bytes that are no UTF-8, is a ValueError
         raise ConfigProblem(f"{path} cannot be read: {' '.join(str(error).split())}", hint) from None
     except OSError as error:
         raise ConfigProblem(f"{path} cannot be read: {error.strerror}", "Look at the file's permissions.") from None
@@ -265,20 +270,29 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return data
 
 
-def _interpolate(value: Any, variables: Mapping[str, str], path: Path) -> Any:
-    if isinstance(value, dict):
-        return {key: _interpolate(item, variables, path) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_interpolate(item, variables, path) for item in value]
-    if not isinstance(value, str):
-        return value
+def _interpolate(data: Any, variables: Mapping[str, str], path: Path) -> Any:
+    left = _MOST_VALUES
 
     def variable(match: re.Match[str]) -> str:
         if match[1] not in variables:
             raise ConfigProblem(f"{path} asks for ${{{match[1]}}}, which is not set", f"export {match[1]}=…")
         return variables[match[1]]
 
-    return _VARIABLE.sub(variable, value)
+    def interpolated(value: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:  # aliases of aliases, or one within itself
+            raise ConfigProblem(f"{path} cannot be read: it has over {_MOST_VALUES} values", "Use fewer YAML aliases.")
+        if isinstance(value, dict):
+            return {key: interpolated(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [interpolated(item) for item in value]
+        return _VARIABLE.sub(variable, value) if isinstance(value, str) else value
+
+    try:
+        return interpolated(data)
+    except RecursionError:
+        raise ConfigProblem(f"{path} cannot be read: it is nested too deeply", "Use fewer YAML aliases.") from None
 
 
 def _problems(path: Path, error: ValidationError) -> ConfigProblem:
@@ -296,14 +310,13 @@ def _problems(path: Path, error: ValidationError) -> ConfigProblem:
 
 def _known_keys(location: tuple[int | str, ...]) -> list[str]:
     """The keys of the section at a place in the file, found by walking the models' own fields."""
-    model: Any = Settings
+    model: type[BaseModel] = Settings
     for part in location:
-        if isinstance(model, type) and issubclass(model, BaseModel):
+        if str(part) in model.model_fields:  # else it is the name of a lake or table, whose section is `model` itself
             annotation = model.model_fields[str(part)].annotation
-            inner = [a for a in get_args(annotation) if isinstance(a, type) and issubclass(a, BaseModel)]
-            model = inner[0] if inner else annotation
-        # else: the name of a lake or a table, under which the section is `model` itself
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+            inner = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type) and issubclass(a, BaseModel)]
+            model = inner[0] if inner else model
+    return list(model.model_fields)
 
 
 def _resolve_paths(settings: Settings, folder: Path) -> Settings:

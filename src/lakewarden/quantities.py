@@ -12,6 +12,8 @@ from pydantic_core import CoreSchema
 _DURATION = re.compile(r"\s*(\d{1,9})\s*(ms|[smhdw])\s*", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SIZE = re.compile(r"\s*(\d{1,15})\s*(B|KB|MB|GB|TB)\s*", re.ASCII | re.IGNORECASE)
+_LONGEST = 1000 * 365 * 86400
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
@@ -22,10 +24,10 @@ def parse_duration(text: object) -> timedelta:
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError(f"{text!r} is not a duration: write it as 90d, 12h, 30m or 45s")
-    try:
-        return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
-    except OverflowError:
-        raise ValueError(f"{text!r} is longer than any duration can be") from None
+    seconds = int(match[1]) * _SECONDS[match[2]]
+    if seconds > _LONGEST:
+        raise ValueError(f"{text!r} is longer than a thousand years")
+    return timedelta(seconds=seconds)
 
 
 def show_duration(value: timedelta) -> str:
@@ -60,7 +62,12 @@ def show_size(size: int) -> str:
 
 def from_millis(milliseconds: int) -> datetime:
     """Iceberg's milliseconds since the epoch as a time in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def to_millis(moment: datetime) -> int:
+    """A time as Iceberg counts it; what is finer than a millisecond is left out."""
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 class Unit:

@@ -30,6 +30,7 @@ from lakewarden import config, registry
 from lakewarden.config import Environment, Settings
 from lakewarden.engine.catalogs import Catalogs
 from lakewarden.engine.commit import Commits, DirectCommits, RoutedCommits
+from lakewarden.engine.quoting import identifier
 from lakewarden.engine.rows import Rows
 from lakewarden.engine.spark import Spark
 from lakewarden.engine.spark_commit import SparkCommits
@@ -140,9 +141,9 @@ class Planned:
         """Write the plan down for `operation apply`; answers with the operation's id."""
         return self._runner.store(self.operation, self.plan).id
 
-    def apply(self, wait: timedelta = timedelta()) -> Report | None:
-        """Do it, and prove it; nothing to do answers with nothing. Raises what went wrong."""
-        return None if self.is_empty else self._runner.start(self.operation, self.plan, wait)
+    def apply(self, wait: timedelta = timedelta()) -> Report:
+        """Do it, and prove it. Raises what went wrong."""
+        return self._runner.start(self.operation, self.plan, wait)
 
 
 class Warden:
@@ -160,6 +161,19 @@ class Warden:
         found = config.find(Path(path) if path is not None else None, environment)
         return cls(config.load(found, environment), environment, watch)
 
+    def close(self) -> None:
+        """Give back what is held open: catalogs and the control database. Spark stays, for the whole process."""
+        if "catalogs" in self.ground.__dict__:
+            self.ground.catalogs.close()
+        if "database" in self.ground.__dict__:
+            self.ground.database.close()
+
+    def __enter__(self) -> Warden:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     @cached_property
     def runner(self) -> Runner:
         ground = self.ground
@@ -174,7 +188,7 @@ class Warden:
             actor=f"{ground.environment.user}@{socket.gethostname()}",
             holder=f"{socket.gethostname()}:{os.getpid()}",
             lease_timeout=ground.settings.leases.timeout,
-            watch=lambda event: self.watch(event),
+            watch=self.watch,
         )
 
     def ask(self, question: Question[Answer]) -> Answer:
@@ -237,13 +251,19 @@ def _method(warden: Warden, declared: type[Request]) -> Callable[..., Any]:
     return method
 
 
+def name_of(parts: Sequence[str], ref: str | None = None) -> str:
+    """A table or a version of it as text: whatever a part holds, it is a name and never a pattern for many tables."""
+    name = identifier(parts)
+    return name if ref is None else f"{name}@{identifier(ref)}"
+
+
 def build(declared: type[Request], values: dict[str, Any]) -> Request:
     """A request from loose values; what does not fit is told by the field's own name."""
     try:
         return declared.model_validate(values)
     except ValidationError as error:
         told = [
-            f"{'.'.join(str(part) for part in problem['loc']) or 'request'}: {problem['msg'].removeprefix('Value error, ')}"
+            f"{'.'.join(map(str, problem['loc'])) or 'request'}: {problem['msg'].removeprefix('Value error, ')}"
             for problem in error.errors(include_url=False, include_input=False)
         ]
         raise BadValue("; ".join(told), f"lakewarden {declared.address()} --help tells what it takes.") from None

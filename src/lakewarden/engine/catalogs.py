@@ -6,10 +6,12 @@ without Lakewarden. Catalogs are opened when first used and never created by bei
 
 from __future__ import annotations
 
+import re
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from lakewarden.config import LakeSettings, Settings
 from lakewarden.engine.faults import first_line, told
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
 
+_SQL_ADDRESS = re.compile(  # as SQLAlchemy takes them apart: only an @ must be written as %40 in a password
+    r"(?P<driver>\w+)(\+\w+)?://((?P<user>[^:/@]*)(:(?P<password>[^@]*))?@)?"
+    r"(?P<host>\[[^\]/?]+\]|[^/:?@\[]*)(?P<port>:\d+)?(?P<database>/[^?@]*)?(?P<query>\?.*)?"
+)
 _EXTRAS = {"psycopg": "postgres", "psycopg2": "postgres", "thrift": "hive", "hive_metastore": "hive", "boto3": "glue"}
 
 
@@ -38,10 +44,24 @@ class Catalogs:
                 self._open[lake] = open_catalog(lake, settings, create=False)
             return self._open[lake]
 
+    def namespaces(self, lake: str) -> list[tuple[str, ...]]:
+        """The lake's top namespaces: the cheapest question that shows whether its catalog answers."""
+        with told(f"lake {lake}"):
+            return [tuple(namespace) for namespace in self.get(lake).list_namespaces()]
+
+    def close(self) -> None:
+        """Give back what open catalogs hold; they are opened again when asked for."""
+        with self._lock:
+            for catalog in self._open.values():
+                catalog.close()
+            self._open.clear()
+
 
 def open_catalog(lake: str, settings: LakeSettings, create: bool) -> Catalog:
     """Open a lake's catalog; only with `create` may an SQL catalog's tables be made."""
     missing = sqlite_file(settings)
+    if settings.type == "sql" and missing is None:
+        _taken_apart(str(settings.catalog["uri"]))
     if missing and not create and not missing.is_file():
         raise CatalogUnavailable(
             f"lake {lake}: its catalog {missing} is not there",
@@ -72,16 +92,15 @@ def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
         """PyIceberg's, but the metadata file of a commit that lost its race does not stay behind."""
 
         def commit_table(self, *args: Any, **kwargs: Any) -> Any:
-            from pyiceberg.exceptions import CommitFailedException
-
             written = _Written.of_this_thread
             written.place = None
             try:
                 return super().commit_table(*args, **kwargs)
-            except CommitFailedException:
-                if written.place is not None:
+            except Exception as error:
+                if written.place is not None and _never_landed(error):
                     io, location = written.place
-                    io.delete(location)
+                    with suppress(OSError):
+                        io.delete(location)
                 raise
 
         @staticmethod
@@ -90,6 +109,14 @@ def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
             _Written.of_this_thread.place = (io, metadata_path)
 
     return TidySqlCatalog(lake, **properties)
+
+
+def _never_landed(error: Exception) -> bool:
+    """Whether a commit that raised this is certain not to be in the catalog."""
+    from pyiceberg.exceptions import CommitFailedException
+
+    refused = getattr(getattr(error, "orig", None), "sqlite_errorname", "")
+    return isinstance(error, CommitFailedException) or refused.startswith(("SQLITE_BUSY", "SQLITE_READONLY"))
 
 
 class _Written(threading.local):
@@ -161,17 +188,26 @@ def _spark_catalog(settings: LakeSettings) -> dict[str, str]:
 
 def _jdbc(uri: str) -> dict[str, str]:
     """An SQLAlchemy address as the JDBC catalog takes it."""
-    parts = urlsplit(uri)
-    driver = parts.scheme.split("+")[0]
     common = {"type": "jdbc", "jdbc.schema-version": "V1"}
-    if driver == "sqlite":
+    if uri.startswith("sqlite"):
         return common | {"uri": f"jdbc:sqlite:{uri.split(':///', 1)[1]}"}
-    port = f":{parts.port}" if parts.port else ""
-    query = f"?{parts.query}" if parts.query else ""
-    address = {"uri": f"jdbc:{driver}://{parts.hostname or 'localhost'}{port}{parts.path}{query}"}
-    user = {"jdbc.user": unquote(parts.username)} if parts.username else {}
-    password = {"jdbc.password": unquote(parts.password)} if parts.password else {}
+    parts = _taken_apart(uri)
+    host = parts["host"] or "localhost"
+    address = {"uri": f"jdbc:{parts['driver']}://{host}{parts['port'] or ''}{parts['database'] or '/'}{parts['query'] or ''}"}
+    user = {"jdbc.user": unquote(parts["user"])} if parts["user"] else {}
+    password = {"jdbc.password": unquote(parts["password"])} if parts["password"] else {}
     return common | address | user | password
+
+
+def _taken_apart(uri: str) -> re.Match[str]:
+    """The parts of an SQL catalog's address. What cannot be read is not shown, since it may hold a password."""
+    parts = _SQL_ADDRESS.fullmatch(uri)
+    if parts is None:
+        raise CatalogUnavailable(
+            f"the catalog's address {uri.partition(':')[0]}://… cannot be read",
+            "Write it as postgresql+psycopg://user:password@host:5432/database, with %40 for an @ in the password.",
+        )
+    return parts
 
 
 def sqlite_file(settings: LakeSettings) -> Path | None:

@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from lakewarden.engine.faults import translate
 from lakewarden.engine.tables import Tables
@@ -23,6 +23,7 @@ from lakewarden.lifecycle.ground import Fence
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 ATTEMPTS = 12
@@ -74,13 +75,13 @@ class DirectCommits:
         from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
         for attempt in range(ATTEMPTS):
-            table = self._tables.load(change.table)
-            check_expected(table, change)
-            reach("commit.ready")
-            self._fence()
-            reach("commit.fenced")
             try:
-                table.catalog.commit_table(table, requirements(change), updates(table))
+                table = self._tables.load(change.table)
+                check_expected(table, change)
+                reach("commit.ready")
+                self._fence()
+                reach("commit.fenced")
+                table.catalog.commit_table(table, (*requirements(change), *_unmoved(table)), updates(table))
                 reach("commit.landed")
                 return
             except CommitFailedException:
@@ -88,8 +89,8 @@ class DirectCommits:
             except CommitStateUnknownException as error:
                 raise _unknown(change.table) from error
             except Exception as error:
-                translated = translate(error, f"table {change.table}")
-                if translated is None:
+                translated = error if isinstance(error, LakewardenError) else translate(error, f"table {change.table}")
+                if translated is None or (translated is error and not _passes(translated)):
                     raise
                 if not _passes(translated):
                     raise translated from error
@@ -107,6 +108,26 @@ def requirements(change: RefChange) -> tuple[TableRequirement, ...]:
 
     refs = [AssertRefSnapshotId.model_validate({"ref": r, "snapshot-id": s}) for r, s in change.expects.items()]
     return (AssertTableUUID.model_validate({"uuid": change.uuid}), *refs)
+
+
+@dataclass(frozen=True)
+class _Unmoved:
+    """Requires that the catalog still has the very metadata that the updates were made for."""
+
+    planned: TableMetadata
+
+    def validate(self, base_metadata: TableMetadata | None) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        if base_metadata != self.planned:
+            raise CommitFailedException("the table was changed since it was looked at")
+
+
+def _unmoved(table: Table) -> tuple[TableRequirement, ...]:
+    """For catalogs whose metadata the client writes. A REST catalog checks requirements itself, and only its own kinds."""
+    from pyiceberg.catalog import MetastoreCatalog
+
+    return (cast("TableRequirement", _Unmoved(table.metadata)),) if isinstance(table.catalog, MetastoreCatalog) else ()
 
 
 def check_expected(table: Table, change: RefChange) -> None:
@@ -134,13 +155,12 @@ def _ref_updates(table: Table, change: RefChange) -> tuple[TableUpdate, ...]:
     updates: list[TableUpdate] = []
     for ref in change.set:
         kept = table.metadata.refs.get(ref.name)
-        kept_settings = kept.model_dump(include={"min_snapshots_to_keep", "max_snapshot_age_ms"}) if kept else {}
         settings = {
             "ref-name": ref.name,
             "type": ref.kind,
             "snapshot-id": ref.snapshot,
-            "min-snapshots-to-keep": kept_settings.get("min_snapshots_to_keep"),
-            "max-snapshot-age-ms": kept_settings.get("max_snapshot_age_ms"),
+            "min-snapshots-to-keep": kept.min_snapshots_to_keep if kept else None,
+            "max-snapshot-age-ms": kept.max_snapshot_age_ms if kept else None,
             "max-ref-age-ms": ref.keep_ms if ref.keep_ms is not None else (kept.max_ref_age_ms if kept else None),
         }
         updates.append(
@@ -169,7 +189,9 @@ def _unknown(table: str) -> CatalogUnavailable:
 class RoutedCommits:
     """Sends each table's change by its route: directly, or through Spark where nothing else can."""
 
-    def __init__(self, direct: Commits, through_spark: Callable[[], Commits], needs_spark: Callable[[str], bool]) -> None:
+    def __init__(
+        self, direct: Commits, through_spark: Callable[[], Commits], needs_spark: Callable[[str], bool]
+    ) -> None:
         self._direct = direct
         self._through_spark = through_spark
         self._needs_spark = needs_spark

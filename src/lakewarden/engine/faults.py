@@ -32,9 +32,12 @@ def translate(error: Exception, about: str) -> LakewardenError | None:
     said = first_line(error)
     if family == "sqlalchemy":
         locked = "locked" in said
+        state = "is locked by another process" if locked else "does not answer"
         return CatalogUnavailable(
-            f"{about}: the catalog's database {'is locked by another process' if locked else 'does not answer'}: {said}",
-            "Try again in a moment." if locked else "Look at the lake's catalog uri; lakewarden lake doctor tells more.",
+            f"{about}: the catalog's database {state}: {said}",
+            "Try again in a moment."
+            if locked
+            else "Look at the lake's catalog uri; lakewarden lake doctor tells more.",
         )
     if family in ("requests", "urllib3", "botocore", "thrift", "hive_metastore") or _is_rest(error):
         return CatalogUnavailable(f"{about}: the catalog does not answer: {said}", "lakewarden lake doctor tells more.")
@@ -44,7 +47,7 @@ def translate(error: Exception, about: str) -> LakewardenError | None:
         return StorageUnavailable(f"{about}: the storage cannot be written or read: {said}", "Look at its permissions.")
     if isinstance(error, OSError):
         return StorageUnavailable(f"{about}: the storage does not answer: {said}", "lakewarden lake doctor tells more.")
-    if family in ("pydantic", "pydantic_core", "json") or "Avro" in type(error).__name__:
+    if family in ("pydantic", "pydantic_core", "json") or _is_unreadable_metadata(error):
         return BrokenTable(f"{about}: its metadata cannot be read: {said}", "The file is corrupt, or not Iceberg's.")
     return None
 
@@ -54,6 +57,12 @@ def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = lines[0] if lines else type(error).__name__
     return said[:300]
+
+
+def _is_unreadable_metadata(error: Exception) -> bool:
+    if isinstance(error, UnicodeDecodeError):
+        return True
+    return type(error).__name__ == "ValidationError" and type(error).__module__ == "pyiceberg.exceptions"
 
 
 def _is_rest(error: Exception) -> bool:

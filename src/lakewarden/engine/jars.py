@@ -43,8 +43,13 @@ class Jar:
 def wanted(s3: bool) -> list[Jar]:
     """The jars for a session; the large one for S3 only where a lake is on S3."""
     text = resources.files("lakewarden.engine").joinpath("jars.toml").read_text(encoding="utf-8")
-    jars = [Jar(*each["coordinate"].split(":"), each["sha256"], each["for"]) for each in tomllib.loads(text)["jar"]]
+    jars = [_jar(each) for each in tomllib.loads(text)["jar"]]
     return [jar for jar in jars if s3 or jar.wanted_by != "s3"]
+
+
+def _jar(entry: dict[str, str]) -> Jar:
+    organisation, name, version = entry["coordinate"].split(":")
+    return Jar(organisation, name, version, entry["sha256"], entry["for"])
 
 
 def missing(jars: Iterable[Jar], cache: Path) -> list[Jar]:
@@ -71,7 +76,7 @@ def _fetch(jar: Jar, cache: Path, java: Java, ivy_settings: str | None) -> None:
             *("-retrieve", f"{folder}/[artifact]-[revision].[ext]"),
             *(("-settings", ivy_settings) if ivy_settings else ()),
         ]
-        ended = subprocess.run(command, capture_output=True, text=True)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
         fetched = Path(folder) / jar.file_name
         if ended.returncode or not fetched.is_file():
             said = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip(" .:")]

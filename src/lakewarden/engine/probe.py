@@ -5,8 +5,10 @@ from __future__ import annotations
 import platform
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
+
 from lakewarden.config import Environment, Settings
 from lakewarden.engine import jars, tasks
 from lakewarden.engine.catalogs import Catalogs
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 def engine_probes(settings: Settings, environment: Environment, catalogs: Catalogs, spark: Spark) -> list[Probe]:
     """Cheap ones first; those that start Spark last."""
-    lakes = [Probe(_guarded(f"lake {lake}", lambda lake=lake: _lake(lake, settings, catalogs))) for lake in settings.lakes]
+    lakes = [Probe(_guarded(f"lake {lake}", partial(_lake, lake, settings, catalogs))) for lake in settings.lakes]
     local = [] if spark.is_remote else [Probe(_guarded("java", lambda: _java(environment, settings)))]
     return [
         Probe(_guarded("python", _python)),
@@ -55,8 +57,7 @@ def _java(environment: Environment, settings: Settings) -> Iterator[Check]:
 def _lake(lake: str, settings: Settings, catalogs: Catalogs) -> Iterator[Check]:
     lake_settings = settings.lakes[lake]
     try:
-        with told(f"lake {lake}"):
-            namespaces = catalogs.get(lake).list_namespaces()
+        namespaces = catalogs.namespaces(lake)
         yield Check(f"{lake}: catalog", "ok", f"type {lake_settings.type}, {len(namespaces)} namespaces")
     except LakewardenError as error:
         yield Check(f"{lake}: catalog", "failed", error.message, error.hint)
@@ -76,7 +77,7 @@ def _storage(lake: str, storage: Storage, warehouse: str) -> Check:
             listed = name in storage.list(warehouse)
             step = "delete"
             storage.delete(place)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the doctor tells
         return Check(f"{lake}: storage", "failed", f"cannot {step}: {first_line(error)}", f"Look at {warehouse}.")
     if not same or not listed:
         lost = "read back" if not same else "listed"
@@ -86,8 +87,7 @@ def _storage(lake: str, storage: Storage, warehouse: str) -> Check:
 
 def _spark(settings: Settings, spark: Spark) -> Iterator[Check]:
     session = spark.session()
-    place = settings.spark.remote or settings.spark.master
-    yield Check("spark", "ok", f"version {session.version} at {place}")
+    yield Check("spark", "ok", f"version {session.version} at {settings.spark.place}")
     yield _executors(session)
     for lake in settings.lakes:
         namespaces = len(spark.sql(f"SHOW NAMESPACES IN {identifier(lake)}").collect())
@@ -99,8 +99,10 @@ def _executors(session: SparkSession) -> Check:
     send_by_value(tasks)
     try:
         seen = session.range(1).mapInArrow(tasks.introduce, "host string, python string, arrow string").collect()[0]
-    except Exception as error:
-        advice = "Its Python needs pyarrow and this Python's minor version; until then rewrites go through Iceberg's procedures."
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the doctor tells
+        advice = (
+            "Their Python must be of this minor version and have pyarrow; else rewrites go by Iceberg's procedures."
+        )
         return Check("executors", "failed", f"a task does not run there: {first_line(error)}", advice)
     return Check("executors", "ok", f"a task ran on {seen['host']}: Python {seen['python']}, pyarrow {seen['arrow']}")
 
@@ -111,11 +113,10 @@ def _guarded(part: str, look: Callable[[], Iterator[Check]]) -> Callable[[], Seq
     def guarded() -> Sequence[Check]:
         checks: list[Check] = []
         try:
-            for check in look():
-                checks.append(check)
+            checks.extend(look())
         except LakewardenError as error:
             checks.append(Check(part, "failed", error.message, error.hint))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what the doctor tells
             checks.append(Check(part, "failed", first_line(error), "The log has the whole of it."))
         return checks
 

@@ -16,8 +16,8 @@ def identifier(*parts: str | Iterable[str]) -> str:
     flat = [name for part in parts for name in ([part] if isinstance(part, str) else part)]
     if not flat or not all(flat):
         raise BadValue("a name in SQL cannot be empty")
-    if any("\x00" in name for name in flat):
-        raise BadValue("a name in SQL cannot hold a NUL character")
+    if any("\x00" in name or _has_surrogates(name) for name in flat):
+        raise BadValue("a name in SQL cannot hold a NUL character or half a character")
     return ".".join("`" + name.replace("`", "``") + "`" for name in flat)
 
 
@@ -28,18 +28,27 @@ def literal(value: str | int | float | bool | None) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise BadValue(f"{value} has no literal in SQL: it has more than 64 bits")
         return str(value) if -(2**31) <= value < 2**31 else f"{value}L"
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
             raise BadValue(f"{value} has no literal in SQL")
         return f"{value!r}D"
+    if _has_surrogates(value):
+        raise BadValue(f"{value!r} has no literal in SQL: it holds half a character")
     return "'" + "".join(_escaped(character) for character in value) + "'"
 
 
 def _escaped(character: str) -> str:
     if character in "\\'":
         return "\\" + character
-    if character.isprintable():
+    if character.isprintable() and character != "$":  # Spark would put variables in for ${name}, even in quotes
         return character
     code = ord(character)
     return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
+
+
+def _has_surrogates(text: str) -> bool:
+    """Whether a text holds half of a character, as undecodable bytes of a command line become."""
+    return any("\ud800" <= character <= "\udfff" for character in text)

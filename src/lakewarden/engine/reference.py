@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from lakewarden.errors import BadReference
 
-_SPECIAL = frozenset(".@`")
+_SPECIAL = frozenset(".@`*?")
 _LONGEST = 1024
 
 
@@ -73,9 +73,9 @@ def parse_time(text: str) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # its zone may take it out of the years there are
         return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _split(text: str) -> tuple[list[str], str | None]:
@@ -100,8 +100,8 @@ def _split(text: str) -> tuple[list[str], str | None]:
             raise _bad(text, "something follows the ref")
     else:
         ref = text[position + 1 :]  # times hold dots, and tags of other tools may hold @
-    if not ref.strip():
-        raise _bad(text, "nothing follows the @")
+        if not ref.strip():
+            raise _bad(text, "nothing follows the @")
     return parts, ref
 
 

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+_STATEMENTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.variable.substitute": "false",  # else ${env:HOME} in a quoted name is replaced
+    "spark.sql.parser.escapedStringLiterals": "false",  # what quoting.py escapes is unescaped
+}
 _starting = threading.Lock()
 log = logging.getLogger(__name__)
 
@@ -79,24 +84,18 @@ class Spark:
                 f"Spark does not start with master {given.master}: {first_line(error)}",
                 "Look at the section spark of the configuration; lakewarden lake doctor tells more.",
             ) from error
-        for lake, settings in self._settings.lakes.items():
-            for key, value in spark_properties(lake, settings).items():
-                session.conf.set(key, value)
-        session.conf.set("spark.sql.session.timeZone", "UTC")
+        self._tell(session)
         return session
 
     def _connect(self) -> SparkSession:
-        remote = str(self._settings.spark.remote)
+        given = self._settings.spark
         try:
             from pyspark.sql import SparkSession
 
-            session = SparkSession.builder.remote(remote).create()
-            for lake, settings in self._settings.lakes.items():
-                for key, value in spark_properties(lake, settings).items():
-                    session.conf.set(key, value)
-            for key, value in self._settings.spark.conf.items():
+            session: SparkSession = SparkSession.builder.remote(str(given.remote)).create()
+            for key, value in given.conf.items():
                 session.conf.set(key, value)
-            session.conf.set("spark.sql.session.timeZone", "UTC")
+            self._tell(session)
             return session
         except ImportError as error:
             raise SparkUnavailable(
@@ -105,16 +104,24 @@ class Spark:
             ) from None
         except Exception as error:
             raise SparkUnavailable(
-                f"no Spark Connect server answers at {remote}: {first_line(error)}",
+                f"no Spark Connect server answers at {given.place}: {first_line(error)}",
                 "Start one with start-connect-server.sh, or correct spark.remote.",
             ) from error
+
+    def _tell(self, session: SparkSession) -> None:
+        """Tell a new session of the lakes, and of what Lakewarden's statements rely on."""
+        for lake, settings in self._settings.lakes.items():
+            for key, value in spark_properties(lake, settings).items():
+                session.conf.set(key, value)
+        for key, value in _STATEMENTS.items():
+            session.conf.set(key, value)
 
     def _engine_settings(self, jar_paths: list[str]) -> dict[str, str]:
         log4j = resources.files("lakewarden.engine").joinpath("log4j2.properties")
         engine = {
             "spark.jars": ",".join(jar_paths),
             "spark.driver.memory": self._settings.spark.memory,
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+            "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile=file:{log4j}"',
             "spark.sql.extensions": _EXTENSIONS,
             "spark.sql.catalogImplementation": "in-memory",
             "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -159,7 +166,7 @@ def send_by_value(module: ModuleType) -> None:
     """Let a module's functions travel to executors as code, since those do not have Lakewarden."""
     from pyspark import cloudpickle
 
-    cloudpickle.register_pickle_by_value(module)
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 @contextmanager

@@ -13,9 +13,10 @@ from lakewarden.engine.faults import told
 from lakewarden.engine.reference import Reference, TableName, parse, parse_table, parse_time
 from lakewarden.engine.route import Route, route_for
 from lakewarden.errors import BadReference, LakewardenError, NotFound, TableNotFound, VersionNotFound, did_you_mean
-from lakewarden.quantities import from_millis
+from lakewarden.quantities import from_millis, to_millis
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -60,7 +61,7 @@ class Tables:
             known = {".".join(n.namespace) for each in lakes for n in self._names_of(each, ("",))}
             hint = did_you_mean(namespace, known, f"There are: {', '.join(sorted(known)) or 'none'}.")
             raise NotFound(f"no namespace {namespace} in lake {', '.join(lakes)}", hint)
-        return sorted(found)
+        return sorted(found, key=str)
 
     def load(self, name: str | TableName) -> Table:
         """A table's metadata as it is now."""
@@ -109,7 +110,7 @@ class Tables:
             pending, found = [below] if below else list(catalog.list_namespaces()), []
             while pending:
                 current = pending.pop()
-                if below and not catalog.namespace_exists(current):
+                if below and not _has_namespace(catalog, current):
                     continue
                 found += [TableName(lake, tuple(i[:-1]), i[-1]) for i in catalog.list_tables(current)]
                 pending += [child for child in catalog.list_namespaces(current) if len(child) > len(current)]
@@ -117,7 +118,7 @@ class Tables:
 
     def _has_namespace(self, lakes: list[str], namespace: str) -> bool:
         with told(f"lake {', '.join(lakes)}"):
-            return any(self._catalogs.get(lake).namespace_exists(tuple(namespace.split("."))) for lake in lakes)
+            return any(_has_namespace(self._catalogs.get(lake), tuple(namespace.split("."))) for lake in lakes)
 
     def _not_found(self, name: TableName) -> TableNotFound:
         try:
@@ -126,6 +127,15 @@ class Tables:
             known = {}
         hint = did_you_mean(name.within_lake, known, f"lakewarden table list shows the {len(known)} tables there are.")
         return TableNotFound(f"no table {name.within_lake} in lake '{name.lake}'", hint)
+
+
+def _has_namespace(catalog: Catalog, namespace: tuple[str, ...]) -> bool:
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    try:
+        return catalog.namespace_exists(namespace)
+    except NoSuchNamespaceError:  # what cannot be a namespace is told by raising
+        return False
 
 
 def find_snapshot(table: Table, reference: Reference) -> Snapshot:
@@ -140,13 +150,15 @@ def find_snapshot(table: Table, reference: Reference) -> Snapshot:
     by_id = table.snapshot_by_id(int(ref)) if ref.isascii() and ref.isdigit() else None
     if named is not None:
         if by_id is not None and by_id.snapshot_id != named.snapshot_id:
-            raise BadReference(f"{reference} is both a {named.snapshot_ref_type} and another snapshot's id", "Rename it.")
+            raise BadReference(
+                f"{reference} is both a {named.snapshot_ref_type} and another snapshot's id", "Rename it."
+            )
         return _existing(table, named.snapshot_id, reference)
     if by_id is not None:
         return by_id
     moment = parse_time(ref)
     if moment is not None:
-        return _as_of(table, reference, int(moment.timestamp() * 1000))
+        return _as_of(table, reference, to_millis(moment))
     refs = sorted(table.metadata.refs)
     otherwise = f"It has {', '.join(refs[:8])}{' …' if refs[8:] else ''}; lakewarden version list {name} shows all."
     what = "snapshot" if ref.isdigit() else "tag, branch, snapshot or time"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import platform
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
-def introduce(batches: Iterator[Any]) -> Iterator[Any]:
+def introduce(batches: Iterable[Any]) -> Iterator[Any]:
     """Say which host, Python and pyarrow a task runs on."""
     import pyarrow
 

@@ -184,4 +184,5 @@ class MemoryJournal:
             return self._records[id]
 
     def _newest_first(self) -> Sequence[Record]:
-        return sorted(reversed(self._records.values()), key=lambda record: record.created_at, reverse=True)
+        in_order = sorted(self._records.values(), key=lambda record: record.created_at)
+        return in_order[::-1]  # of two made in one moment, the later one first

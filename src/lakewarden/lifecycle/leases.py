@@ -56,7 +56,7 @@ def refuse(lease: Lease) -> LeaseHeld:
     return LeaseHeld(
         f"{lease.label} is held by operation {lease.operation} ({lease.holder}) until {lease.expires_at:%H:%M:%S} UTC",
         hint=f"Wait for it (--wait 5m), or look at it: lakewarden operation show {lease.operation}",
-        operation=lease.operation,
+        held_by=lease.operation,
     )
 
 

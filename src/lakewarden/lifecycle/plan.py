@@ -97,7 +97,8 @@ class Plan:
 
     def document(self) -> dict[str, Any]:
         """The plan as every door shows it under the key `plan`."""
-        actions = [{"id": a.id, **d} for a, d in zip(self.actions, _ACTIONS.dump_python(self.actions, mode="json"))]
+        dumped = _ACTIONS.dump_python(self.actions, mode="json")
+        actions = [{"id": a.id, **d} for a, d in zip(self.actions, dumped, strict=True)]
         summary = {
             "actions": len(self.actions),
             "tables": len(self.tables),

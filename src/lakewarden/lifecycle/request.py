@@ -54,9 +54,7 @@ Version = Annotated[
     str,
     Positional(),
     Completes("tables"),
-    Field(
-        description="[lake.]namespace.table[@ref]; ref is a tag, branch, snapshot id or ISO time. Without it, the head of main."
-    ),
+    Field(description="[lake.]namespace.table[@ref]; ref is a tag, branch, snapshot id or ISO time, else main's head."),
 ]
 
 

@@ -20,14 +20,13 @@ from lakewarden.errors import (
     Interrupted,
     LakewardenError,
     LeaseHeld,
-    LeaseLost,
     SomeTablesFailed,
     StalePlan,
     VerificationFailed,
 )
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Clock, Fence, Reader, Stamp, Writer
-from lakewarden.lifecycle.journal import Journal, Progress, Record, Step
+from lakewarden.lifecycle.journal import Journal, Progress, Record
 from lakewarden.lifecycle.leases import Keeper, Leases
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.progress import Event, Watcher, unwatched
@@ -39,9 +38,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Report:
-    """How an applied operation ended."""
+    """How an applied operation ended; one that had nothing to do was not written down and has no id."""
 
-    id: str
+    id: str | None
     kind: str
     state: State
     result: dict[str, Any]
@@ -128,7 +127,9 @@ class Runner:
         return record
 
     def start(self, operation: Operation, plan: Plan, wait: timedelta = timedelta()) -> Report:
-        """Apply a plan right away; it is written down in the same moment as running."""
+        """Apply a plan right away; it is written down in the same moment as running. An empty one is done."""
+        if not plan.actions:
+            return Report(None, plan.kind, State.DONE, {"actions": 0, "tables": 0})
         waiting = self.journal.planned(plan.id)
         if waiting is not None:
             return self.run(waiting.id, wait)
@@ -141,9 +142,7 @@ class Runner:
         operation = self._find_operation(record.kind).model_validate_json(record.request)
         return self._run(record, operation, wait, self._move_running)
 
-    def _run(
-        self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]
-    ) -> Report:
+    def _run(self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]) -> Report:
         keeper = Keeper(self._leases, record.id, self._holder, self._lease_timeout)
         with keeper.hold(f"operation:{record.id}", f"operation {record.id}", self._patience(wait)) as fence:
             reach("operation.leased")
@@ -166,10 +165,11 @@ class Runner:
     def _move_running(self, record: Record) -> Record:
         return self.journal.move(record.id, State.RUNNING, self._clock())
 
-    def unfinished(self) -> list[Record]:
-        """Operations that stopped halfway and that nobody runs now."""
+    def unfinished(self) -> tuple[list[Record], list[Record]]:
+        """Operations that have begun and not ended: those that nobody runs now, and those that are held."""
         held = {lease.operation for lease in self._leases.held()}
-        return [record for record in self.journal.list(states=sorted(UNFINISHED), limit=1000) if record.id not in held]
+        begun = self.journal.list(states=sorted(UNFINISHED), limit=1000)
+        return [r for r in begun if r.id not in held], [r for r in begun if r.id in held]
 
     def cancel(self, id: str) -> Record:
         """End an operation: at once where nobody runs it, else between two of its actions."""
@@ -190,16 +190,15 @@ class Runner:
                 self._table(run, table, last=table == tables[-1])
             except Interrupted:
                 raise
-            except LeaseLost as error:
-                run.fence()  # the operation itself was taken over: stop without another word
-                self._fail(run, table, error)
             except LakewardenError as error:
                 self._fail(run, table, error)
             except Exception as bug:
                 log.exception("operation %s failed on %s", run.record.id, table)
-                error = LakewardenError(f"{table}: {type(bug).__name__}: {bug}", hint="This is a defect; the log has it.")
-                error.__cause__ = bug
-                self._fail(run, table, error)
+                told = LakewardenError(
+                    f"{table}: {type(bug).__name__}: {bug}", hint="This is a defect; the log has it."
+                )
+                told.__cause__ = bug
+                self._fail(run, table, told)
         return self._finish(run)
 
     def _table(self, run: _Run, table: str, last: bool) -> None:
@@ -215,6 +214,7 @@ class Runner:
             for action in part.actions:
                 self._stop_if_asked(run)
                 self._action(run, action, fence)
+            run.fence()
             if last and not run.failures:
                 self.journal.move(run.record.id, State.VERIFYING, self._clock())
             reach("table.verifying")
@@ -248,6 +248,7 @@ class Runner:
             fence()
             outcome = run.operation.apply(action, self._open_writer(self._stamp(run, action), fence))
         reach("action.applied")
+        run.fence()
         done = replace(step, progress=Progress.DONE, facts=dict(outcome.facts), error=None, at=self._clock())
         self.journal.step(run.record.id, done)
         run.outcomes[action.id] = outcome
@@ -257,6 +258,7 @@ class Runner:
     def _finish(self, run: _Run) -> Report:
         id, now, result = run.record.id, self._clock(), run.result()
         reach("operation.finishing")
+        run.fence()
         if run.failures:
             error = _failure(run)
             self.journal.move(
@@ -270,6 +272,7 @@ class Runner:
         return Report(id, run.record.kind, State.DONE, result)
 
     def _fail(self, run: _Run, table: str, error: LakewardenError) -> None:
+        run.fence()  # where the operation was taken over, its journal is not ours to write
         run.failures[table] = error
         progress = Progress.STALE if isinstance(error, StalePlan) else Progress.FAILED
         for step in run.record.steps:
@@ -316,7 +319,7 @@ def _failure(run: _Run) -> LakewardenError:
     """The one error that says what became of the whole operation."""
     first = next(iter(run.failures.values()))
     if len(run.plan.tables) == 1:
-        first.details.setdefault("operation", run.record.id)
+        first.details["operation"] = run.record.id
         return first
     failures = [{"table": table, **error.document()} for table, error in run.failures.items()]
     told = "; ".join(f"{table}: {error.message}" for table, error in list(run.failures.items())[:5])

@@ -5,6 +5,7 @@ Only the noun that is asked for is imported, and only when it is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -17,10 +18,11 @@ from pydantic.fields import FieldInfo
 import lakewarden
 from lakewarden import registry
 from lakewarden.doors.cli.execution import Given, execute
-from lakewarden.lifecycle.request import Completes, Control, Operation, Question, Request
+from lakewarden.lifecycle.request import Completes, Operation, Request
 
 _SINGLE_WORDS = ("demo",)
 _SHELLS = ("bash", "zsh", "fish")
+_Resolved = tuple[str | None, click.Command | None, list[str]]
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,7 @@ class Root(click.Group):
             return command
         return None
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> _Resolved:
         return _resolve(self, ctx, args, super().resolve_command)
 
 
@@ -60,9 +60,7 @@ class Noun(click.Group):
         noun = str(self.name)
         return derive(registry.declaration(noun, name)) if name in registry.verbs(noun) else None
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> _Resolved:
         return _resolve(self, ctx, args, super().resolve_command)
 
 
@@ -138,14 +136,21 @@ def _operation_options() -> list[click.Parameter]:
         click.Option(["--apply"], is_flag=True, help="Do it."),
         click.Option(["--plan"], is_flag=True, help="Only show what would be done."),
         click.Option(["--check"], is_flag=True, help="Only look: exit code 3 if there is something to do."),
-        click.Option(["--wait"], metavar="DURATION", default="0s", help="Wait this long for a table held by another operation."),
+        click.Option(
+            ["--wait"], metavar="DURATION", default="0s", help="Wait this long for a table held by another operation."
+        ),
     ]
 
 
 def _global_options() -> list[click.Parameter]:
     path = click.Path(path_type=Path)
     return [
-        click.Option(["--config"], type=path, metavar="FILE", help="The configuration; else $LAKEWARDEN_CONFIG or ./lakewarden.yaml."),
+        click.Option(
+            ["--config"],
+            type=path,
+            metavar="FILE",
+            help="The configuration; else $LAKEWARDEN_CONFIG or ./lakewarden.yaml.",
+        ),
         click.Option(["--json"], is_flag=True, help="Print one JSON document."),
     ]
 
@@ -188,7 +193,7 @@ def _completer(field: FieldInfo) -> Any:
     return complete
 
 
-def _resolve(group: click.Group, ctx: click.Context, args: list[str], resolve: Any) -> Any:
+def _resolve(group: click.Group, ctx: click.Context, args: list[str], resolve: Callable[..., _Resolved]) -> _Resolved:
     """As click does, with the nearest known word where there is no such command."""
     try:
         return resolve(ctx, args)
@@ -235,5 +240,3 @@ root = Root(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 click.version_option(lakewarden.__version__, prog_name="lakewarden")(root)
-
-__all__ = ["Control", "Question", "derive", "root"]

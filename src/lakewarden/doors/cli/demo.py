@@ -120,7 +120,9 @@ class _Tour:
         from rich import box
         from rich.table import Table
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, title="\nsales.orders", title_justify="left")
+        table = Table(
+            box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, title="\nsales.orders", title_justify="left"
+        )
         for column in ("", "at month-end", "after the bad load", "after the rollback"):
             table.add_column(column, justify="right" if column else "left")
         table.add_row("rows", *(f"{totals[0]:,}" for totals in (before, broken, after)))

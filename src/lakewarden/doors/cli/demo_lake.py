@@ -6,8 +6,10 @@ All rows are made by Spark from row numbers, so every run makes the same lake.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from lakewarden.engine.spark import Spark
+if TYPE_CHECKING:
+    from lakewarden.engine.spark import Spark
 
 DAYS = 8
 ORDERS_A_DAY = 4_000
@@ -52,7 +54,8 @@ def fill(spark: Spark) -> Iterator[str]:
     yield "three tables: sales.orders, crm.customers, web.events (format v3)"
     spark.sql("INSERT INTO main.crm.customers" + _CUSTOMERS.format(first=0, last=400))
     spark.sql("ALTER TABLE main.crm.customers ADD COLUMN loyalty STRING AFTER city")
-    spark.sql("INSERT INTO main.crm.customers SELECT *, 'gold' FROM (" + _CUSTOMERS.format(first=400, last=500) + ")")
+    more = _CUSTOMERS.format(first=400, last=500)
+    spark.sql(f"INSERT INTO main.crm.customers SELECT *, 'gold' FROM ({more})")  # noqa: S608 - constants
     spark.sql("UPDATE main.crm.customers SET loyalty = 'silver' WHERE id < 50")
     yield "customers, with a column added on the way"
     for day in range(DAYS):
@@ -69,7 +72,7 @@ def load_day(spark: Spark, day: int, factor: int = 1) -> None:
     """Load one day of orders; a wrong factor makes the kind of bad load that everybody has seen."""
     orders = _ORDERS.format(**_range(day, ORDERS_A_DAY))
     columns = f"id, customer_id, CAST(amount * {int(factor)} AS DECIMAL(10, 2)), status, ordered_at"
-    spark.sql(f"INSERT INTO main.sales.orders SELECT {columns} FROM ({orders})")
+    spark.sql(f"INSERT INTO main.sales.orders SELECT {columns} FROM ({orders})")  # noqa: S608 - constants
 
 
 def _range(day: int, rows: int) -> dict[str, object]:

@@ -31,10 +31,9 @@ def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
     request, screen = build(declared, said), Screen(given.json)
     if isinstance(request, Control) and not request.needs_lake:
         return _steer_without_lake(request, screen)
-    with screen.watching() as watch:
-        from lakewarden.warden import Warden
+    from lakewarden.warden import Warden
 
-        warden = Warden.open(given.config, watch=watch)
+    with screen.watching() as watch, Warden.open(given.config, watch=watch) as warden:
         if isinstance(request, Operation):
             return _operate(warden, request, given, screen)
         if isinstance(request, Question):

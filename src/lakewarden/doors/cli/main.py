@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import secrets
@@ -53,13 +52,15 @@ def run(arguments: Sequence[str]) -> int:
         return _tell(Interrupted("stopped", "Nothing was half done."), as_json)
     except BrokenPipeError:
         return 0
-    except Exception as defect:
+    except Exception as defect:  # noqa: BLE001 - the last handler: a traceback never reaches a user
         return _tell(_incident(defect), as_json)
 
 
 def _tell(error: LakewardenError, as_json: bool) -> int:
     if as_json:
-        click.echo(json.dumps({"error": error.document()}, ensure_ascii=False, indent=2, default=str))
+        from lakewarden.doors.documents import encode
+
+        click.echo(encode({"error": error.document()}, indent=2))
     else:
         message = error.message.rstrip(".")
         click.echo(f"{type(error).__name__}: {message}. {error.hint}".rstrip(), err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import os
 import sys
@@ -13,13 +12,13 @@ from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 import click
-from pydantic import TypeAdapter
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from lakewarden.doors.documents import answered, encode
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Event, Watcher, unwatched
 from lakewarden.lifecycle.runner import Report
@@ -51,7 +50,7 @@ class Screen:
         if isinstance(answer, Report):
             return self.report(None, answer)
         if self._json:
-            return self._document(TypeAdapter(kind).dump_python(answer, mode="json"))
+            return self._document(answered(answer, kind))
         if isinstance(answer, Sequence) and not isinstance(answer, str):
             self._rows(answer, kind)
         else:
@@ -73,17 +72,12 @@ class Screen:
         tail = f" Apply: lakewarden operation apply {plan.id}" if stored else ""
         self.out.print(Text(f"Nothing changed.{tail}"))
 
-    def report(self, plan: Plan | None, report: Report | None) -> None:
-        if report is None:
-            assert plan is not None
-            if self._json:
-                nothing = {"id": None, "kind": plan.kind, "state": "done"}
-                return self._document({"operation": nothing, "result": {"actions": 0}, "findings": []})
-            self._warn(plan)
-            self.out.print("Nothing to do.")
-            return
+    def report(self, plan: Plan | None, report: Report) -> None:
         if self._json:
             return self._document(report.document())
+        if report.id is None:
+            self.out.print("Nothing to do.")
+            return
         for action in plan.actions if plan else ():
             self.out.print(Text(f"{action.table}: {action.says}"))
         if plan:
@@ -113,7 +107,7 @@ class Screen:
             terminal.close()
 
     def _document(self, document: Any) -> None:
-        click.echo(json.dumps(document, ensure_ascii=False, indent=2, default=str))
+        click.echo(encode(document, indent=2))
 
     def _warn(self, plan: Plan) -> None:
         for warning in plan.warnings:
@@ -130,7 +124,9 @@ class Screen:
         for name in shown:
             numeric = all(isinstance(_value(row, name), int | float | None) for row in rows)
             ids = name.endswith("id") or name == "table"
-            table.add_column(name.replace("_", " "), justify="right" if numeric else "left", no_wrap=ids, overflow="fold")
+            table.add_column(
+                name.replace("_", " "), justify="right" if numeric else "left", no_wrap=ids, overflow="fold"
+            )
         for row in rows:
             table.add_row(*[_cell(_value(row, name), units.get(name)) for name in shown])
         self.out.print(table)

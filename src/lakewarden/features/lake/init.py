@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +38,7 @@ class Init(Control[NewLake]):
 
     needs_lake = False
 
-    directory: Annotated[Path, Positional()] = Field(Path("."), description="The folder to set up.")
+    directory: Annotated[Path, Positional()] = Field(Path(), description="The folder to set up.")
     name: str = Field("main", pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$", description="The lake's name.")
     catalog: CatalogType | None = Field(None, description="The kind of an existing catalog.")
     uri: str | None = Field(None, description="Where that catalog is.")
@@ -68,7 +67,9 @@ class Init(Control[NewLake]):
             return _from_pyiceberg(self.pyiceberg, self.name)
         if self.catalog is None:
             if self.uri:
-                raise ConfigProblem("--uri needs --catalog beside it", "Say of which kind it is: sql, rest, hive or glue.")
+                raise ConfigProblem(
+                    "--uri needs --catalog beside it", "Say of which kind it is: sql, rest, hive or glue."
+                )
             return {"type": "sql", "uri": "sqlite:///lake/catalog.db"}, self.warehouse or "lake/warehouse"
         if self.catalog != "glue" and not self.uri:
             raise ConfigProblem(f"a catalog of type {self.catalog} needs --uri", "Say where it is.")
@@ -97,7 +98,7 @@ class Init(Control[NewLake]):
                 Path(lake.warehouse.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
             return settings
         except BaseException:
-            os.unlink(path)
+            path.unlink()
             raise
 
     def _count(self, settings: Settings) -> int:
@@ -113,7 +114,9 @@ def _from_pyiceberg(path: Path, name: str) -> tuple[dict[str, Any], str]:
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigProblem(f"{path} cannot be read: {' '.join(str(error).split())}", "Is it a .pyiceberg.yaml?") from None
+        raise ConfigProblem(
+            f"{path} cannot be read: {' '.join(str(error).split())}", "Is it a .pyiceberg.yaml?"
+        ) from None
     catalogs = (data or {}).get("catalog") if isinstance(data, dict) else None
     if not isinstance(catalogs, dict) or not catalogs:
         raise ConfigProblem(f"{path} describes no catalogs", "PyIceberg lists them under the key catalog.")

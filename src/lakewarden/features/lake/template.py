@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 _TEMPLATE = """\
-# Lakewarden's configuration. Relative paths are relative to this file's folder; ${{NAME}} is taken from the environment.
+# Lakewarden's configuration. Relative paths start at this file's folder; ${{NAME}} is taken from the environment.
 
 lakes:
   {name}:
@@ -40,4 +40,5 @@ state: "sqlite:///lakewarden.db"       # for more than one host: "postgresql+psy
 def render(name: str, catalog: dict[str, Any], warehouse: str) -> str:
     """The file's text; JSON strings are YAML strings."""
     lines = "\n".join(f"      {json.dumps(key)}: {json.dumps(value)}" for key, value in catalog.items())
-    return _TEMPLATE.format(name=name, catalog=lines.replace('"type"', "type").replace('"uri"', "uri"), warehouse=json.dumps(warehouse))
+    plain = lines.replace('"type"', "type").replace('"uri"', "uri")
+    return _TEMPLATE.format(name=name, catalog=plain, warehouse=json.dumps(warehouse))

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from lakewarden.lifecycle.request import Completes, Positional
 
-OperationId = Annotated[
-    str, Positional(), Completes("operations"), Field(description="The id of an operation or of its plan.")
-]
+_marks = (Positional(), Completes("operations"), Field(description="The id of an operation or of its plan."))
+
+OperationId = Annotated[str, *_marks]
+AnyOperationId = Annotated[str | None, *_marks]

@@ -36,7 +36,9 @@ def versions(table: Table) -> list[VersionRow]:
     named: dict[tuple[int, str], list[str]] = {}
     for ref in refs_of(table):
         named.setdefault((ref.snapshot_id, ref.kind), []).append(ref.name)
-    newest_first = sorted(table.metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True)
+    newest_first = sorted(
+        table.metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True
+    )
     return [_row(snapshot, named) for snapshot in newest_first]
 
 

@@ -67,7 +67,9 @@ def _write(out: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> i
         part.rename(out)
         return written
     except OSError as error:
-        raise StorageUnavailable(f"{out} cannot be written: {error.strerror or error}", "Nothing is left there.") from error
+        raise StorageUnavailable(
+            f"{out} cannot be written: {error.strerror or error}", "Nothing is left there."
+        ) from error
     finally:
         part.unlink(missing_ok=True)
 

@@ -105,7 +105,7 @@ def create_action(
             "uuid": uuid,
         },
         requires=(TableIs(target, uuid), RefAt(target, name, None)),
-        expects={f"{kind}s": 1},
+        expects=_made(kind),
         route=route.name,
         because=route.because,
     )
@@ -117,8 +117,10 @@ def created(action: Action, lake: Reader) -> bool:
     found = next((r for r in refs_of(lake.tables.load(action.table)) if r.name == asked["ref"]), None)
     keep = show_duration(timedelta(milliseconds=int(asked["keep_ms"]))) if asked["keep_ms"] else ""
     note = asked["note"] or ""
-    return found is not None and found == Ref(found.name, found.kind, _snapshot(action), keep, str(note)) and (
-        found.kind == asked["kind"]
+    return (
+        found is not None
+        and found == Ref(found.name, found.kind, _snapshot(action), keep, str(note))
+        and (found.kind == asked["kind"])
     )
 
 
@@ -138,7 +140,7 @@ def create(action: Action, lake: Writer) -> Outcome:
             drop_properties=() if note else (note_property(name),),
         )
     )
-    return Outcome({f"{kind}s": 1})
+    return Outcome(_made(kind))
 
 
 def existing_tag(table: Table, target: str, name: str) -> Ref:
@@ -146,11 +148,15 @@ def existing_tag(table: Table, target: str, name: str) -> Ref:
     refs = {ref.name: ref for ref in refs_of(table)}
     tags = [ref.name for ref in refs.values() if ref.kind == "tag"]
     if name in refs and refs[name].kind == "branch":
-        raise VersionNotFound(f"{name} is a branch of {target}, not a tag", "Branches are not removed by untag.")
+        raise VersionNotFound(f"{name} is a branch of {target}, not a tag", "A tag is asked for here.")
     if name not in refs:
         otherwise = f"It has {', '.join(tags[:8])}." if tags else "It has no tags."
         raise VersionNotFound(f"{target} has no tag {name!r}", did_you_mean(name, tags, otherwise))
     return refs[name]
+
+
+def _made(kind: str) -> dict[str, int]:
+    return {"tags" if kind == "tag" else "branches": 1}
 
 
 def _snapshot(action: Action) -> int:

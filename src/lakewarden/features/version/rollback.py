@@ -93,7 +93,9 @@ def _action(verb: str, to: Resolved, current: int, common: Mapping[str, str]) ->
     target, uuid, leave = str(to.name), str(to.table.metadata.table_uuid), f"before-rollback-{current}"
     existing = to.table.metadata.refs.get(leave)
     if existing is not None and existing.snapshot_id != current:
-        raise AlreadyExists(f"{target} has a ref {leave} at another snapshot, {existing.snapshot_id}", "Remove it first.")
+        raise AlreadyExists(
+            f"{target} has a ref {leave} at another snapshot, {existing.snapshot_id}", "Remove it first."
+        )
     kept_already = existing is not None
     tag_stands = RefAt(target, leave, current if kept_already or verb == "move" else None)
     says = {

@@ -25,7 +25,9 @@ class Tag(Operation):
 
     version: Version
     name: RefName = Field(description="The tag's name.")
-    keep: Keep | None = Field(None, description="How long the tag protects its version, as in 90d; without it, for ever.")
+    keep: Keep | None = Field(
+        None, description="How long the tag protects its version, as in 90d; without it, for ever."
+    )
     note: str = Field("", max_length=1000, description="What the tag is for.")
 
     def plan(self, lake: Reader) -> Plan:

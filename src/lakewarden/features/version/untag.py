@@ -30,7 +30,7 @@ class Untag(Operation):
         table, target = lake.tables.load(name), str(name)
         tag = existing_tag(table, target, self.name)
         uuid, route = str(table.metadata.table_uuid), lake.tables.route(table, name)
-        others = {ref for other, ref in table.metadata.refs.items() if other != self.name for ref in [ref.snapshot_id]}
+        others = [ref.snapshot_id for other, ref in table.metadata.refs.items() if other != self.name]
         reachable = {snapshot for head in others for snapshot in ancestors(table, head)}
         action = Action(
             verb="untag",

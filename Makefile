@@ -1,0 +1,56 @@
+# What is done often, by name. Each target first sees to it that what it needs is installed; the second time that costs nothing.
+
+BIN := .venv/bin
+INPUTS := pyproject.toml $(wildcard requirements/*.lock) scripts/setup
+BASE := .venv/ready-for-base
+SPARK := .venv/ready-for-spark
+TEST := .venv/ready-for-test
+LOCK := $(BIN)/uv pip compile --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header
+ROUNDS ?= 10
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test unit check format soak bench docs lock clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(SPARK) ## install what lakewarden needs, into .venv
+	@echo "ready: $(BIN)/lakewarden --help"
+
+demo: $(SPARK) ## make a small lake in demo-lake and show what can be done with it
+	@$(BIN)/lakewarden demo --fresh
+
+test: $(TEST) ## run every test, with real Spark and PostgreSQL
+	@$(BIN)/pytest
+
+unit: $(BASE) ## run the tests that need neither: seconds
+	@$(BIN)/pytest -m "not spark and not postgres and not slow"
+
+check: $(BASE) ## look for faults in format, style and types, as CI does
+	@failed=0; $(BIN)/ruff format --check || failed=1; $(BIN)/ruff check || failed=1; $(BIN)/mypy || failed=1; exit $$failed
+
+format: $(BASE) ## format the code, and mend what can be mended by itself
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+soak: $(TEST) ## run the slow tests again and again: make soak ROUNDS=10
+	@for round in $$(seq $(ROUNDS)); do echo "== round $$round of $(ROUNDS)"; $(BIN)/pytest -m slow || exit 1; done
+
+bench: $(SPARK) ## run every measurement in bench
+	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+
+docs: $(BASE) ## write docs/reference from the code
+	@$(BIN)/python -m lakewarden.doors.reference docs/reference
+
+lock: $(BASE) ## write requirements/*.lock anew: make lock UPGRADE=--upgrade for newer versions
+	@$(LOCK) $(UPGRADE) --quiet requirements/build.in -o requirements/build.lock
+	@$(LOCK) $(UPGRADE) --quiet --all-extras --group dev pyproject.toml -o requirements/dev.lock
+
+clean: ## remove caches, builds and the demo lake; .venv stays, to be looked over at the next run
+	@rm -rf demo-lake dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse metastore_db derby.log
+	@rm -f .venv/ready-for-* .venv/installed.sums
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/ready-for-%: $(INPUTS)
+	@scripts/setup --for $*
+	@touch $@

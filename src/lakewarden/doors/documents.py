@@ -1,0 +1,20 @@
+"""The JSON documents that every door answers with: the same bytes by `--json` and over REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_core import to_json
+
+from lakewarden.lifecycle.runner import Report
+
+
+def answered(answer: Any, kind: Any) -> Any:
+    """The answer of a question or a control as plain values, by the declared type's own serialisers."""
+    return answer.document() if isinstance(answer, Report) else TypeAdapter(kind).dump_python(answer)
+
+
+def encode(document: Any, indent: int | None = None) -> bytes:
+    """Valid JSON whatever values a table holds: bytes as hexadecimal, NaN and the infinities as text."""
+    return to_json(document, indent=indent, bytes_mode="hex", inf_nan_mode="strings", fallback=str)

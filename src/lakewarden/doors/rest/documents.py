@@ -1,0 +1,90 @@
+"""The shape of the documents that REST answers with, for OpenAPI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakewarden.doors.documents import encode
+from lakewarden.lifecycle.plan import Estimate, Finding, Requirement
+
+
+class Document(Response):
+    """One JSON document, valid whatever values a table holds."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return encode(content)
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ActionDocument(_Shape):
+    """One atomic step of a plan."""
+
+    id: str
+    verb: str
+    table: str
+    says: str = Field(description="What it does, for people.")
+    arguments: dict[str, Any]
+    requires: list[Requirement] = Field(description="What must still be so when it is applied.")
+    expects: dict[str, Any]
+    estimate: Estimate
+    route: str
+    because: str
+
+
+class PlanSummary(_Shape):
+    actions: int
+    tables: int
+    estimate: Estimate
+
+
+class PlanDocument(_Shape):
+    """What an operation would do."""
+
+    id: str = Field(description="Apply it with this id at /api/v1/operation/apply.")
+    kind: str
+    target: str
+    actions: list[ActionDocument]
+    summary: PlanSummary
+    warnings: list[str]
+
+
+class PlanAnswer(_Shape):
+    """An operation that was planned and not applied."""
+
+    plan: PlanDocument
+
+
+class OperationDocument(_Shape):
+    id: str | None = Field(description="None where there was nothing to do.")
+    kind: str
+    state: str
+
+
+class ReportAnswer(_Shape):
+    """An operation that was applied and verified."""
+
+    operation: OperationDocument
+    result: dict[str, Any] = Field(description="What was measured, added up over all actions.")
+    findings: list[Finding]
+
+
+class ErrorDocument(BaseModel):
+    """What went wrong; some errors tell more under further keys."""
+
+    model_config = ConfigDict(extra="allow")
+
+    code: str = Field(description="Stable, for programs.")
+    message: str
+    hint: str = Field(description="What to do.")
+
+
+class ErrorAnswer(_Shape):
+    error: ErrorDocument

@@ -1,0 +1,90 @@
+"""Errors over HTTP: every one is a status and a document `{"error": {"code", "message", "hint", …}}`."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from lakewarden.doors.rest.documents import Document
+from lakewarden.errors import BadValue, Conflict, LakewardenError, NotFound, Unavailable, WrongUse, did_you_mean
+
+log = logging.getLogger(__name__)
+
+
+class NotOverRest(WrongUse):
+    """A capability that is for the machine it is called on."""
+
+    code = "not-over-rest"
+
+
+class NoSuchRoute(NotFound):
+    """A path that is nobody's, or not by this method."""
+
+    code = "no-such-route"
+
+
+_STATUS: tuple[tuple[type[LakewardenError], int], ...] = (  # the first that fits
+    (NotOverRest, 403),
+    (NotFound, 404),
+    (WrongUse, 400),
+    (Conflict, 409),
+    (Unavailable, 503),
+    (LakewardenError, 500),
+)
+
+
+def install(app: FastAPI) -> None:
+    """Let an application answer every failure with a document."""
+
+    @app.exception_handler(LakewardenError)
+    def expected(request: Request, error: LakewardenError) -> Document:
+        return _document(error, status_of(error))
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> Document:
+        if isinstance(error.body, bytes):  # not said to be JSON, so FastAPI did not read it
+            return _document(BadValue("the body is not said to be JSON", "Send Content-Type: application/json."), 400)
+        told = "; ".join(_told(problem) for problem in error.errors())
+        return _document(BadValue(told, f"/openapi.json tells what {request.url.path} takes."), 400)
+
+    @app.exception_handler(HTTPException)
+    def not_routed(request: Request, error: HTTPException) -> Document:
+        return _document(_unrouted(app, request, error), error.status_code, error.headers)
+
+    @app.exception_handler(Exception)
+    def unexpected(request: Request, defect: Exception) -> Document:
+        number = secrets.token_hex(4)
+        log.error("incident %s at %s %s", number, request.method, request.url.path, exc_info=defect)
+        message = "something went wrong that Lakewarden did not expect"
+        return _document(LakewardenError(message, f"The server's log has incident {number}.", incident=number), 500)
+
+
+def status_of(error: LakewardenError) -> int:
+    return next(status for kind, status in _STATUS if isinstance(error, kind))
+
+
+def _document(error: LakewardenError, status: int, headers: Mapping[str, str] | None = None) -> Document:
+    return Document({"error": error.document()}, status_code=status, headers=headers)
+
+
+def _told(problem: Mapping[str, object]) -> str:
+    """One problem by the field's own name; where it stood, in the query or the body, is known."""
+    place = problem["loc"]
+    assert isinstance(place, tuple | list)
+    field = ".".join(str(part) for part in place[1:]) if problem["type"] != "json_invalid" else ""
+    return f"{field or 'request'}: {str(problem['msg']).removeprefix('Value error, ')}"
+
+
+def _unrouted(app: FastAPI, request: Request, error: HTTPException) -> LakewardenError:
+    path, known = request.url.path, list(app.openapi()["paths"])
+    if error.status_code == 404:
+        return NoSuchRoute(f"there is no {path}", did_you_mean(path, known, "/openapi.json tells what there is."))
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        return NoSuchRoute(f"{path} does not answer to {request.method}", f"It answers to {allowed}.")
+    return LakewardenError(str(error.detail))

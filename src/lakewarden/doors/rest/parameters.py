@@ -1,0 +1,100 @@
+"""What a request may hold over REST: the declaration's own fields, and for operations whether to apply.
+
+A field that names a file means one on the machine where a command is typed. Over REST that would be the
+server's, so no such field is taken, whatever the capability.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_args
+
+from pydantic import BeforeValidator, Field, create_model, model_validator
+
+from lakewarden.lifecycle.request import Control, Operation, Request
+from lakewarden.quantities import Duration
+
+Declared = TypeVar("Declared", bound=Request)
+
+_NO_FILES = "Only on the command line: files of the server are neither read nor written over REST."
+_LARGEST = 2**63 - 1
+
+
+def works_on_this_machine(declared: type[Request]) -> bool:
+    """Whether a capability makes no sense from afar: it sets an installation up, or cannot do without a file."""
+    sets_up = issubclass(declared, Control) and not declared.needs_lake
+    return sets_up or any(f.is_required() and _names_a_file(f.annotation) for f in declared.model_fields.values())
+
+
+def accepted(declared: type[Request]) -> type[Request]:
+    """The model that a query or a body is read into: the declaration, with what differs over REST."""
+    fields: dict[str, Any] = {
+        name: (
+            Annotated[None, BeforeValidator(_refuse_file)],
+            Field(None, description=_NO_FILES, json_schema_extra={"x-command-line-only": True}),
+        )
+        for name, field in declared.model_fields.items()
+        if _names_a_file(field.annotation)
+    }
+    if issubclass(declared, Operation):  # under other names in Python, where `apply` is a method
+        fields["rest_apply"] = (bool, Field(False, alias="apply", description="Do it; else only plan it."))
+        waits = "How long to wait for a table that another operation holds."
+        shown: dict[str, Any] = {"default": "0s"}  # pydantic would show it in another form than it is read in
+        fields["rest_wait"] = (Duration, Field(timedelta(), alias="wait", description=waits, json_schema_extra=shown))
+    address = declared.address()
+    words = f"{address.noun}-{address.verb}".split("-")
+    model: type[Request] = create_model(
+        "".join(word.capitalize() for word in words),
+        __base__=declared,
+        __module__=declared.__module__,
+        __validators__={
+            "rest_is_unicode": model_validator(mode="before")(_only_unicode),  # type: ignore[dict-item]
+            "rest_is_bounded": model_validator(mode="after")(_bounded),  # type: ignore[dict-item]
+        },
+        **fields,
+    )
+    return model
+
+
+def declared_part(declared: type[Declared], asked: Request) -> Declared:
+    """The declaration itself, as the other doors make it, from what was read and validated here."""
+    own = {name: getattr(asked, name) for name in declared.model_fields if name in asked.model_fields_set}
+    return cast(Declared, declared.model_construct(set(own), **own))
+
+
+def said_to_apply(asked: Any) -> bool:
+    return bool(asked.rest_apply)
+
+
+def time_to_wait(asked: Any) -> timedelta:
+    wait: timedelta = asked.rest_wait
+    return wait
+
+
+def _names_a_file(annotation: Any) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, Path):
+        return True
+    return any(_names_a_file(inner) for inner in get_args(annotation))
+
+
+def _refuse_file(given: Any) -> None:
+    if given is not None:
+        raise ValueError("files of the server are neither read nor written over REST; leave it out")
+
+
+def _only_unicode(given: Any) -> Any:
+    """JSON can spell half a character, which no name can hold and no database takes."""
+    try:
+        json.dumps(given, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds text that is not valid Unicode") from None
+    return given
+
+
+def _bounded(asked: Request) -> Request:
+    for name, value in asked:
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise ValueError(f"{name} is larger than any number can be here")
+    return asked

@@ -1,0 +1,161 @@
+"""The older tool's methods, on a real lake: the same results and the same errors as by any other door."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.doors.compat.iceberg_catalog import IcebergCatalog
+from lakewarden.errors import (
+    AlreadyExists,
+    BadValue,
+    ConfigProblem,
+    LakewardenError,
+    NotAncestor,
+    TableNotFound,
+    VersionNotFound,
+)
+from lakewarden.features.version import list as version_list
+from lakewarden.features.version.history import VersionRow
+from tests.small_lake import SCHEMA, SmallLake
+
+
+@pytest.fixture
+def old(lake: SmallLake) -> IcebergCatalog:
+    lake.create("sales.orders")
+    return IcebergCatalog(lake.warden)
+
+
+def _snapshots(old: IcebergCatalog) -> list[int]:
+    return [row["snapshot_id"] for row in old.list_snapshots("sales", "orders")]
+
+
+def test_it_opens_by_a_warden_a_path_or_what_the_environment_says(
+    old: IcebergCatalog, lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEWARDEN_CONFIG", str(lake.folder / "lakewarden.yaml"))
+    for given in (lake.folder, str(lake.folder / "lakewarden.yaml"), None):
+        assert IcebergCatalog(given).get_snapshot_id("sales", "orders") == lake.head()
+    with pytest.raises(ConfigProblem):
+        IcebergCatalog(lake.folder / "none.yaml")
+
+
+def test_the_current_snapshot(old: IcebergCatalog, lake: SmallLake) -> None:
+    assert old.get_snapshot_id("sales", "orders") == lake.head()
+    lake.create("sales.empty", appends=0)
+    assert old.get_snapshot_id("sales", "empty") is None
+    assert old.list_snapshots("sales", "empty") == []
+
+
+def test_snapshots_are_listed_newest_first_and_all(old: IcebergCatalog, lake: SmallLake) -> None:
+    rows = old.list_snapshots("sales", "orders")
+    assert [row["rows"] for row in rows] == [6, 4, 2]
+    assert rows[0]["snapshot_id"] == lake.head() and rows[0]["branches"] == ["main"]
+    old.tag_snapshot("sales", "orders", "v1")
+    assert old.list_snapshots("sales", "orders")[0]["tags"] == ["v1"]
+
+
+def test_more_snapshots_than_the_other_doors_show(old: IcebergCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = VersionRow(**old.list_snapshots("sales", "orders")[0])
+    monkeypatch.setattr(version_list, "versions", lambda table: [row] * 60)
+    assert len(old.list_snapshots("sales", "orders")) == 60
+
+
+def test_tag_the_current_snapshot(old: IcebergCatalog, lake: SmallLake) -> None:
+    old.tag_snapshot("sales", "orders", "v1")
+    assert old.get_snapshot_by_tag("sales", "orders", "v1") == lake.head() == lake.refs()["v1"]
+    lake.append()
+    assert old.get_snapshot_by_tag("sales", "orders", "v1") != lake.head()
+    [record] = lake.warden.operation.list()
+    assert record.kind == "version.tag" and record.state == "done"
+
+
+def test_tag_an_earlier_snapshot_for_some_days(old: IcebergCatalog, lake: SmallLake) -> None:
+    first = _snapshots(old)[-1]
+    old.tag_snapshot("sales", "orders", "v1", snapshot_id=first, retention_days=90)
+    ref = lake.catalog.load_table("sales.orders").metadata.refs["v1"]
+    assert ref.snapshot_id == first and ref.max_ref_age_ms == 90 * 86_400_000
+
+
+def test_remove_a_tag(old: IcebergCatalog, lake: SmallLake) -> None:
+    old.tag_snapshot("sales", "orders", "v1")
+    old.remove_tag("sales", "orders", "v1")
+    assert set(lake.refs()) == {"main"}
+
+
+def test_roll_back(old: IcebergCatalog, lake: SmallLake) -> None:
+    last, middle, first = _snapshots(old)
+    old.rollback_to_snapshot("sales", "orders", first)
+    assert lake.head() == first and lake.ids() == [0, 1]
+    assert lake.refs()[f"before-rollback-{last}"] == last
+    old.rollback_to_snapshot("sales", "orders", first)  # it is there already
+    with pytest.raises(NotAncestor):
+        old.rollback_to_snapshot("sales", "orders", middle)
+
+
+def test_what_is_not_there_is_told_as_by_the_other_doors(old: IcebergCatalog, lake: SmallLake) -> None:
+    with pytest.raises(TableNotFound, match="no table sales.ordres"):
+        old.get_snapshot_id("sales", "ordres")
+    with pytest.raises(TableNotFound):
+        old.list_snapshots("nowhere.at.all", "orders")
+    with pytest.raises(VersionNotFound):
+        old.get_snapshot_by_tag("sales", "orders", "v9")
+    with pytest.raises(VersionNotFound, match="main is a branch"):
+        old.get_snapshot_by_tag("sales", "orders", "main")
+    with pytest.raises(VersionNotFound, match="main is a branch"):
+        old.time_travel_by_tag("sales", "orders", "main")
+    with pytest.raises(VersionNotFound):
+        old.remove_tag("sales", "orders", "v9")
+    with pytest.raises(VersionNotFound):
+        old.rollback_to_snapshot("sales", "orders", 1)
+    with pytest.raises(VersionNotFound):
+        old.tag_snapshot("sales", "orders", "v1", snapshot_id=1)
+    old.tag_snapshot("sales", "orders", "v1")
+    with pytest.raises(AlreadyExists):
+        old.tag_snapshot("sales", "orders", "v1")
+
+
+@pytest.mark.parametrize("days", [0, -1, 1.5, 10**12])
+def test_a_retention_that_cannot_be_meant(old: IcebergCatalog, lake: SmallLake, days: int) -> None:
+    with pytest.raises(BadValue, match="keep"):
+        old.tag_snapshot("sales", "orders", "v1", retention_days=days)
+    assert set(lake.refs()) == {"main"}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "table"),
+    [("eu.sales", "orders"), ("sales", "a.b"), ("sales", "a`b"), ("sales", "a@v1"), ("we`ird", "o r"), ("sales", "äö")],
+)
+def test_names_mean_what_they_say(lake: SmallLake, namespace: str, table: str) -> None:
+    parts = tuple(namespace.split("."))
+    for depth in range(len(parts)):
+        lake.catalog.create_namespace(parts[: depth + 1])
+    made = lake.catalog.create_table((*parts, table), SCHEMA)
+    made.append(SCHEMA.empty_table())
+    old = IcebergCatalog(lake.warden)
+    old.tag_snapshot(namespace, table, "v`1.x@2")
+    head = lake.catalog.load_table((*parts, table)).current_snapshot().snapshot_id
+    assert old.get_snapshot_by_tag(parts, table, "v`1.x@2") == old.get_snapshot_id(namespace, table) == head
+    old.rollback_to_snapshot(namespace, table, head)
+    old.remove_tag(namespace, table, "v`1.x@2")
+    assert len(old.list_snapshots(namespace, table)) == 1
+
+
+@pytest.mark.parametrize("table", ["*", "order?", "o*"])
+def test_a_table_is_never_a_pattern(old: IcebergCatalog, lake: SmallLake, table: str) -> None:
+    with pytest.raises(TableNotFound):
+        old.tag_snapshot("sales", table, "v1")
+    assert set(lake.refs()) == {"main"}
+
+
+@pytest.mark.parametrize(("namespace", "table"), [("", "orders"), ("sales", ""), ("sales.", "orders"), ((), "orders")])
+def test_an_empty_name_is_refused(old: IcebergCatalog, namespace: str, table: str) -> None:
+    with pytest.raises(LakewardenError):
+        old.get_snapshot_id(namespace, table)
+
+
+@pytest.mark.spark
+def test_time_travel_by_tag(old: IcebergCatalog, lake: SmallLake) -> None:
+    old.tag_snapshot("sales", "orders", "v1", snapshot_id=_snapshots(old)[1])
+    frame = old.time_travel_by_tag("sales", "orders", "v1")
+    assert sorted(row["id"] for row in frame.collect()) == [0, 1, 2, 3]
+    assert frame.columns == ["id", "city"]

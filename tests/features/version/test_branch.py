@@ -1,0 +1,26 @@
+"""`version branch`."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.errors import AlreadyExists
+from tests.small_lake import SmallLake
+
+
+def test_starts_a_branch_that_can_be_read_by_name(orders: SmallLake) -> None:
+    oldest = orders.warden.version.list("sales.orders")[-1]
+
+    report = orders.warden.version.branch(f"sales.orders@{oldest.snapshot_id}", "audit", keep="30d").apply()
+
+    assert report.result["branches"] == 1
+    assert orders.refs()["audit"] == oldest.snapshot_id
+    assert len(orders.warden.version.read("sales.orders@audit")) == 2
+    (branch,) = [ref for ref in orders.warden.table.show("sales.orders").refs if ref.name == "audit"]
+    assert (branch.kind, branch.keep) == ("branch", "30d")
+
+
+def test_a_name_that_is_taken_by_a_tag_is_refused(orders: SmallLake) -> None:
+    orders.warden.version.tag("sales.orders", "v1").apply()
+    with pytest.raises(AlreadyExists, match="already has a tag v1"):
+        orders.warden.version.branch("sales.orders", "v1")

@@ -1,0 +1,106 @@
+"""`version read`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from lakewarden.errors import BadFilter, BadValue, ColumnNotFound
+from tests.small_lake import SmallLake
+
+
+def test_reads_any_version(orders: SmallLake) -> None:
+    versions = [row.snapshot_id for row in orders.warden.version.list("sales.orders")]
+    counts = [len(orders.warden.version.read(f"sales.orders@{version}")) for version in versions]
+    assert counts == [6, 4, 2]
+
+
+def test_where_columns_and_limit(orders: SmallLake) -> None:
+    read = orders.warden.version.read
+    found = read("sales.orders", where="id >= 2 AND city != 'city 3'", columns=["id"])
+    assert sorted(row["id"] for row in found) == [2, 4, 5]
+    assert {tuple(row) for row in found} == {("id",)}
+    assert read("sales.orders", where="city LIKE 'city 5%'") == [{"id": 5, "city": "city 5"}]
+    assert len(read("sales.orders", limit=3)) == 3
+    assert read("sales.orders", limit=0) == []
+    assert read("sales.orders", columns="city, id", limit=1)[0].keys() == {"city", "id"}
+
+
+def test_shows_twenty_rows_unless_told_otherwise(lake: SmallLake) -> None:
+    lake.create(appends=0)
+    lake.append(rows=50)
+    assert len(lake.warden.version.read("sales.orders")) == 20
+    assert len(lake.warden.version.read("sales.orders", limit=50)) == 50
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv"])
+def test_writes_all_rows_to_a_file(orders: SmallLake, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+
+    answer = orders.warden.version.read("sales.orders", out=out)
+
+    assert answer == [{"file": str(out), "rows": 6}]
+    table = pyarrow.parquet.read_table(out) if out.suffix == ".parquet" else pyarrow.csv.read_csv(out)
+    assert sorted(table.column("id").to_pylist()) == [0, 1, 2, 3, 4, 5]
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [name]
+
+
+def test_never_writes_over_a_file(lake: SmallLake, tmp_path: Path) -> None:
+    lake.create()
+    out = tmp_path / "rows.csv"
+    out.write_text("precious")
+    with pytest.raises(BadValue, match="exists already"):
+        lake.warden.version.read("sales.orders", out=out)
+    assert out.read_text() == "precious"
+
+
+def test_csv_cannot_hold_nested_columns(lake: SmallLake, tmp_path: Path) -> None:
+    lake.catalog.create_namespace("web")
+    lake.catalog.create_table("web.events", pa.schema([("tags", pa.list_(pa.string()))])).append(
+        pa.table({"tags": [["a", "b"]]})
+    )
+    with pytest.raises(BadValue, match="CSV cannot hold the column tags"):
+        lake.warden.version.read("web.events", out=tmp_path / "x.csv")
+    assert not list(tmp_path.glob("*.csv")) + list(tmp_path.glob(".*part"))
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("id >", "cannot be read"),
+        ("amount > 3", "does not fit"),
+        ("id = 'x'", "does not fit"),
+        ("drop table", "cannot be"),
+    ],
+)
+def test_a_filter_that_cannot_be(lake: SmallLake, where: str, told: str) -> None:
+    lake.create()
+    with pytest.raises(BadFilter, match=told) as refused:
+        lake.warden.version.read("sales.orders", where=where)
+    assert refused.value.hint
+
+
+def test_a_column_that_is_not_there(lake: SmallLake) -> None:
+    lake.create()
+    with pytest.raises(ColumnNotFound) as refused:
+        lake.warden.version.read("sales.orders", columns=["citty"])
+    assert refused.value.hint == "Did you mean city?"
+
+
+@pytest.mark.spark
+def test_deleted_rows_are_not_read_whatever_the_format(lake: SmallLake, any_format: int) -> None:
+    sql = lake.warden.ground.spark.sql
+    mode = "merge-on-read" if any_format > 1 else "copy-on-write"
+    sql("CREATE NAMESPACE main.web")
+    sql(
+        "CREATE TABLE main.web.events (id BIGINT) USING iceberg TBLPROPERTIES "
+        f"('format-version' = '{any_format}', 'write.delete.mode' = '{mode}')"
+    )
+    sql("INSERT INTO main.web.events SELECT id FROM range(10)")
+    sql("DELETE FROM main.web.events WHERE id IN (3, 4)")
+
+    assert lake.ids("web.events") == [0, 1, 2, 5, 6, 7, 8, 9]

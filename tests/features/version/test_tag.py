@@ -1,0 +1,157 @@
+"""`version tag`."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.errors import AlreadyExists, BadValue, SomeTablesFailed, StalePlan, TableNotFound
+from lakewarden.lifecycle.states import State
+from tests.small_lake import SmallLake
+
+
+def test_tags_the_head_or_any_version(orders: SmallLake) -> None:
+    newest, *_, oldest = orders.warden.version.list("sales.orders")
+
+    report = orders.warden.version.tag("sales.orders", "now").apply()
+    orders.warden.version.tag(f"sales.orders@{oldest.snapshot_id}", "then", keep="90d", note='it\'s "quoted"').apply()
+
+    assert report.state is State.DONE
+    assert report.result["tags"] == 1
+    assert orders.refs() == {"main": newest.snapshot_id, "now": newest.snapshot_id, "then": oldest.snapshot_id}
+    (then,) = orders.warden.version.show("sales.orders@then").refs
+    assert (then.keep, then.note) == ("90d", 'it\'s "quoted"')
+
+
+def test_planning_changes_nothing_and_gives_the_same_plan_twice(orders: SmallLake) -> None:
+    before = orders.refs()
+
+    first = orders.warden.version.tag("sales.orders", "v1").plan
+    second = orders.warden.version.tag("sales.orders", "v1").plan
+
+    assert first.id == second.id
+    assert orders.refs() == before
+    orders.append()
+    assert orders.warden.version.tag("sales.orders", "v1").plan.id != first.id
+
+
+def test_a_tag_that_exists_is_refused(orders: SmallLake) -> None:
+    orders.warden.version.tag("sales.orders", "v1").apply()
+    before = orders.refs()
+
+    with pytest.raises(AlreadyExists, match="already has a tag v1"):
+        orders.warden.version.tag("sales.orders", "v1")
+
+    assert orders.refs() == before
+
+
+@pytest.mark.parametrize(
+    "name", ["a.b", "mit Leerzeichen", "`back`tick", "quote's", "日本", "x" * 255, "2026-01-01", "1"]
+)
+def test_any_name_that_can_be_typed_can_be_a_tag(orders: SmallLake, name: str) -> None:
+    orders.warden.version.tag("sales.orders", name, note="a note").apply()
+    orders.append()
+
+    quoted = "`" + name.replace("`", "``") + "`"
+    assert orders.warden.version.show(f"sales.orders@{quoted}").refs[0].note == "a note"
+
+
+@pytest.mark.parametrize("name", ["", " ", " lead", "tab\t", "new\nline", "x" * 256])
+def test_other_names_are_refused(lake: SmallLake, name: str) -> None:
+    lake.create()
+    with pytest.raises(BadValue, match="name"):
+        lake.warden.version.tag("sales.orders", name)
+
+
+@pytest.mark.parametrize("keep", ["90", "d", "-1d", "30s", "0d", "1000000000d"])
+def test_a_keep_period_that_is_none_is_refused(lake: SmallLake, keep: str) -> None:
+    lake.create()
+    with pytest.raises(BadValue, match="keep"):
+        lake.warden.version.tag("sales.orders", "v1", keep=keep)
+
+
+def test_a_note_goes_with_its_tag(orders: SmallLake) -> None:
+    orders.warden.version.tag("sales.orders", "v1", note="old").apply()
+    orders.warden.version.untag("sales.orders", "v1").apply()
+    orders.warden.version.tag("sales.orders", "v1").apply()
+
+    assert orders.warden.version.show("sales.orders@v1").refs[-1].note == ""
+    assert not [key for key in orders.warden.table.show("sales.orders").properties if "note" in key]
+
+
+def test_a_tag_made_by_someone_else_between_plan_and_apply_is_kept(orders: SmallLake) -> None:
+    planned = orders.warden.version.tag("sales.orders", "ours")
+    head = orders.head()
+    orders.warden.version.tag("sales.orders", "theirs").apply()
+    orders.append()
+
+    planned.apply()
+
+    assert orders.refs() == {"main": orders.head(), "ours": head, "theirs": head}
+
+
+def test_the_same_tag_made_elsewhere_by_someone_else_makes_the_plan_stale(orders: SmallLake) -> None:
+    planned = orders.warden.version.tag("sales.orders", "v1")
+    moved = orders.append()
+    orders.warden.version.tag("sales.orders", "v1").apply()
+    before = orders.refs()
+
+    with pytest.raises(StalePlan, match=f"ref v1 .* did not exist and is now at {moved}"):
+        planned.apply()
+
+    assert orders.refs() == before
+
+
+class TestManyTables:
+    def test_a_pattern_tags_each_table_in_its_own_commit(self, any_lake: SmallLake) -> None:
+        names = [f"sales.t{number}" for number in range(3)]
+        for name in names:
+            any_lake.create(name, appends=1)
+        any_lake.create("other.t", appends=1)
+
+        report = any_lake.warden.version.tag("sales.*", "r1").apply()
+
+        assert report.result == {"actions": 3, "tables": 3, "tags": 3}
+        assert [set(any_lake.refs(name)) for name in names] == [{"main", "r1"}] * 3
+        assert set(any_lake.refs("other.t")) == {"main"}
+
+    def test_one_stale_table_of_ten_fails_alone(self, any_lake: SmallLake) -> None:
+        names = [f"sales.t{number}" for number in range(10)]
+        for name in names:
+            any_lake.create(name, appends=1)
+        planned = any_lake.warden.version.tag("sales.*", "r1")
+        moved = any_lake.append("sales.t4")
+        any_lake.catalog.load_table("sales.t4").manage_snapshots().create_tag(moved, "r1").commit()
+
+        with pytest.raises(SomeTablesFailed, match=r"1 of 10 tables failed.*sales\.t4") as failed:
+            planned.apply()
+
+        assert [failure["code"] for failure in failed.value.details["failures"]] == ["stale"]
+        assert [any_lake.refs(name).get("r1") == any_lake.head(name) for name in names] == [True] * 10
+        record = any_lake.warden.operation.show(failed.value.details["operation"])
+        assert record.state == "failed"
+        assert [step.state for step in record.steps] == ["done"] * 4 + ["stale"] + ["done"] * 5
+
+    def test_planning_again_takes_only_what_is_left(self, lake: SmallLake) -> None:
+        for name in ("sales.a", "sales.b"):
+            lake.create(name, appends=1)
+        lake.warden.version.tag("sales.a", "r1").apply()
+
+        planned = lake.warden.version.tag("sales.*", "r1")
+        assert planned.plan.tables == ("main.sales.b",)
+        planned.apply()
+        assert lake.warden.version.tag("sales.*", "r1").is_empty
+        assert lake.warden.version.tag("sales.*", "r1").apply().id is None
+
+    def test_tables_without_versions_are_left_out_and_said(self, lake: SmallLake) -> None:
+        lake.create("sales.a", appends=1)
+        lake.create("sales.empty", appends=0)
+
+        plan = lake.warden.version.tag("sales.*", "r1").plan
+
+        assert plan.tables == ("main.sales.a",)
+        assert plan.warnings == ("left out: main.sales.empty has no versions yet",)
+
+    def test_a_pattern_that_matches_nothing(self, lake: SmallLake) -> None:
+        lake.create()
+        with pytest.raises(TableNotFound, match=r"no table matches shop\.\*"):
+            lake.warden.version.tag("shop.*", "r1")
