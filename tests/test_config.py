@@ -149,10 +149,27 @@ class TestPaths:
         settings = read(tmp_path, {"lakes": {"main": LAKE | {"warehouse": given_warehouse}}})
         assert settings.lake("main").warehouse == becomes.format(folder=tmp_path, parent=tmp_path.parent)
 
+    @pytest.mark.parametrize("character", ["#", "?", "%20"])
+    def test_what_would_be_taken_for_something_else(self, tmp_path: Path, character: str) -> None:
+        folder = tmp_path / f"a{character}b"
+        folder.mkdir()
+        told = "cannot be used: a path with #, ? or % in it"
+        for data in (
+            {"lakes": {"main": LAKE}},
+            {
+                "lakes": {"main": LAKE | {"catalog": {"type": "sql", "uri": "sqlite:////c.db"}}},
+                "state": "sqlite:////s.db",
+            },
+        ):
+            with pytest.raises(ConfigProblem) as caught:
+                read(folder, data)
+            assert told in caught.value.message
+
     @pytest.mark.parametrize(
         "uri",
         [
             "sqlite:////data/catalog.db",
+            "sqlite:////data/catalog.db?timeout=30",
             "sqlite:///:memory:",
             "postgresql+psycopg://u:p@host:5432/db?sslmode=require",
             "http://localhost:8181",

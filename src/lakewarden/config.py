@@ -327,11 +327,21 @@ def _resolve_paths(settings: Settings, folder: Path) -> Settings:
             catalog["uri"] = _absolute_sqlite(catalog["uri"], folder)
         warehouse = lake.warehouse
         if "://" not in warehouse and not warehouse.startswith("file:"):
-            warehouse = f"file://{(folder / warehouse).resolve()}"
+            warehouse = f"file://{_addressable((folder / warehouse).resolve())}"
         lakes[name] = lake.model_copy(update={"catalog": catalog, "warehouse": warehouse.rstrip("/")})
     return settings.model_copy(update={"lakes": lakes, "state": _absolute_sqlite(settings.state, folder)})
 
 
 def _absolute_sqlite(uri: str, folder: Path) -> str:
     match = _SQLITE_FILE.fullmatch(uri)
-    return f"{match[1]}{(folder / match[2]).resolve()}" if match and match[2] != ":memory:" else uri
+    if match is None or match[2] == ":memory:":
+        return uri
+    file, question, options = match[2].partition("?")
+    return f"{match[1]}{_addressable((folder / file).resolve())}{question}{options}"
+
+
+def _addressable(path: Path) -> Path:
+    """Paths become addresses, and in those #, ? and % mean something else: files would end up in other places."""
+    if set("#?%") & set(str(path)):
+        raise ConfigProblem(f"{path} cannot be used: a path with #, ? or % in it", "Choose another folder.")
+    return path

@@ -65,6 +65,11 @@ class TestProperties:
         }
         assert sqlite_file(lake) == Path("/data/catalog.db")
 
+    def test_sqlite_with_options(self) -> None:
+        lake = settings({"type": "sql", "uri": "sqlite:////data/catalog.db?timeout=30"})
+        assert sqlite_file(lake) == Path("/data/catalog.db")
+        assert in_spark(lake)["uri"] == "jdbc:sqlite:/data/catalog.db"
+
     @pytest.mark.parametrize(
         ("uri", "jdbc", "user", "password"),
         [

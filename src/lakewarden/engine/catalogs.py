@@ -190,10 +190,12 @@ def _jdbc(uri: str) -> dict[str, str]:
     """An SQLAlchemy address as the JDBC catalog takes it."""
     common = {"type": "jdbc", "jdbc.schema-version": "V1"}
     if uri.startswith("sqlite"):
-        return common | {"uri": f"jdbc:sqlite:{uri.split(':///', 1)[1]}"}
+        return common | {"uri": f"jdbc:sqlite:{_file_of(uri)}"}
     parts = _taken_apart(uri)
     host = parts["host"] or "localhost"
-    address = {"uri": f"jdbc:{parts['driver']}://{host}{parts['port'] or ''}{parts['database'] or '/'}{parts['query'] or ''}"}
+    address = {
+        "uri": f"jdbc:{parts['driver']}://{host}{parts['port'] or ''}{parts['database'] or '/'}{parts['query'] or ''}"
+    }
     user = {"jdbc.user": unquote(parts["user"])} if parts["user"] else {}
     password = {"jdbc.password": unquote(parts["password"])} if parts["password"] else {}
     return common | address | user | password
@@ -215,7 +217,11 @@ def sqlite_file(settings: LakeSettings) -> Path | None:
     uri = str(settings.catalog.get("uri", ""))
     if settings.type != "sql" or not uri.startswith("sqlite"):
         return None
-    return Path(uri.split(":///", 1)[1])
+    return Path(_file_of(uri))
+
+
+def _file_of(sqlite: str) -> str:
+    return sqlite.split(":///", 1)[1].partition("?")[0]
 
 
 def _text(value: object) -> str:

@@ -124,7 +124,7 @@ class _Unmoved:
 
 
 def _unmoved(table: Table) -> tuple[TableRequirement, ...]:
-    """For catalogs whose metadata the client writes. A REST catalog checks requirements itself, and only its own kinds."""
+    """For catalogs whose metadata the client writes; a REST catalog checks requirements itself."""
     from pyiceberg.catalog import MetastoreCatalog
 
     return (cast("TableRequirement", _Unmoved(table.metadata)),) if isinstance(table.catalog, MetastoreCatalog) else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi.testclient import TestClient
 
@@ -22,7 +22,7 @@ class Client:
         self.app = create_app(warden)
         self.http = TestClient(self.app, raise_server_exceptions=False)
 
-    def get(self, noun: str, verb: str, **fields: object) -> httpx.Response:
+    def get(self, noun: str, verb: str, **fields: Any) -> httpx.Response:
         response: httpx.Response = self.http.get(f"{API}/{noun}/{verb}", params=fields)
         return response
 

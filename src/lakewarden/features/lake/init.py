@@ -47,17 +47,21 @@ class Init(Control[NewLake]):
 
     def act(self, runner: Runner) -> NewLake:
         path = self.directory / FILE_NAME
-        if path.exists():
-            raise AlreadyExists(f"{path} exists already", "Edit it, or set up another folder.")
         catalog, warehouse = self._catalog()
-        settings = self._write(path, render(self.name, catalog, warehouse))
-        lake = settings.lakes[self.name]
+        self._write(path, render(self.name, catalog, warehouse))
+        try:
+            settings = load(path, Environment.read())
+            lake = settings.lakes[self.name]
+            tables = self._open(settings)
+        except BaseException:  # a lake that does not open leaves no file behind
+            path.unlink()
+            raise
         return NewLake(
             config=str(path),
             lake=self.name,
             catalog=f"{lake.type} {_without_password(str(lake.catalog.get('uri', '')))}".strip(),
             warehouse=lake.warehouse,
-            tables=self._count(settings),
+            tables=tables,
             next=[f"lakewarden --config {path} lake doctor", f"lakewarden --config {path} table list"],
         )
 
@@ -77,35 +81,40 @@ class Init(Control[NewLake]):
             raise ConfigProblem("an existing catalog needs --warehouse", "Say where its tables are.")
         return {"type": self.catalog} | ({"uri": self.uri} if self.uri else {}), self.warehouse
 
-    def _write(self, path: Path, text: str) -> Settings:
-        """Write the file and open what it describes; a lake that does not open leaves no file behind."""
-        from lakewarden.engine.catalogs import open_catalog, sqlite_file
-
+    def _write(self, path: Path, text: str) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
+        except FileExistsError:
+            raise AlreadyExists(f"{path} exists already", "Edit it, or set up another folder.") from None
         except OSError as error:
             raise StorageUnavailable(f"{path} cannot be written: {error.strerror}", "Choose another folder.") from None
-        try:
-            settings = load(path, Environment.read())
-            lake = settings.lakes[self.name]
-            embedded = sqlite_file(lake)
-            if embedded is not None:
-                embedded.parent.mkdir(parents=True, exist_ok=True)
-            open_catalog(self.name, lake, create=lake.type == "sql")
-            if lake.is_local:
-                Path(lake.warehouse.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
-            return settings
-        except BaseException:
-            path.unlink()
-            raise
 
-    def _count(self, settings: Settings) -> int:
-        from lakewarden.engine.catalogs import Catalogs
+    def _open(self, settings: Settings) -> int:
+        """Open the lake that is described, making it first if it is the embedded one; says how many tables it has."""
+        from lakewarden.engine.catalogs import Catalogs, open_catalog, sqlite_file
         from lakewarden.engine.tables import Tables
 
-        return len(Tables(Catalogs(settings), settings).names(self.name))
+        lake = settings.lakes[self.name]
+        file = sqlite_file(lake)
+        is_new = self.catalog is None and self.pyiceberg is None
+        folders = [file.parent] if file is not None and is_new else []
+        folders += [Path(lake.warehouse.removeprefix("file://"))] if lake.is_local else []
+        for folder in folders:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StorageUnavailable(
+                    f"{folder} cannot be made: {error.strerror}", "Choose another place."
+                ) from None
+        # in a database on a server the catalog's tables are made if need be; a file that is not there was mistyped
+        open_catalog(self.name, lake, create=lake.type == "sql" and (is_new or file is None)).close()
+        catalogs = Catalogs(settings)
+        try:
+            return len(Tables(catalogs, settings).names(self.name))
+        finally:
+            catalogs.close()
 
 
 def _from_pyiceberg(path: Path, name: str) -> tuple[dict[str, Any], str]:
@@ -113,7 +122,7 @@ def _from_pyiceberg(path: Path, name: str) -> tuple[dict[str, Any], str]:
 
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+    except (OSError, yaml.YAMLError, ValueError) as error:
         raise ConfigProblem(
             f"{path} cannot be read: {' '.join(str(error).split())}", "Is it a .pyiceberg.yaml?"
         ) from None
@@ -121,8 +130,11 @@ def _from_pyiceberg(path: Path, name: str) -> tuple[dict[str, Any], str]:
     if not isinstance(catalogs, dict) or not catalogs:
         raise ConfigProblem(f"{path} describes no catalogs", "PyIceberg lists them under the key catalog.")
     if name not in catalogs:
-        hint = did_you_mean(name, catalogs, f"It has {', '.join(catalogs)}: choose one with --name.")
+        known = [str(each) for each in catalogs]
+        hint = did_you_mean(name, known, f"It has {', '.join(known)}: choose one with --name.")
         raise ConfigProblem(f"{path} has no catalog {name}", hint)
+    if not isinstance(catalogs[name], dict):
+        raise ConfigProblem(f"catalog {name} in {path} has no properties", "PyIceberg lists them below its name.")
     catalog = dict(catalogs[name])
     warehouse = catalog.pop("warehouse", None)
     if not warehouse:
@@ -139,6 +151,8 @@ def _inferred_type(uri: str) -> str:
 
 
 def _without_password(uri: str) -> str:
+    if uri.startswith("sqlite"):
+        return uri
     scheme, separator, rest = uri.partition("://")
     user, at, host = rest.rpartition("@")
     return f"{scheme}{separator}{user.partition(':')[0]}{at}{host}"

@@ -39,6 +39,10 @@ state: "sqlite:///lakewarden.db"       # for more than one host: "postgresql+psy
 
 def render(name: str, catalog: dict[str, Any], warehouse: str) -> str:
     """The file's text; JSON strings are YAML strings."""
-    lines = "\n".join(f"      {json.dumps(key)}: {json.dumps(value)}" for key, value in catalog.items())
+    lines = "\n".join(f"      {_quoted(key)}: {_quoted(value)}" for key, value in catalog.items())
     plain = lines.replace('"type"', "type").replace('"uri"', "uri")
-    return _TEMPLATE.format(name=name, catalog=plain, warehouse=json.dumps(warehouse))
+    return _TEMPLATE.format(name=name, catalog=plain, warehouse=_quoted(warehouse))
+
+
+def _quoted(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)  # \u escapes would cut an emoji in two

@@ -1,0 +1,242 @@
+"""The runner, with everything it works with in memory: order, states, progress and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+import pytest
+
+from lakewarden.errors import LakewardenError, LeaseHeld, LeaseLost, SomeTablesFailed, StalePlan, VerificationFailed
+from lakewarden.lifecycle.journal import MemoryJournal
+from lakewarden.lifecycle.leases import MemoryLeases
+from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.progress import Event
+from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.requirement import RefAt, TableIs
+from lakewarden.lifecycle.runner import Runner
+from lakewarden.lifecycle.states import State
+
+
+class FakeTables:
+    """Tables that are nothing but refs."""
+
+    def __init__(self) -> None:
+        self.refs: dict[tuple[str, str], int] = {}
+
+    def uuid(self, name: str) -> str:
+        return f"uuid of {name}"
+
+    def ref(self, name: str, ref: str) -> int | None:
+        return self.refs.get((name, ref))
+
+
+class FakeLake:
+    def __init__(self) -> None:
+        self.tables = FakeTables()
+
+
+class Mark(Operation):
+    """Set a ref on some tables, in two actions each."""
+
+    tables: list[str]
+    lies: bool = False
+    hooks: ClassVar[list[Callable[[Action], None]]] = []
+
+    def plan(self, lake: Any) -> Plan:
+        actions = [
+            Action(
+                verb="mark",
+                table=table,
+                says=f"mark {table} {ref}",
+                arguments={"ref": ref},
+                requires=(TableIs(table, f"uuid of {table}"), RefAt(table, ref, None)),
+                expects={"marks": 1},
+            )
+            for table in self.tables
+            for ref in ("a", "b")
+        ]
+        return Plan(self.kind(), ",".join(self.tables), tuple(actions))
+
+    def holds(self, action: Action, lake: Any) -> bool:
+        return lake.tables.ref(action.table, action.arguments["ref"]) == 1
+
+    def apply(self, action: Action, lake: Any) -> Outcome:
+        for hook in self.hooks:
+            hook(action)
+        if not self.lies:
+            lake.tables.refs[(action.table, action.arguments["ref"])] = 1
+        return Outcome({"marks": 1})
+
+
+class House:
+    """A runner and all that it was handed."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self.lake = FakeLake()
+        self.journal = MemoryJournal()
+        self.leases = MemoryLeases(lambda: self.now)
+        self.events: list[Event] = []
+        self.slept: list[float] = []
+        self.ids = iter(f"op-{number}" for number in range(100))
+        self.runner = Runner(
+            journal=self.journal,
+            leases=self.leases,
+            reader=self.lake,  # type: ignore[arg-type]
+            open_writer=lambda stamp, fence: self.lake,  # type: ignore[arg-type, return-value]
+            find_operation=lambda kind: Mark,
+            clock=lambda: self.now,
+            new_id=lambda: next(self.ids),
+            actor="somebody",
+            holder="here",
+            lease_timeout=timedelta(seconds=60),
+            watch=self.events.append,
+            sleep=self.sleep,
+        )
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += timedelta(seconds=10)
+
+    def start(self, *tables: str, **fields: Any) -> Any:
+        operation = Mark(tables=list(tables), **fields)
+        return self.runner.start(operation, self.runner.plan(operation))
+
+
+@pytest.fixture
+def house() -> House:
+    Mark.hooks.clear()
+    return House()
+
+
+def test_runs_through_every_state_and_tells_how_far_it_is(house: House) -> None:
+    report = house.start("t", "u")
+
+    assert report.result == {"actions": 4, "tables": 2, "marks": 4}
+    assert [event.phase for event in house.events].count("applied") == 4
+    assert [event.done for event in house.events if event.phase == "applied"] == [1, 2, 3, 4]
+    assert (house.events[0].phase, house.events[-1].phase) == ("started", "finished")
+    record = house.journal.get(str(report.id))
+    assert (record.state, record.actor, record.finished_at) == (State.DONE, "somebody", house.now)
+    assert house.leases.held() == []
+
+
+def test_an_action_that_is_so_already_is_not_applied(house: House) -> None:
+    operation = Mark(tables=["t"])
+    plan = house.runner.plan(operation)
+    house.lake.tables.refs[("t", "a")] = 1
+    applied: list[str] = []
+    Mark.hooks.append(lambda action: applied.append(str(action.arguments["ref"])))
+
+    report = house.runner.start(operation, plan)
+
+    assert applied == ["b"]
+    assert report.result["marks"] == 2
+
+
+def test_what_apply_says_is_not_believed(house: House) -> None:
+    with pytest.raises(VerificationFailed, match="not so after applying: mark t a"):
+        house.start("t", lies=True)
+    record = house.journal.list()[0]
+    assert record.state is State.FAILED
+    assert [finding.table for finding in record.findings] == ["t", "t"]
+
+
+def test_a_stale_action_stops_its_table_and_not_the_others(house: House) -> None:
+    operation = Mark(tables=["t", "u", "v"])
+    plan = house.runner.plan(operation)
+    house.lake.tables.refs[("u", "a")] = 7
+
+    with pytest.raises(SomeTablesFailed, match="1 of 3 tables failed") as failed:
+        house.runner.start(operation, plan)
+
+    (failure,) = failed.value.details["failures"]
+    assert (failure["table"], failure["code"]) == ("u", "stale")
+    assert "did not exist and is now at 7" in failure["message"]
+    assert ("v", "b") in house.lake.tables.refs
+    assert ("u", "b") not in house.lake.tables.refs
+    steps = [(step.table, str(step.progress)) for step in house.journal.list()[0].steps]
+    assert steps == [("t", "done")] * 2 + [("u", "stale"), ("u", "pending")] + [("v", "done")] * 2
+
+
+def test_a_defect_on_one_table_does_not_stop_the_others(house: House) -> None:
+    def break_u(action: Action) -> None:
+        if action.table == "u":
+            raise ZeroDivisionError("by zero")
+
+    Mark.hooks.append(break_u)
+    with pytest.raises(SomeTablesFailed, match="u: ZeroDivisionError"):
+        house.start("t", "u", "v")
+    assert ("v", "b") in house.lake.tables.refs
+
+
+def test_a_single_table_fails_with_its_own_error(house: House) -> None:
+    operation = Mark(tables=["t"])
+    plan = house.runner.plan(operation)
+    house.lake.tables.refs[("t", "a")] = 7
+    with pytest.raises(StalePlan) as failed:
+        house.runner.start(operation, plan)
+    assert failed.value.details["operation"] == "op-0"
+
+
+def test_a_held_table_is_refused_or_waited_for(house: House) -> None:
+    house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(seconds=25))
+    with pytest.raises(LeaseHeld, match="held by operation op-other") as refused:
+        house.start("t")
+    assert (refused.value.details["held_by"], refused.value.details["operation"]) == ("op-other", "op-0")
+    assert house.journal.get("op-0").state is State.FAILED
+
+    report = house.runner.run("op-0", wait=timedelta(seconds=60))
+    assert report.state is State.DONE
+    assert len(house.slept) == 3
+
+
+def test_one_that_lost_its_lease_says_nothing_more(house: House) -> None:
+    def suspended(action: Action) -> None:
+        house.now += timedelta(minutes=5)
+        house.leases.acquire("operation:op-0", "operation op-0", "op-0", "elsewhere", timedelta(seconds=60))
+
+    Mark.hooks.append(suspended)
+    with pytest.raises(LeaseLost, match="no longer holds operation op-0"):
+        house.start("t")
+    record = house.journal.get("op-0")
+    assert (record.state, record.error) == (State.RUNNING, None)
+    assert {str(step.progress) for step in record.steps} == {"pending"}
+
+
+def test_an_interrupt_pauses_and_a_resume_does_only_the_rest(house: House) -> None:
+    def interrupt(action: Action) -> None:
+        if action.arguments["ref"] == "b":
+            raise KeyboardInterrupt
+
+    Mark.hooks.append(interrupt)
+    with pytest.raises(LakewardenError, match="stopped after 1 of 2 actions"):
+        house.start("t")
+    assert house.journal.get("op-0").state is State.PAUSED
+
+    Mark.hooks[:] = []
+    free, held = house.runner.unfinished()
+    assert ([record.id for record in free], held) == (["op-0"], [])
+    assert house.runner.run("op-0").result["marks"] == 2
+
+
+def test_an_empty_plan_is_done_and_not_written_down(house: House) -> None:
+    report = house.start()
+    assert (report.id, report.state) == (None, State.DONE)
+    assert house.journal.list() == []
+
+
+def test_a_plan_survives_being_stored(house: House) -> None:
+    plan = house.runner.plan(Mark(tables=["t", "u"]))
+    again = Plan.from_json(plan.to_json())
+    assert again == plan
+    assert (again.id, [a.id for a in again.actions]) == (plan.id, [a.id for a in plan.actions])
+
+
+def test_a_plans_id_is_of_what_it_does_and_not_of_what_is_said_about_it(house: House) -> None:
+    plan = house.runner.plan(Mark(tables=["t"]))
+    told_otherwise = [Action(**{**vars(a), "says": "in other words", "expects": {}}) for a in plan.actions]
+    assert Plan(plan.kind, plan.target, tuple(told_otherwise), ("a warning",)).id == plan.id
+    assert Plan(plan.kind, plan.target, plan.actions[:1]).id != plan.id
