@@ -17,7 +17,7 @@ from tests.small_lake import SmallLake
 if TYPE_CHECKING:
     from tests.services.postgres import Postgres
 
-pytest_plugins = ["tests.services.postgres"]
+pytest_plugins = ["tests.services.postgres", "tests.services.spark_servers"]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

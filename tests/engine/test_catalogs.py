@@ -284,7 +284,8 @@ class TestPostgres:
         request = Init(directory=tmp_path, catalog="sql", uri=uri, warehouse=str(tmp_path / "wh"))
         made = request.act(None)  # type: ignore[arg-type]
         assert "correct-horse" not in str(made) and made.catalog.startswith("sql postgresql+psycopg://warden@127.0.0.1")
-        yield Warden.open(tmp_path)
+        with Warden.open(tmp_path) as warden:
+            yield warden
 
     @pytest.fixture
     def orders(self, warden: Warden) -> Any:
@@ -306,16 +307,19 @@ class TestPostgres:
         uri = config["lakes"]["main"]["catalog"]["uri"]
         config["lakes"]["main"]["catalog"]["uri"] = uri.replace("correct-horse-battery", SECRET)
         (tmp_path / "lakewarden.yaml").write_text(yaml.safe_dump(config))
-        with pytest.raises(CatalogUnavailable, match="password authentication failed") as caught:
-            Warden.open(tmp_path).ground.tables.names()
+        with (
+            pytest.raises(CatalogUnavailable, match="password authentication failed") as caught,
+            Warden.open(tmp_path) as stranger,
+        ):
+            stranger.ground.tables.names()
         assert SECRET not in str(caught.value.document())
         assert SECRET not in "".join(traceback.format_exception(caught.value))
 
     def test_a_database_without_a_catalog(self, postgres: Postgres) -> None:
         lake = settings({"type": "sql", "uri": postgres.new_database()})
         everything = Settings.model_validate({"lakes": {"eu": lake.model_dump()}})
-        with pytest.raises(CatalogUnavailable, match="iceberg_tables"):
-            Tables(Catalogs(everything), everything).names()
+        with closing(Catalogs(everything)) as catalogs, pytest.raises(CatalogUnavailable, match="iceberg_tables"):
+            Tables(catalogs, everything).names()
 
     @pytest.mark.spark
     def test_spark_reads_the_same_table(self, warden: Warden, orders: Any) -> None:

@@ -95,11 +95,11 @@ def test_what_has_no_literal(value: str | float) -> None:
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
+def spark() -> Spark:
     """A session as Lakewarden starts it."""
     lake = {"catalog": {"type": "sql", "uri": "sqlite:////nowhere/catalog.db"}, "warehouse": "file:///nowhere"}
     settings = Settings.model_validate({"lakes": {"main": lake}, "spark": {"master": "local[2]", "memory": "2g"}})
-    yield Spark(settings, Environment.read())
+    return Spark(settings, Environment.read())
 
 
 AWKWARD = [
@@ -225,7 +225,8 @@ OWN_STATEMENTS = {
     "doors/cli/demo_lake.py": "makes the demo's tables from constants of its own; nothing a user gives reaches it",
 }
 STATEMENT = re.compile(
-    r"^\s*(SELECT\b.*\bFROM|INSERT (INTO|OVERWRITE)|UPDATE \S+ SET|DELETE FROM|MERGE INTO|TRUNCATE|DROP (TABLE|VIEW|TAG|BRANCH)"
+    r"^\s*(SELECT\b.*\bFROM|INSERT (INTO|OVERWRITE)|UPDATE \S+ SET|DELETE FROM|MERGE INTO|TRUNCATE"
+    r"|DROP (TABLE|VIEW|TAG|BRANCH)"
     r"|(CREATE|REPLACE|ALTER)\b|CALL |SHOW |DESCRIBE |EXPLAIN |REFRESH |SET |PRAGMA |RETAIN |WITH \S+ AS \()"
     r"|\b(FROM|WHERE|VALUES|TBLPROPERTIES|AS OF)\s*[`('{]"
 )
@@ -277,8 +278,8 @@ class Pasted:
                 seen |= {name}
                 inner = self._assigned(name, scope)
             case ast.Name(id=name) if self._given(name, scope):
-                for argument, caller in self._arguments(name, scope):
-                    yield from self._unsafe(argument, caller, seen | {name})
+                for given_value, caller in self._arguments(name, scope):
+                    yield from self._unsafe(given_value, caller, seen | {name})
                 return
             case _:
                 yield node

@@ -62,7 +62,13 @@ def resolve(jars: Iterable[Jar], cache: Path, java: Java, ivy_settings: str | No
     jars = list(jars)
     for jar in missing(jars, cache):
         log.info("fetching %s (once)", jar.coordinate)
-        _fetch(jar, cache, java, ivy_settings)
+        try:
+            _fetch(jar, cache, java, ivy_settings)
+        except OSError as error:
+            raise SparkUnavailable(
+                f"cannot fetch {jar.coordinate}: {error.filename or cache}: {error.strerror}",
+                f"Spark needs it once, in {cache}, which must be writable. XDG_CACHE_HOME can name another place.",
+            ) from None
     return [cache / jar.file_name for jar in jars]
 
 

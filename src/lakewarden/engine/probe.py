@@ -5,8 +5,10 @@ from __future__ import annotations
 import platform
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakewarden.config import Environment, Settings
@@ -15,7 +17,7 @@ from lakewarden.engine.catalogs import Catalogs
 from lakewarden.engine.faults import first_line, told
 from lakewarden.engine.java import find as find_java
 from lakewarden.engine.quoting import identifier
-from lakewarden.engine.spark import Spark, send_by_value
+from lakewarden.engine.spark import Spark, send_by_value, spark_told
 from lakewarden.engine.storage import Storage
 from lakewarden.errors import LakewardenError
 from lakewarden.lifecycle.ground import Check, Probe
@@ -61,7 +63,11 @@ def _lake(lake: str, settings: Settings, catalogs: Catalogs) -> Iterator[Check]:
         yield Check(f"{lake}: catalog", "ok", f"type {lake_settings.type}, {len(namespaces)} namespaces")
     except LakewardenError as error:
         yield Check(f"{lake}: catalog", "failed", error.message, error.hint)
-    yield _storage(lake, Storage(lake_settings), lake_settings.warehouse)
+    storage, warehouse = Storage(lake_settings), lake_settings.warehouse
+    if lake_settings.is_local and not Path(warehouse.removeprefix("file://")).is_dir():  # writing would make it
+        yield Check(f"{lake}: storage", "failed", f"there is no folder {warehouse}", "Make or mount it, or correct it.")
+    else:
+        yield _storage(lake, storage, warehouse)
 
 
 def _storage(lake: str, storage: Storage, warehouse: str) -> Check:
@@ -78,6 +84,9 @@ def _storage(lake: str, storage: Storage, warehouse: str) -> Check:
             step = "delete"
             storage.delete(place)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the doctor tells
+        if step in ("read", "list"):
+            with suppress(Exception):
+                storage.delete(place)
         return Check(f"{lake}: storage", "failed", f"cannot {step}: {first_line(error)}", f"Look at {warehouse}.")
     if not same or not listed:
         lost = "read back" if not same else "listed"
@@ -90,8 +99,12 @@ def _spark(settings: Settings, spark: Spark) -> Iterator[Check]:
     yield Check("spark", "ok", f"version {session.version} at {settings.spark.place}")
     yield _executors(session)
     for lake in settings.lakes:
-        namespaces = len(spark.sql(f"SHOW NAMESPACES IN {identifier(lake)}").collect())
-        yield Check(f"{lake}: in Spark SQL", "ok", f"{namespaces} namespaces")
+        try:
+            with spark_told():
+                namespaces = len(spark.sql(f"SHOW NAMESPACES IN {identifier(lake)}").collect())
+            yield Check(f"{lake}: in Spark SQL", "ok", f"{namespaces} namespaces")
+        except LakewardenError as error:
+            yield Check(f"{lake}: in Spark SQL", "failed", error.message, error.hint)
 
 
 def _executors(session: SparkSession) -> Check:

@@ -5,6 +5,7 @@ The one place that reads rows, so that what must be left out of reads is left ou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -99,13 +100,15 @@ def _predicate(version: Resolved, schema: Schema, where: str) -> BooleanExpressi
     try:
         predicate = parse(where)
     except Exception as error:  # noqa: BLE001 - the grammar's own, and what its actions raise on odd literals
-        raise BadFilter(f"--where cannot be read: {first_line(error)}", hint) from None
+        rest = where[getattr(error, "loc", 0) :].strip()  # what the grammar says of it would fill a page
+        raise BadFilter(f"--where cannot be read from {rest[:60] or 'its end'!r} on", hint) from None
     try:
         bind(schema, predicate, case_sensitive=True)
     except ValueError as error:
         said = first_line(error)
-        unknown = [word for word in said.split("'") if word and "Could not find" not in word]
-        near = did_you_mean(unknown[0], schema.column_names, hint) if "Could not find" in said and unknown else hint
+        unknown = re.search(r"find field with name (.+), case_sensitive", said)
+        near = did_you_mean(unknown[1], schema.column_names, hint) if unknown else hint
+        said = f"there is no column {unknown[1]}" if unknown else said
         raise BadFilter(f"--where does not fit {version.reference}: {said}", near) from None
     except (TypeError, NotImplementedError) as error:
         raise BadFilter(f"--where does not fit {version.reference}: {first_line(error)}", hint) from None

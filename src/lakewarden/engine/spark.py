@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from importlib import resources
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from lakewarden.config import Environment, Settings
 from lakewarden.engine import jars
@@ -33,6 +35,7 @@ _STATEMENTS = {
     "spark.sql.variable.substitute": "false",  # else ${env:HOME} in a quoted name is replaced
     "spark.sql.parser.escapedStringLiterals": "false",  # what quoting.py escapes is unescaped
 }
+_CONNECT_PORT = 15002
 _starting = threading.Lock()
 log = logging.getLogger(__name__)
 
@@ -92,6 +95,7 @@ class Spark:
         try:
             from pyspark.sql import SparkSession
 
+            _knock(str(given.remote))
             session: SparkSession = SparkSession.builder.remote(str(given.remote)).create()
             for key, value in given.conf.items():
                 session.conf.set(key, value)
@@ -160,6 +164,13 @@ def _stderr_into(path: Path) -> Iterator[None]:
             sys.stderr.flush()
             os.dup2(terminal, 2)
             os.close(terminal)
+
+
+def _knock(remote: str) -> None:
+    """See that somebody listens: the client itself would go on trying for many minutes."""
+    address = urlsplit(remote)
+    if address.scheme == "sc" and address.hostname:
+        socket.create_connection((address.hostname, address.port or _CONNECT_PORT), timeout=10).close()
 
 
 def send_by_value(module: ModuleType) -> None:

@@ -166,9 +166,7 @@ class TestRefused:
         assert caught.value.hint and files(tmp_path) == []
 
     @pytest.mark.parametrize("name", ["", "1a", "a.b", "a b", "main\n", "x" * 64])
-    def test_what_cannot_name_a_lake(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-    ) -> None:
+    def test_what_cannot_name_a_lake(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
         assert run(["lake", "init", str(tmp_path / "new"), "--name", name]) == 2
         assert "BadValue: name: " in capsys.readouterr().err
         assert files(tmp_path) == []

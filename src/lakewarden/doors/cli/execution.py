@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from lakewarden.errors import BadValue
 from lakewarden.lifecycle.request import Control, Operation, Question, Request
+from lakewarden.quantities import parse_duration
 
 FOUND = 3  # the exit code of a check that found something
 
@@ -47,8 +50,7 @@ def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
 
 def _operate(warden: Any, operation: Operation, given: Given, screen: Any) -> int:
     """A dry run is a plan that was not applied; an option not to act wins over one to act."""
-    from lakewarden.quantities import parse_duration
-
+    wait = _patience(given.wait)
     planned = warden.plan(operation)
     if given.check:
         screen.plan(planned.plan, stored=False)
@@ -58,8 +60,15 @@ def _operate(warden: Any, operation: Operation, given: Given, screen: Any) -> in
             planned.store()
         screen.plan(planned.plan, stored=True)
         return 0
-    screen.report(planned.plan, planned.apply(wait=parse_duration(given.wait)))
+    screen.report(planned.plan, planned.apply(wait=wait))
     return 0
+
+
+def _patience(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise BadValue(f"wait: {error}", "As in --wait 5m.") from None
 
 
 def _steer_without_lake(control: Control[Any], screen: Any) -> int:

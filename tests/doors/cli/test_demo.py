@@ -1,0 +1,41 @@
+"""`lakewarden demo`, as a newcomer runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lakewarden import Warden
+from lakewarden.doors.cli.main import run
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_makes_a_lake_shows_it_and_can_be_run_again(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lakewarden", "demo"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    for shown in ("$ lakewarden table list", "after the rollback", "Nothing changed. Apply:", "Try next"):
+        assert shown in done.stdout
+
+    with Warden.open(tmp_path / "demo-lake") as warden:
+        tables = {row.table: row for row in warden.table.list()}
+        assert {"main.sales.orders", "main.crm.customers", "main.web.events"} == set(tables)
+        assert tables["main.sales.orders"].files > 40
+        assert tables["main.web.events"].format == 3
+        assert {row.state for row in warden.operation.list()} == {"done"}
+        assert all("month-end" in {r.name for r in warden.table.show(table).refs} for table in tables)
+
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (again.returncode, "--fresh" in again.stderr) == (1, True)
+
+
+def test_never_removes_a_folder_that_is_not_a_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "precious").write_text("x")
+    assert run(["demo", str(tmp_path), "--fresh"]) == 1
+    assert "is not a demo" in capsys.readouterr().err
+    assert (tmp_path / "precious").read_text() == "x"
