@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.services.postgres", "tests.services.spark_servers"]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever asks for PostgreSQL, by fixture or by parameter, carries its mark."""
+    for item in items:
+        asked = [*getattr(item, "fixturenames", ()), *getattr(getattr(item, "callspec", None), "params", {}).values()]
+        if "postgres" in asked or "migrated_postgres" in asked:
+            item.add_marker(pytest.mark.postgres)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
 def state_url(request: pytest.FixtureRequest) -> str:
     """The control database, on each kind that is supported."""
     if request.param == "sqlite":

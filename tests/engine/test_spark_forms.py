@@ -49,7 +49,8 @@ def test_over_spark_connect(lake: SmallLake, spark_connect: str, tmp_path: Path)
 @pytest.mark.slow
 def test_on_a_standalone_cluster(lake: SmallLake, spark_cluster: str) -> None:
     lake.create(format=3)
-    use(lake, master=spark_cluster, memory="1g", conf={"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"})
+    conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+    use(lake, master=spark_cluster, memory="1g", conf=conf)
 
     found = all_well(lake)
     lake.run("version", "tag", "sales.orders", "v1")

@@ -60,7 +60,7 @@ class Mark(Operation):
         return Plan(self.kind(), ",".join(self.tables), tuple(actions))
 
     def holds(self, action: Action, lake: Any) -> bool:
-        return lake.tables.ref(action.table, action.arguments["ref"]) == 1
+        return bool(lake.tables.ref(action.table, action.arguments["ref"]) == 1)
 
     def apply(self, action: Action, lake: Any) -> Outcome:
         for hook in self.hooks:

@@ -28,7 +28,8 @@ def spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [
         *(str(_HOME / "bin" / "spark-submit"), "--master", "local[2]", "--driver-memory", "1g"),
         *("--jars", ",".join(iceberg_jars()), "--conf", f"spark.sql.extensions={_EXTENSIONS}"),
-        *("--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
+        *("--conf", f"spark.connect.grpc.binding.port={port}"),
+        *("--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
         *("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"),
         *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
     ]
@@ -44,9 +45,9 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     spark_class = str(_HOME / "bin" / "spark-class")
     address = ["--host", "127.0.0.1", "--webui-port", "0"]
     master = [spark_class, "org.apache.spark.deploy.master.Master", *address, "--port", str(port)]
-    worker = [spark_class, "org.apache.spark.deploy.worker.Worker", *address, "--cores", "1", "--memory", "1g"]
     url = f"spark://127.0.0.1:{port}"
-    with _served(master, port, folder), _started([*worker, url], folder / "w1"), _started([*worker, url], folder / "w2"):
+    worker = [spark_class, "org.apache.spark.deploy.worker.Worker", *address, "--cores", "1", "--memory", "1g", url]
+    with _served(master, port, folder), _started(worker, folder / "w1"), _started(worker, folder / "w2"):
         yield url
 
 

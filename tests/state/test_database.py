@@ -129,7 +129,7 @@ def test_a_lock_that_lasts_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     other.execute("BEGIN IMMEDIATE")
     database = Database(f"sqlite:///{tmp_path}/state.db")
     try:
-        assert SqlJournal(database).get("one")  # readers do not wait
+        assert SqlJournal(database).get("one").id == "one"  # readers do not wait
         with pytest.raises(StateUnavailable, match="is locked by another process"):
             SqlJournal(database).request_cancel("one")
         other.execute("ROLLBACK")
@@ -185,7 +185,7 @@ def test_reading_cannot_write(database: Database) -> None:
     SqlJournal(database).add(an_operation("one"))
     with pytest.raises(StateUnavailable), database.connect() as connection:
         connection.execute(text("DELETE FROM operations"))
-    assert SqlJournal(database).get("one")
+    assert SqlJournal(database).get("one").id == "one"
     SqlJournal(database).request_cancel("one")
 
 

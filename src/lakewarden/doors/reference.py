@@ -138,7 +138,7 @@ def _type(value: dict[str, Any]) -> str:
     if "anyOf" in value:
         return " or ".join(_type(each) for each in value["anyOf"])
     if "$ref" in value:
-        return value["$ref"].rpartition("/")[2]
+        return str(value["$ref"]).rpartition("/")[2]
     if value.get("type") == "array":
         return f"array of {_type(value.get('items', {}))}"
     return f"{value.get('type', 'any')}{' (' + value['format'] + ')' if 'format' in value else ''}"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
-from lakewarden.engine.faults import translate
+from lakewarden.engine.faults import told, translate
 from lakewarden.engine.tables import Tables
 from lakewarden.errors import CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
@@ -89,11 +89,9 @@ class DirectCommits:
             except CommitStateUnknownException as error:
                 raise _unknown(change.table) from error
             except Exception as error:
-                translated = error if isinstance(error, LakewardenError) else translate(error, f"table {change.table}")
-                if translated is None or (translated is error and not _passes(translated)):
-                    raise
-                if not _passes(translated):
-                    raise translated from error
+                if not _passes(error, change.table):
+                    with told(f"table {change.table}"):
+                        raise
             self._sleep(min(0.02 * 2**attempt, 1.0) * (0.5 + random.random()))
         check_expected(self._tables.load(change.table), change)
         raise CommitRefused(
@@ -175,8 +173,10 @@ def _ref_updates(table: Table, change: RefChange) -> tuple[TableUpdate, ...]:
     return tuple(updates)
 
 
-def _passes(error: LakewardenError) -> bool:
-    return isinstance(error, CatalogUnavailable) and "locked" in error.message
+def _passes(error: Exception, table: str) -> bool:
+    """Whether it is worth waiting for: another process holds the catalog's database for a moment."""
+    known = error if isinstance(error, LakewardenError) else translate(error, f"table {table}")
+    return isinstance(known, CatalogUnavailable) and "locked" in known.message
 
 
 def _unknown(table: str) -> CatalogUnavailable:

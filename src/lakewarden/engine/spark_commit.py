@@ -59,7 +59,7 @@ class SparkCommits:
             if ref.name == MAIN:
                 yield _move_main(name.lake, ".".join(identifier(part) for part in name.identifier), ref.snapshot)
             else:
-                yield f"ALTER TABLE {target} {_create(ref, replace=ref.name in refs)}"
+                yield f"ALTER TABLE {target} {_create(ref)}"
 
     def _check_not_over_others(self, change: RefChange) -> None:
         """The state that main was moved away from must be the one the plan knew."""
@@ -77,10 +77,9 @@ class SparkCommits:
         )
 
 
-def _create(ref: SetRef, replace: bool) -> str:
+def _create(ref: SetRef) -> str:
     retain = f" RETAIN {_retain(ref.keep_ms)}" if ref.keep_ms else ""
-    verb = "REPLACE" if replace else "CREATE"
-    return f"{verb} {ref.kind.upper()} {identifier(ref.name)} AS OF VERSION {int(ref.snapshot)}{retain}"
+    return f"CREATE {ref.kind.upper()} {identifier(ref.name)} AS OF VERSION {int(ref.snapshot)}{retain}"
 
 
 def _move_main(lake: str, within: str, snapshot: int) -> str:

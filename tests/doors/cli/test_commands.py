@@ -143,7 +143,8 @@ class TestWithoutJava:
             f"code = run({['--config', str(shop.folder), *arguments]!r})\n"
             "assert 'pyspark' not in sys.modules and 'py4j' not in sys.modules\nsys.exit(code)"
         )
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         expected = 2 if "rollback" in arguments else 0  # there was no version in 2020
         assert done.returncode == expected, done.stderr
         assert "Traceback" not in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -62,8 +63,14 @@ class Init(Control[NewLake]):
             catalog=f"{lake.type} {_without_password(str(lake.catalog.get('uri', '')))}".strip(),
             warehouse=lake.warehouse,
             tables=tables,
-            next=[f"lakewarden --config {path} lake doctor", f"lakewarden --config {path} table list"],
+            next=[
+                join(["lakewarden", "--config", str(path), *next]) for next in (("lake", "doctor"), ("table", "list"))
+            ],
         )
+
+    @property
+    def _is_new(self) -> bool:
+        return self.catalog is None and self.pyiceberg is None
 
     def _catalog(self) -> tuple[dict[str, Any], str]:
         """The catalog section and the warehouse that are asked for."""
@@ -79,13 +86,13 @@ class Init(Control[NewLake]):
             raise ConfigProblem(f"a catalog of type {self.catalog} needs --uri", "Say where it is.")
         if not self.warehouse:
             raise ConfigProblem("an existing catalog needs --warehouse", "Say where its tables are.")
-        return {"type": self.catalog} | ({"uri": self.uri} if self.uri else {}), self.warehouse
+        return {"type": self.catalog} | ({"uri": _from_here(self.uri)} if self.uri else {}), _from_here(self.warehouse)
 
     def _write(self, path: Path, text: str) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
+            path.touch(mode=0o644 if self._is_new else 0o600, exist_ok=False)  # a catalog's uri may hold a password
+            path.write_text(text, encoding="utf-8")
         except FileExistsError:
             raise AlreadyExists(f"{path} exists already", "Edit it, or set up another folder.") from None
         except OSError as error:
@@ -98,8 +105,7 @@ class Init(Control[NewLake]):
 
         lake = settings.lakes[self.name]
         file = sqlite_file(lake)
-        is_new = self.catalog is None and self.pyiceberg is None
-        folders = [file.parent] if file is not None and is_new else []
+        folders = [file.parent] if file is not None and self._is_new else []
         folders += [Path(lake.warehouse.removeprefix("file://"))] if lake.is_local else []
         for folder in folders:
             try:
@@ -109,7 +115,7 @@ class Init(Control[NewLake]):
                     f"{folder} cannot be made: {error.strerror}", "Choose another place."
                 ) from None
         # in a database on a server the catalog's tables are made if need be; a file that is not there was mistyped
-        open_catalog(self.name, lake, create=lake.type == "sql" and (is_new or file is None)).close()
+        open_catalog(self.name, lake, create=lake.type == "sql" and (self._is_new or file is None)).close()
         catalogs = Catalogs(settings)
         try:
             return len(Tables(catalogs, settings).names(self.name))
@@ -140,7 +146,18 @@ def _from_pyiceberg(path: Path, name: str) -> tuple[dict[str, Any], str]:
     if not warehouse:
         raise ConfigProblem(f"catalog {name} in {path} names no warehouse", "Add it there: warehouse: s3://…")
     catalog.setdefault("type", _inferred_type(str(catalog.get("uri", ""))))
-    return catalog, str(warehouse)
+    if "uri" in catalog:
+        catalog["uri"] = _from_here(str(catalog["uri"]))
+    return catalog, _from_here(str(warehouse))
+
+
+def _from_here(place: str) -> str:
+    """A relative path that was typed here, or that PyIceberg would take from here, spelled out."""
+    scheme, separator, path = place.partition(":///")
+    if separator:
+        is_relative = scheme.startswith("sqlite") and not path.startswith("/")
+        return f"{scheme}:///{Path(path).absolute()}" if is_relative else place
+    return place if ":" in place else str(Path(place).absolute())
 
 
 def _inferred_type(uri: str) -> str:
