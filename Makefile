@@ -6,7 +6,8 @@ BASE := .venv/ready-for-base
 SPARK := .venv/ready-for-spark
 TEST := .venv/ready-for-test
 LOCK := $(BIN)/uv pip compile --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header
-ROUNDS ?= 10
+ROUNDS ?= 30
+SEED ?= 20261115
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test unit check format soak bench docs lock clean
@@ -33,8 +34,8 @@ format: $(BASE) ## format the code, and mend what can be mended by itself
 	@$(BIN)/ruff format
 	@$(BIN)/ruff check --fix
 
-soak: $(TEST) ## run the slow tests again and again: make soak ROUNDS=10
-	@for round in $$(seq $(ROUNDS)); do echo "== round $$round of $(ROUNDS)"; $(BIN)/pytest -m slow || exit 1; done
+soak: $(TEST) ## kill it at random moments, again and again: make soak ROUNDS=30 SEED=1
+	@$(BIN)/pytest tests/soak --rounds $(ROUNDS) --seed $(SEED)
 
 bench: $(SPARK) ## run every measurement in bench
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done

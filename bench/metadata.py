@@ -39,7 +39,8 @@ def build(folder: Path, snapshots: int) -> None:
     with Warden.open(folder) as warden:
         catalog = warden.ground.catalogs.get("main")
         catalog.create_namespace("bench")
-        table = catalog.create_table("bench.orders", pa.schema([("id", pa.int64())]))
+        merged = {"commit.manifest-merge.enabled": "true"}  # else making it takes longer with every commit
+        table = catalog.create_table("bench.orders", pa.schema([("id", pa.int64())]), properties=merged)
         for number in range(snapshots):
             table.append(pa.table({"id": [number]}))
 

@@ -17,7 +17,12 @@ from tests.small_lake import SmallLake
 if TYPE_CHECKING:
     from tests.services.postgres import Postgres
 
-pytest_plugins = ["tests.services.postgres", "tests.services.spark_servers"]
+pytest_plugins = ["tests.services.postgres", "tests.services.spark_servers", "tests.services.s3"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rounds", type=int, default=3, help="how often the tests in tests/soak go round")
+    parser.addoption("--seed", type=int, default=20261115, help="what their random choices start from")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -97,6 +97,10 @@ class SmallLake:
             assert done.returncode == check, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
+    def python(self, code: str, *arguments: str) -> None:
+        """Run a piece of Python in a process of its own."""
+        subprocess.run([sys.executable, "-c", code, *arguments], check=True, timeout=180)
+
     def start(self, *arguments: str, failpoints: str = "") -> subprocess.Popen[str]:
         """Start a command in a process of its own, and go on."""
         return subprocess.Popen(

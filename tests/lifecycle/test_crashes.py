@@ -43,9 +43,10 @@ def test_an_operation_of_two_actions_killed_at_every_step(two_tables: SmallLake,
         assert killed.returncode == -9, f"not killed at {point}: {killed.stderr}"
         if point == "operation.leased":  # nothing is written down before that: nothing has begun
             assert all(tag not in lake.refs(name) for name in TABLES)
-            lake.run("version", "tag", "sales.*", tag)
+            lake.warden.version.tag("sales.*", tag).apply()
         elif point != "operation.done":
-            lake.run("operation", "resume", "--wait", "10s")
+            (resumed,) = lake.warden.operation.resume(wait="10s")
+            assert resumed.state == "done", point
 
         for name in TABLES:  # the very state of an undisturbed run: the tag once, by one commit, and nothing else
             assert lake.refs(name)[tag] == lake.head(name), point

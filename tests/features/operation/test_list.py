@@ -16,7 +16,7 @@ def test_lists_what_was_planned_and_done_newest_first(any_lake: SmallLake) -> No
 
     assert (planned.kind, planned.state, planned.done, planned.actions) == ("version.untag", "planned", 0, 1)
     assert (second.target, second.state, second.done) == ("main.sales.b", "done", 1)
-    assert first.finished_at is not None and first.finished_at >= first.created_at
+    assert first.created_at <= second.created_at <= planned.created_at
     assert "@" in first.who
 
 

@@ -63,5 +63,5 @@ def test_says_who_wrote_it_and_counts_only_live_rows(lake: SmallLake) -> None:
 
     newest, first = lake.warden.version.list("web.events")
 
-    assert newest.who.startswith("spark 4.1")
+    assert newest.who.startswith("lakewarden (spark 4.1")  # the application's name, and its engine
     assert (first.rows, newest.rows) == (10, 8)

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 import click
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -120,12 +120,18 @@ class Screen:
         names = _columns(rows)
         units = _units(get_args(kind)[0]) if dataclasses.is_dataclass(rows[0]) else {}
         shown = [name for name in names if any(_value(row, name) not in (None, "", []) for row in rows)] or names
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
         for name in shown:
-            numeric = all(isinstance(_value(row, name), int | float | None) for row in rows)
-            ids = name.endswith("id") or name == "table"
+            values = [_value(row, name) for row in rows]
+            justify: JustifyMethod = (
+                "right" if all(isinstance(value, int | float | None) for value in values) else "left"
+            )
             table.add_column(
-                name.replace("_", " "), justify="right" if numeric else "left", no_wrap=ids, overflow="fold"
+                name.replace("_", " "),
+                justify=justify,
+                no_wrap=_is_word(values),
+                min_width=len("2026-11-15") if any(isinstance(value, datetime) for value in values) else None,
+                overflow="fold",
             )
         for row in rows:
             table.add_row(*[_cell(_value(row, name), units.get(name)) for name in shown])
@@ -187,6 +193,12 @@ def _follow(bar: Progress) -> Watcher:
         bar.update(tasks[event.operation], completed=event.done, description=told)
 
     return watch
+
+
+def _is_word(values: Sequence[Any]) -> bool:
+    """Whether a column's values are never broken over lines: numbers, ids and names, but no times and sentences."""
+    breakable = (list, dict, datetime)
+    return not any(isinstance(value, breakable) or (isinstance(value, str) and " " in value) for value in values)
 
 
 def _columns(rows: Sequence[Any]) -> list[str]:

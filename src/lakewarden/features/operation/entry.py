@@ -21,7 +21,6 @@ class OperationRow:
     actions: int
     who: str
     created_at: datetime
-    finished_at: datetime | None
     problem: str
 
 
@@ -69,7 +68,6 @@ def row(record: Record) -> OperationRow:
         actions=len(record.steps),
         who=record.actor,
         created_at=record.created_at,
-        finished_at=record.finished_at,
         problem=_problem(record.error),
     )
 

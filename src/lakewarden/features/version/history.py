@@ -77,5 +77,5 @@ def _who(snapshot: Snapshot) -> str:
     if "lakewarden.actor" in facts:
         return facts["lakewarden.actor"]
     engine = " ".join(facts[key] for key in ("engine-name", "engine-version") if key in facts)
-    application = facts.get("app-id") or facts.get("spark.app.id") or ""
-    return f"{engine} ({application})" if engine and application else engine or application
+    application = facts.get("app-name") or facts.get("app-id") or facts.get("spark.app.id") or ""
+    return f"{application} ({engine})" if engine and application else engine or application
