@@ -35,7 +35,7 @@ print(len(rows))
 
 def build(folder: Path, snapshots: int) -> None:
     """A table that was appended to that many times, by single commits, as a stream would."""
-    Init(directory=folder).act(None)  # type: ignore[arg-type]
+    Init(directory=folder).make()
     with Warden.open(folder) as warden:
         catalog = warden.ground.catalogs.get("main")
         catalog.create_namespace("bench")

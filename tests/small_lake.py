@@ -22,7 +22,7 @@ class SmallLake:
 
     def __init__(self, folder: Path, state: str = "sqlite:///lakewarden.db", lease_timeout: str = "60s") -> None:
         self.folder = folder
-        Init(directory=folder).act(None)  # type: ignore[arg-type]
+        Init(directory=folder).make()
         config = folder / "lakewarden.yaml"
         settings = yaml.safe_load(config.read_text())
         settings["state"] = state

@@ -13,7 +13,7 @@ from lakewarden.doors.cli.commands import derive, root
 from lakewarden.doors.reference import page, pages
 from lakewarden.doors.rest.app import create_app
 from lakewarden.errors import WrongUse
-from lakewarden.lifecycle.request import Control, Operation, Question, Request
+from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
 from tests.small_lake import SmallLake
 
 TOP = Path(__file__).parents[1]
@@ -38,7 +38,7 @@ def test_every_module_with_a_request_is_a_verb() -> None:
             if isinstance(node, ast.ClassDef)
             for base in node.bases
         }
-        if bases & {"Operation", "Question", "Control"}:
+        if bases & {"Operation", "Question", "Control", "Setup"}:
             assert path.stem.replace("_", "-") in registry.verbs(path.parent.name.replace("_", "-")), path
 
 
@@ -47,7 +47,7 @@ class TestEachCapability:
     def test_its_address_is_its_module(self, declared: type[Request]) -> None:
         address = declared.address()
         assert declared.__module__ == registry.module_name(address.noun, address.verb)
-        assert issubclass(declared, Question | Operation | Control)
+        assert issubclass(declared, Question | Operation | Control | Setup)
 
     def test_has_a_command_with_every_field(self, declared: type[Request]) -> None:
         address = declared.address()

@@ -86,7 +86,7 @@ class SparkSettings(_Section):
     @property
     def place(self) -> str:
         """Where it runs, in words that hold no token."""
-        return self.remote.partition("/;")[0] if self.remote else self.master
+        return re.split(r"/?[;?]", self.remote, maxsplit=1)[0] if self.remote else self.master
 
     @field_validator("conf", mode="before")
     @classmethod
@@ -158,6 +158,10 @@ class Settings(_Section):
     def default_lake(self) -> str:
         """The lake that is meant where none is named: the first in the file."""
         return next(iter(self.lakes))
+
+    @property
+    def uses_s3(self) -> bool:
+        return any(not lake.is_local or lake.type == "glue" for lake in self.lakes.values())
 
     def lake(self, name: str) -> LakeSettings:
         if name not in self.lakes:

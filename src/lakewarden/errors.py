@@ -12,11 +12,12 @@
     │   ├── AlreadyExists, NotAncestor, StalePlan, LeaseHeld, LeaseLost, CommitRefused
     │   └── IllegalTransition            an operation cannot go from this state to that one
     ├── Unavailable                      something around Lakewarden does not answer or does not let it
-    │   ├── CatalogUnavailable, StorageUnavailable, StateUnavailable, SparkUnavailable
+    │   ├── CatalogUnavailable (CatalogBusy), StorageUnavailable, StateUnavailable, SparkUnavailable
     ├── BrokenTable                      the table's own metadata or files cannot be read
     ├── Interrupted                      the operation stopped between two actions and can be resumed
     ├── VerificationFailed               applied, and then found not to be so
-    └── SomeTablesFailed                 of a plan over several tables, not all came through
+    ├── SomeTablesFailed                 of a plan over several tables, not all came through
+    └── SomeOperationsFailed             of several operations to resume, not all could be finished
 
 Each carries a stable `code`, a message that says what it is about and what is the case, and a
 hint that says what to do. Doors turn them into exit codes, JSON or HTTP answers.
@@ -131,6 +132,10 @@ class CatalogUnavailable(Unavailable):
     code = "catalog-unavailable"
 
 
+class CatalogBusy(CatalogUnavailable):
+    code = "catalog-busy"
+
+
 class StorageUnavailable(Unavailable):
     code = "storage-unavailable"
 
@@ -157,6 +162,10 @@ class VerificationFailed(LakewardenError):
 
 class SomeTablesFailed(LakewardenError):
     code = "some-tables-failed"
+
+
+class SomeOperationsFailed(LakewardenError):
+    code = "some-operations-failed"
 
 
 def did_you_mean(given: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -42,10 +42,13 @@ from lakewarden.lifecycle.journal import Journal
 from lakewarden.lifecycle.leases import Leases
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
-from lakewarden.lifecycle.request import Control, Operation, Question, Request
-from lakewarden.lifecycle.runner import Report, Runner
+from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
+from lakewarden.lifecycle.run import Report
+from lakewarden.lifecycle.runner import Runner
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from lakewarden.state.database import Database
 
 Answer = TypeVar("Answer")
@@ -103,14 +106,37 @@ class Ground:
         return [state, *engine_probes(self.settings, self.environment, self.catalogs, self.spark)]
 
 
-class Workbench(Ground):
-    """What one action writes with: the same parts, and commits that carry its stamp and mind its fence."""
+class Workbench:
+    """What one action writes with: the ground's own parts, and commits that carry its stamp and mind its fence."""
 
     def __init__(self, ground: Ground, stamp: Stamp, fence: Fence) -> None:
-        self.__dict__.update(ground.__dict__)  # the parts that are made already are shared
         self._ground = ground
         self.stamp = stamp
         self._fence = fence
+
+    @property
+    def settings(self) -> Settings:
+        return self._ground.settings
+
+    @property
+    def tables(self) -> Tables:
+        return self._ground.tables
+
+    @property
+    def rows(self) -> Rows:
+        return self._ground.rows
+
+    @property
+    def journal(self) -> Journal:
+        return self._ground.journal
+
+    @property
+    def probes(self) -> Sequence[Probe]:
+        return self._ground.probes
+
+    @property
+    def clock(self) -> Clock:
+        return self._ground.clock
 
     @cached_property
     def commits(self) -> Commits:
@@ -200,6 +226,10 @@ class Warden:
     def steer(self, control: Control[Answer]) -> Answer:
         return control.act(self.runner)
 
+    def dataframe(self, version: str) -> DataFrame:
+        """A version of a table, `table[@ref]`, as a Spark DataFrame."""
+        return self.ground.rows.dataframe(self.ground.tables.resolve(version))
+
     def __getattr__(self, noun: str) -> Noun:
         name = noun.replace("_", "-")
         if noun.startswith("_") or name not in registry.nouns():
@@ -241,9 +271,15 @@ def _method(warden: Warden, declared: type[Request]) -> Callable[..., Any]:
 
     def method(*args: Any, **kwargs: Any) -> Any:
         request = build(declared, signature.bind(*args, **kwargs).arguments)
-        if isinstance(request, Operation):
-            return warden.plan(request)
-        return warden.ask(request) if isinstance(request, Question) else warden.steer(_control(request))
+        match request:
+            case Question():
+                return warden.ask(request)
+            case Operation():
+                return warden.plan(request)
+            case Control():
+                return warden.steer(request)
+            case Setup():
+                return request.make()
 
     method.__name__ = declared.address().verb.replace("-", "_")
     method.__doc__ = declared.__doc__
@@ -267,8 +303,3 @@ def build(declared: type[Request], values: dict[str, Any]) -> Request:
             for problem in error.errors(include_url=False, include_input=False)
         ]
         raise BadValue("; ".join(told), f"lakewarden {declared.address()} --help tells what it takes.") from None
-
-
-def _control(request: Request) -> Control[Any]:
-    assert isinstance(request, Control)
-    return request

@@ -30,7 +30,7 @@ class Lake:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        Init(directory=folder).act(None)  # type: ignore[arg-type]
+        Init(directory=folder).make()
         self.warden = Warden.open(folder)
 
     @property

@@ -282,7 +282,7 @@ class TestPostgres:
     def warden(self, postgres: Postgres, tmp_path: Path) -> Iterator[Warden]:
         uri = postgres.new_database()
         request = Init(directory=tmp_path, catalog="sql", uri=uri, warehouse=str(tmp_path / "wh"))
-        made = request.act(None)  # type: ignore[arg-type]
+        made = request.make()
         assert "correct-horse" not in str(made) and made.catalog.startswith("sql postgresql+psycopg://warden@127.0.0.1")
         with Warden.open(tmp_path) as warden:
             yield warden

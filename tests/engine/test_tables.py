@@ -260,8 +260,8 @@ class TestLakes:
     @pytest.fixture
     def two(self, tmp_path: Path) -> Warden:
         """Two lakes in one installation, with a table of the same name in each."""
-        Init(directory=tmp_path).act(None)  # type: ignore[arg-type]
-        Init(directory=tmp_path / "other", name="eu").act(None)  # type: ignore[arg-type]
+        Init(directory=tmp_path).make()
+        Init(directory=tmp_path / "other", name="eu").make()
         here = yaml.safe_load((tmp_path / "lakewarden.yaml").read_text())
         here["lakes"]["eu"] = {
             "catalog": {"type": "sql", "uri": "sqlite:///other/lake/catalog.db"},

@@ -84,7 +84,14 @@ def _jar() -> Path:
             (Path(folder) / "ivy.xml").write_text(_IVY)
             classpath = f"{Path(pyspark.__file__).parent / 'jars'}/*"
             ivy = [str(_java().command), "-cp", classpath, "org.apache.ivy.Main", "-warn"]
-            places = ["-ivy", f"{folder}/ivy.xml", "-cache", f"{folder}/cache", "-retrieve", f"{folder}/[artifact].[ext]"]
+            places = [
+                "-ivy",
+                f"{folder}/ivy.xml",
+                "-cache",
+                f"{folder}/cache",
+                "-retrieve",
+                f"{folder}/[artifact].[ext]",
+            ]
             subprocess.run([*ivy, *places], check=True, capture_output=True)
             assert _is_good(Path(folder) / "s3proxy.jar"), "the jar's checksum is not the one that was pinned"
             (Path(folder) / "s3proxy.jar").replace(jar)

@@ -146,7 +146,7 @@ def test_steps_are_written_one_by_one(journal: Journal) -> None:
     assert journal.get("one").steps == (first, done, third, retried)
 
 
-def test_a_request_to_cancel_is_seen_until_the_operation_runs_again(journal: Journal) -> None:
+def test_a_request_to_cancel_is_not_forgotten_when_the_operation_is_taken_up_again(journal: Journal) -> None:
     journal.add(an_operation("one"))
     journal.move("one", State.RUNNING, NOON)
     journal.request_cancel("one")
@@ -154,7 +154,7 @@ def test_a_request_to_cancel_is_seen_until_the_operation_runs_again(journal: Jou
     journal.move("one", State.PAUSED, NOON)
     assert journal.get("one").cancel_requested
     journal.move("one", State.RUNNING, NOON)
-    assert not journal.get("one").cancel_requested
+    assert journal.cancel_requested("one")
 
 
 def test_text_is_never_taken_for_sql(journal: Journal) -> None:

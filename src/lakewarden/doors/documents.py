@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from lakewarden.lifecycle.runner import Report
+from lakewarden.lifecycle.run import Report
 
 
 def answered(answer: Any, kind: Any) -> Any:

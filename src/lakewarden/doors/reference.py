@@ -11,14 +11,15 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from lakewarden import registry
-from lakewarden.lifecycle.request import Control, Operation, Question, Request
-from lakewarden.lifecycle.runner import Report
+from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
+from lakewarden.lifecycle.run import Report
 
 _KINDS = {
     "question": "A question: reads, and changes nothing.",
     "destructive": "An operation, destructive: shows its plan and changes nothing until `--apply` is said.",
     "operation": "An operation: acts at once; `--plan` shows what it would do instead.",
     "control": "Steers Lakewarden itself.",
+    "setup": "Makes an installation, on the machine it is called on; not over REST.",
 }
 
 
@@ -66,6 +67,8 @@ def _lines(declared: type[Request]) -> Iterator[str]:
 def _kind(declared: type[Request]) -> str:
     if issubclass(declared, Operation):
         return "destructive" if declared.destructive else "operation"
+    if issubclass(declared, Setup):
+        return "setup"
     return "question" if issubclass(declared, Question) else "control"
 
 
@@ -107,7 +110,7 @@ def _default(declared: type[Request], name: str) -> str:
 
 def _answer(declared: type[Request]) -> Iterator[str]:
     """The keys of the answer's JSON document."""
-    assert issubclass(declared, Question | Control)
+    assert issubclass(declared, Question | Control | Setup)
     if declared.answer_type() is Report:
         yield from ("## What `--json` answers with", "", "The report of an applied operation:", "")
         yield from (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from lakewarden.engine.faults import told, translate
 from lakewarden.engine.tables import Tables
-from lakewarden.errors import CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
+from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
+MAIN = "main"
 ATTEMPTS = 12
 
 
@@ -176,7 +177,7 @@ def _ref_updates(table: Table, change: RefChange) -> tuple[TableUpdate, ...]:
 def _passes(error: Exception, table: str) -> bool:
     """Whether it is worth waiting for: another process holds the catalog's database for a moment."""
     known = error if isinstance(error, LakewardenError) else translate(error, f"table {table}")
-    return isinstance(known, CatalogUnavailable) and "locked" in known.message
+    return isinstance(known, CatalogBusy)
 
 
 def _unknown(table: str) -> CatalogUnavailable:

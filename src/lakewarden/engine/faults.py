@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lakewarden.errors import BrokenTable, CatalogUnavailable, LakewardenError, StorageUnavailable
+from lakewarden.errors import BrokenTable, CatalogBusy, CatalogUnavailable, LakewardenError, StorageUnavailable
 
 
 @contextmanager
@@ -31,13 +31,12 @@ def translate(error: Exception, about: str) -> LakewardenError | None:
     family = type(error).__module__.split(".")[0]
     said = first_line(error)
     if family == "sqlalchemy":
-        locked = "locked" in said
-        state = "is locked by another process" if locked else "does not answer"
+        if "locked" in said:
+            held = f"{about}: the catalog's database is locked by another process: {said}"
+            return CatalogBusy(held, "Try again in a moment.")
         return CatalogUnavailable(
-            f"{about}: the catalog's database {state}: {said}",
-            "Try again in a moment."
-            if locked
-            else "Look at the lake's catalog uri; lakewarden lake doctor tells more.",
+            f"{about}: the catalog's database does not answer: {said}",
+            "Look at the lake's catalog uri; lakewarden lake doctor tells more.",
         )
     if family in ("requests", "urllib3", "botocore", "thrift", "hive_metastore") or _is_rest(error):
         return CatalogUnavailable(f"{about}: the catalog does not answer: {said}", "lakewarden lake doctor tells more.")

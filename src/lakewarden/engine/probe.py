@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+log = logging.getLogger(__name__)
+
+
 def engine_probes(settings: Settings, environment: Environment, catalogs: Catalogs, spark: Spark) -> list[Probe]:
     """Cheap ones first; those that start Spark last."""
     lakes = [Probe(_guarded(f"lake {lake}", partial(_lake, lake, settings, catalogs))) for lake in settings.lakes]
@@ -46,8 +50,7 @@ def _python() -> Iterator[Check]:
 def _java(environment: Environment, settings: Settings) -> Iterator[Check]:
     java = find_java(environment.java_home)
     yield Check("java", "ok", f"version {java.version} at {java.command}")
-    on_s3 = any(not lake.is_local for lake in settings.lakes.values())
-    wanted, cache = jars.wanted(on_s3), environment.cache / "jars"
+    wanted, cache = jars.wanted(settings.uses_s3), environment.cache / "jars"
     absent = jars.missing(wanted, cache)
     if absent:
         names = ", ".join(jar.file_name for jar in absent)
@@ -129,7 +132,8 @@ def _guarded(part: str, look: Callable[[], Iterator[Check]]) -> Callable[[], Seq
             checks.extend(look())
         except LakewardenError as error:
             checks.append(Check(part, "failed", error.message, error.hint))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is what the doctor tells
+        except Exception as error:
+            log.exception("looking at %s met a defect", part)
             checks.append(Check(part, "failed", first_line(error), "The log has the whole of it."))
         return checks
 

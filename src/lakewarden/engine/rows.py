@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.faults import first_line, told
 from lakewarden.engine.quoting import identifier
 from lakewarden.engine.spark import Spark, spark_told
+from lakewarden.engine.spark_filter import as_column
 from lakewarden.engine.tables import Resolved
 from lakewarden.errors import BadFilter, ColumnNotFound, did_you_mean
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
     from pyspark.sql import DataFrame
+
+_BATCH = 10_000  # rows that are brought from Spark to Arrow at once
 
 
 class Rows:
@@ -47,7 +51,7 @@ class Rows:
         except (NotImplementedError, ValueError) as error:
             if "equality delete" not in str(error):
                 raise
-            return self._through_spark(version, where, selected, limit)
+            return self._through_spark(version, predicate, selected, limit)
         return reader.schema, _told_batches(reader, f"table {version.name}")
 
     def dataframe(self, version: Resolved) -> DataFrame:
@@ -58,15 +62,27 @@ class Rows:
             return reader.table(identifier(name.lake, name.identifier))
 
     def _through_spark(
-        self, version: Resolved, where: str, columns: Sequence[str], limit: int | None
+        self, version: Resolved, predicate: BooleanExpression, columns: Sequence[str], limit: int | None
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """For versions with equality deletes, which PyIceberg does not read."""
+        """For versions with equality deletes, which PyIceberg does not read; streamed partition by partition."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
         frame = self.dataframe(version)
         with spark_told():
-            frame = frame.where(where) if where else frame  # PyIceberg's grammar, which took it, is part of SQL's
+            frame = frame.where(as_column(predicate, version_schema(version)))
             frame = frame.select(*[identifier(*column.split(".")) for column in columns]) if columns else frame
-            table = (frame.limit(limit) if limit is not None else frame).toArrow()
-        return table.schema, iter(table.to_batches())
+            frame = frame.limit(limit) if limit is not None else frame
+            schema = to_arrow_schema(frame.schema)
+        return schema, _spark_batches(frame, schema)
+
+
+def _spark_batches(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    with spark_told():
+        rows = frame.toLocalIterator()
+        while some := [row.asDict(recursive=True) for row in islice(rows, _BATCH)]:
+            yield pa.RecordBatch.from_pylist(some, schema=schema)
 
 
 def version_schema(version: Resolved) -> Schema:

@@ -67,9 +67,11 @@ class Spark:
     def _start(self) -> SparkSession:
         java = find_java(self._environment.java_home)
         given = self._settings.spark
-        on_s3 = any(not lake.is_local or lake.type == "glue" for lake in self._settings.lakes.values())
         paths = jars.resolve(
-            jars.wanted(on_s3), self._environment.cache / "jars", java, given.conf.get("spark.jars.ivySettings")
+            jars.wanted(self._settings.uses_s3),
+            self._environment.cache / "jars",
+            java,
+            given.conf.get("spark.jars.ivySettings"),
         )
         from pyspark.sql import SparkSession
 
@@ -80,7 +82,8 @@ class Spark:
         for key, value in (self._engine_settings([str(p) for p in paths]) | given.conf).items():
             builder = builder.config(key, value)
         try:
-            with _workers_like_this(given.master), _stderr_into(self._environment.logs / "spark.log"):
+            _have_workers_like_this(given.master)
+            with _stderr_into(self._environment.logs / "spark.log"):
                 session = builder.getOrCreate().newSession()
         except Exception as error:
             raise SparkUnavailable(
@@ -137,12 +140,10 @@ class Spark:
         return engine
 
 
-@contextmanager
-def _workers_like_this(master: str) -> Iterator[None]:
+def _have_workers_like_this(master: str) -> None:
     """On this machine, Spark's Python workers run on this very Python; it takes that from the environment only."""
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    yield
 
 
 @contextmanager
@@ -190,4 +191,5 @@ def spark_told() -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ("pyspark", "py4j", "grpc"):
             raise
+        log.warning("Spark refused", exc_info=error)
         raise SparkUnavailable(f"Spark refused: {first_line(error)}", "The log has the whole of it.") from error

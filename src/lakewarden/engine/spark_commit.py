@@ -1,24 +1,28 @@
 """Publishes through Spark SQL what the commit layer cannot: refs of tables in format v3.
 
-Statements are ordered so that the one that makes the action's postcondition true comes last: a run
-killed in between finds its requirements still met and simply does it again. Spark commits on whatever
-head it finds, so a move of main is looked at afterwards, and undone if it went over a commit that
-somebody else had made in between.
+Every statement is a commit of its own, so an action here is one statement wherever that matters. Spark
+commits on whatever head it finds: what a change expects is looked at right before each statement, and a
+move of main is looked at afterwards too. Where it went over a commit that somebody else had made in
+between, that commit is given a name at once, and main goes back to it if nobody has gone on since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from lakewarden.engine.commit import RefChange, SetRef, check_expected
+from lakewarden.engine.commit import MAIN, RefChange, SetRef, check_expected
 from lakewarden.engine.quoting import identifier, literal
+from lakewarden.engine.reference import TableName
 from lakewarden.engine.spark import Spark
-from lakewarden.engine.tables import Tables
-from lakewarden.errors import StalePlan
+from lakewarden.engine.tables import Tables, ancestors
+from lakewarden.errors import SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence
 
-MAIN = "main"
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
 _UNITS = (("DAYS", 86_400_000), ("HOURS", 3_600_000), ("MINUTES", 60_000))
 
 
@@ -31,50 +35,75 @@ class SparkCommits:
         self._fence = fence
 
     def refs(self, change: RefChange) -> None:
-        table = self._tables.load(change.table)
-        check_expected(table, change)
-        statements = list(self._statements(change))
+        name = self._tables.name(change.table)
         reach("commit.ready")
-        for statement in statements:
+        for statement in list(_statements(name, self._tables.load(name), change)):
+            check_expected(self._tables.load(name), change)
             self._fence()
-            self._spark.sql(statement).collect()
+            self._run(statement, change)
             reach("commit.statement")
         if any(ref.name == MAIN for ref in change.set):
-            self._check_not_over_others(change)
+            self._check_not_over_others(name, change)
         reach("commit.landed")
 
-    def _statements(self, change: RefChange) -> Iterator[str]:
-        name = self._tables.name(change.table)
-        target = identifier(name.lake, name.identifier)
-        if change.properties:
-            pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in change.properties.items())
-            yield f"ALTER TABLE {target} SET TBLPROPERTIES ({pairs})"
-        if change.drop_properties:
-            keys = ", ".join(literal(key) for key in change.drop_properties)
-            yield f"ALTER TABLE {target} UNSET TBLPROPERTIES IF EXISTS ({keys})"
-        refs = self._tables.load(name).metadata.refs
-        for gone in change.remove:
-            yield f"ALTER TABLE {target} DROP {str(refs[gone].snapshot_ref_type).upper()} {identifier(gone)}"
-        for ref in sorted(change.set, key=lambda ref: ref.name == MAIN):
-            if ref.name == MAIN:
-                yield _move_main(name.lake, ".".join(identifier(part) for part in name.identifier), ref.snapshot)
-            else:
-                yield f"ALTER TABLE {target} {_create(ref)}"
+    def _run(self, statement: str, change: RefChange) -> None:
+        try:
+            self._spark.sql(statement).collect()
+        except SparkUnavailable:
+            check_expected(self._tables.load(change.table), change)  # it refuses where another was quicker: say so
+            raise
 
-    def _check_not_over_others(self, change: RefChange) -> None:
+    def _check_not_over_others(self, name: TableName, change: RefChange) -> None:
         """The state that main was moved away from must be the one the plan knew."""
-        log = self._tables.load(change.table).metadata.snapshot_log
-        before = log[-2].snapshot_id if len(log) > 1 else None
-        planned = change.expects[MAIN]
-        if before == planned or before is None:
+        to = next(ref.snapshot for ref in change.set if ref.name == MAIN)
+        table = self._tables.load(name)
+        lost = displaced(table, change.expects[MAIN] or 0, to)
+        if lost is None:
             return
-        name = self._tables.name(change.table)
-        within = ".".join(identifier(part) for part in name.identifier)
-        self._spark.sql(_move_main(name.lake, within, before)).collect()
+        kept = f"displaced-{lost}"
+        self._spark.sql(_alter(name, _create(SetRef(kept, "tag", lost)))).collect()
+        went_back = table.metadata.current_snapshot_id == to
+        if went_back:
+            self._fence()
+            self._spark.sql(_move_main(name, lost)).collect()
         raise StalePlan(
-            f"the plan is stale: ref main of {change.table} moved from {planned} to {before} meanwhile",
-            "Another writer's commit was put back as it was. Plan again.",
+            f"the plan is stale: ref main of {change.table} moved from {change.expects[MAIN]} to {lost} meanwhile",
+            f"That commit is kept as tag {kept}"
+            + (
+                ", and main is back on it. Plan again."
+                if went_back
+                else "; others have gone on from the older version."
+            ),
         )
+
+
+def displaced(table: Table, was: int, to: int) -> int | None:
+    """The commit that a move of main from `was` to `to` went over, if it did and no name leads to it."""
+    log = [entry.snapshot_id for entry in table.metadata.snapshot_log]
+    moves = [place for place, snapshot in enumerate(log) if snapshot == to and place > 0]
+    if not moves or log[moves[-1] - 1] in (was, to):
+        return None
+    lost = log[moves[-1] - 1]
+    named = {snapshot for ref in table.metadata.refs.values() for snapshot in ancestors(table, ref.snapshot_id)}
+    return None if lost in named or table.snapshot_by_id(lost) is None else lost
+
+
+def _statements(name: TableName, table: Table, change: RefChange) -> Iterator[str]:
+    refs, properties = table.metadata.refs, table.metadata.properties
+    gone_properties = [key for key in change.drop_properties if key in properties]
+    if gone_properties:
+        yield _alter(name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in gone_properties)})")
+    for gone in change.remove:
+        yield _alter(name, f"DROP {str(refs[gone].snapshot_ref_type).upper()} {identifier(gone)}")
+    for ref in sorted(change.set, key=lambda ref: ref.name == MAIN):
+        yield _move_main(name, ref.snapshot) if ref.name == MAIN else _alter(name, _create(ref))
+    if change.properties:
+        pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in change.properties.items())
+        yield _alter(name, f"SET TBLPROPERTIES ({pairs})")
+
+
+def _alter(name: TableName, what: str) -> str:
+    return f"ALTER TABLE {identifier(name.lake, name.identifier)} {what}"
 
 
 def _create(ref: SetRef) -> str:
@@ -82,8 +111,9 @@ def _create(ref: SetRef) -> str:
     return f"CREATE {ref.kind.upper()} {identifier(ref.name)} AS OF VERSION {int(ref.snapshot)}{retain}"
 
 
-def _move_main(lake: str, within: str, snapshot: int) -> str:
-    procedure = f"{identifier(lake)}.system.set_current_snapshot"
+def _move_main(name: TableName, snapshot: int) -> str:
+    procedure = f"{identifier(name.lake)}.system.set_current_snapshot"
+    within = ".".join(identifier(part) for part in name.identifier)
     return f"CALL {procedure}(table => {literal(within)}, snapshot_id => {literal(snapshot)})"
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 _READERS = 16  # threads that read tables at once: they wait for storage, not for the processor
 
@@ -76,7 +77,7 @@ class Tables:
         except (NoSuchTableError, NoSuchNamespaceError):
             raise self._not_found(name) from None
 
-    def read_all(self, names: Iterable[TableName], read: Callable[[TableName], Result]) -> Iterator[Result]:
+    def read_all(self, names: Iterable[Item], read: Callable[[Item], Result]) -> Iterator[Result]:
         """Apply a reading function to many tables at once, in order."""
         with ThreadPoolExecutor(_READERS, thread_name_prefix="tables") as readers:
             yield from readers.map(read, names)
@@ -126,6 +127,7 @@ class Tables:
         except LakewardenError:
             known = {}
         hint = did_you_mean(name.within_lake, known, f"lakewarden table list shows the {len(known)} tables there are.")
+        hint = "One table is meant here, not a pattern." if set("*?") & set(name.within_lake) else hint
         return TableNotFound(f"no table {name.within_lake} in lake '{name.lake}'", hint)
 
 
@@ -184,3 +186,11 @@ def _as_of(table: Table, reference: Reference, milliseconds: int) -> Snapshot:
             return snapshot
     first = f"Its first is of {from_millis(table.history()[0].timestamp_ms).isoformat()}." if table.history() else ""
     raise VersionNotFound(f"{reference.name} had no version at {from_millis(milliseconds).isoformat()}", first)
+
+
+def ancestors(table: Table, snapshot_id: int | None) -> Iterator[int]:
+    """A snapshot and all that it was built on, as far back as the table still knows."""
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    while snapshot_id is not None and snapshot_id in snapshots:
+        yield snapshot_id
+        snapshot_id = snapshots[snapshot_id].parent_snapshot_id

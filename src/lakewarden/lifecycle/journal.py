@@ -23,6 +23,7 @@ class Progress(StrEnum):
 
     PENDING = "pending"
     DONE = "done"
+    VERIFIED = "verified"
     STALE = "stale"
     FAILED = "failed"
 
@@ -59,6 +60,7 @@ class Record:
     error: Mapping[str, Any] | None = None
     result: Mapping[str, Any] | None = None
     cancel_requested: bool = False
+    applied_by: str = ""
 
     @staticmethod
     def planned(id: str, plan: Plan, request: str, actor: str, at: datetime) -> Record:
@@ -100,6 +102,10 @@ class Journal(JournalReader, Protocol):
         """Write down how far one action came."""
         ...
 
+    def verified(self, id: str, table: str, at: datetime) -> None:
+        """Write down that all that was done to one table has been looked at and is so."""
+        ...
+
     def request_cancel(self, id: str) -> None:
         """Ask whoever runs this operation to stop between two actions."""
         ...
@@ -109,7 +115,7 @@ def advanced(record: Record, state: State, at: datetime, facts: Mapping[str, Any
     """The record after a validated move: when it started, when it ended, and what is no longer true of it."""
     check_move(record.id, record.state, state)
     ended = state in (State.DONE, State.FAILED, State.CANCELLED)
-    fresh = {"error": None, "findings": (), "cancel_requested": False} if state is State.RUNNING else {}
+    fresh = {"error": None, "findings": ()} if state is State.RUNNING else {}
     return replace(
         record,
         state=state,
@@ -169,6 +175,12 @@ class MemoryJournal:
             record = self._own(id)
             steps = tuple(step if old.action == step.action else old for old in record.steps)
             self._records[id] = replace(record, steps=steps)
+
+    def verified(self, id: str, table: str, at: datetime) -> None:
+        with self._lock:
+            record = self._own(id)
+            seen = tuple(replace(s, progress=Progress.VERIFIED, at=at) if s.table == table else s for s in record.steps)
+            self._records[id] = replace(record, steps=seen)
 
     def request_cancel(self, id: str) -> None:
         with self._lock:

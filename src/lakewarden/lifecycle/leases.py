@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -125,7 +125,8 @@ class Keeper:
         finally:
             stop.set()
             renewer.join()
-            self._leases.release(lease)
+            with suppress(LakewardenError):  # it runs out by itself; what the body did is what counts
+                self._leases.release(lease)
 
     def _acquire(self, key: str, label: str, retry: Callable[[LeaseHeld], None]) -> Lease:
         while True:

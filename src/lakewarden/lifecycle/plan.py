@@ -70,6 +70,14 @@ class Action:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """Something a verification saw that should not be so."""
+
+    table: str
+    message: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """What an operation of this kind will do to this target, action by action."""
 
@@ -77,6 +85,8 @@ class Plan:
     target: str
     actions: tuple[Action, ...] = ()
     warnings: tuple[str, ...] = ()
+    refused: tuple[Finding, ...] = ()
+    """Tables that were asked for and cannot be done; the others still are, and the whole then counts as failed."""
 
     @cached_property
     def id(self) -> str:
@@ -111,6 +121,7 @@ class Plan:
             "actions": actions,
             "summary": summary,
             "warnings": list(self.warnings),
+            "refused": [asdict(finding) for finding in self.refused],
         }
 
     def to_json(self) -> str:
@@ -127,14 +138,6 @@ class Outcome:
 
     facts: Facts = field(default_factory=dict)
     already: bool = False
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something a verification saw that should not be so."""
-
-    table: str
-    message: str
 
 
 def _acts(action: Action) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """The declaration of a capability, which is also its request: a model with the fields a user may give.
 
-Every capability is a `Question` or an `Operation`; the few that steer Lakewarden itself (applying a
-stored plan, setting up a lake) are `Control`s. Its address, a noun and a verb, comes from its module:
-`lakewarden.features.version.tag` is `version tag` on the command line, `/api/v1/version/tag` over
-REST and `warden.version.tag` in Python. Fields become arguments and options everywhere.
+Every capability is a `Question` or an `Operation`; the few that steer Lakewarden itself, such as applying
+a stored plan, are `Control`s, and what makes an installation in the first place is a `Setup`. Its address,
+a noun and a verb, comes from its module: `lakewarden.features.version.tag` is `version tag` on the command
+line, `/api/v1/version/tag` over REST and `warden.version.tag` in Python. Fields become arguments and options
+everywhere.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ class Request(BaseModel):
     """What questions, operations and controls have in common: fields, an address, a description."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False)
+
+    nothing: ClassVar[str] = "None."
+    """What to say to people where the answer is empty."""
 
     @classmethod
     def address(cls) -> Address:
@@ -131,15 +135,23 @@ class Operation(Request):
 class Control(Request, Generic[Answer]):
     """Steers Lakewarden itself. It has no plan of its own: it is how plans and lakes are handled."""
 
-    needs_lake: ClassVar[bool] = True
-    """Whether it works on a configured installation; `lake init` makes one instead."""
-
     @abstractmethod
     def act(self, runner: Runner) -> Answer: ...
 
     @classmethod
     def answer_type(cls) -> Any:
         return _answer_type(cls, Control)
+
+
+class Setup(Request, Generic[Answer]):
+    """Makes an installation on the machine it is called on: it works before there is one."""
+
+    @abstractmethod
+    def make(self) -> Answer: ...
+
+    @classmethod
+    def answer_type(cls) -> Any:
+        return _answer_type(cls, Setup)
 
 
 def _answer_type(cls: type[BaseModel], base: type[BaseModel]) -> Any:

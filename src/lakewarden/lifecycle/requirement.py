@@ -20,7 +20,9 @@ class TableIs:
     def broken(self, lake: Reader) -> str | None:
         """What moved, in words, or nothing where the requirement holds."""
         found = lake.tables.uuid(self.table)
-        return None if found == self.uuid else f"{self.table} was table {self.uuid} and is now {found}"
+        if found == self.uuid:
+            return None
+        return f"{self.table} was table {self.uuid} and " + (f"is now {found}" if found else "no longer exists")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 An operation is held by a lease of its own while it runs, and each table by another. Whether an action
 is done is looked up in the lake before it is applied, so a run that was killed anywhere is taken up
 again by running it again. Nothing is published by a runner whose lease was taken over: writers look
-at the fence right before they commit.
+at the fence right before they commit, and the runner before it writes the journal.
 """
 
 from __future__ import annotations
@@ -11,75 +11,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
-from lakewarden.errors import (
-    Conflict,
-    Interrupted,
-    LakewardenError,
-    LeaseHeld,
-    SomeTablesFailed,
-    StalePlan,
-    VerificationFailed,
-)
+from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StalePlan, StateUnavailable, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Clock, Fence, Reader, Stamp, Writer
 from lakewarden.lifecycle.journal import Journal, Progress, Record
 from lakewarden.lifecycle.leases import Keeper, Leases
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
+from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.progress import Event, Watcher, unwatched
 from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.run import Report, Run, defect, refusal
 from lakewarden.lifecycle.states import UNFINISHED, State
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Report:
-    """How an applied operation ended; one that had nothing to do was not written down and has no id."""
-
-    id: str | None
-    kind: str
-    state: State
-    result: dict[str, Any]
-    findings: tuple[Finding, ...] = ()
-
-    def document(self) -> dict[str, Any]:
-        """The report as every door shows it."""
-        return {
-            "operation": {"id": self.id, "kind": self.kind, "state": str(self.state)},
-            "result": self.result,
-            "findings": [{"table": finding.table, "message": finding.message} for finding in self.findings],
-        }
-
-
-@dataclass
-class _Run:
-    """One run of one operation: what it has come to so far."""
-
-    record: Record
-    operation: Operation
-    keeper: Keeper
-    fence: Fence
-    wait: timedelta
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-    failures: dict[str, LakewardenError] = field(default_factory=dict)
-
-    @property
-    def plan(self) -> Plan:
-        return self.record.plan
-
-    def result(self) -> dict[str, Any]:
-        """What was measured, added up over all actions."""
-        total: dict[str, Any] = {"actions": len(self.outcomes), "tables": len(self.plan.tables) - len(self.failures)}
-        for outcome in self.outcomes.values():
-            for name, value in outcome.facts.items():
-                counts = isinstance(value, int | float) and not isinstance(value, bool)
-                total[name] = total.get(name, 0) + value if counts else value
-        return total
 
 
 class Runner:
@@ -111,7 +59,7 @@ class Runner:
         self._new_id = new_id
         self._actor = actor
         self._holder = holder
-        self._lease_timeout = lease_timeout
+        self.lease_timeout = lease_timeout
         self._sleep = sleep
 
     def plan(self, operation: Operation) -> Plan:
@@ -129,6 +77,9 @@ class Runner:
     def start(self, operation: Operation, plan: Plan, wait: timedelta = timedelta()) -> Report:
         """Apply a plan right away; it is written down in the same moment as running. An empty one is done."""
         if not plan.actions:
+            refused = refusal(plan)
+            if refused:
+                raise refused
             return Report(None, plan.kind, State.DONE, {"actions": 0, "tables": 0})
         waiting = self.journal.planned(plan.id)
         if waiting is not None:
@@ -139,42 +90,18 @@ class Runner:
     def run(self, id: str, wait: timedelta = timedelta()) -> Report:
         """Apply a stored operation from wherever it is to its end; raises what went wrong."""
         record = self.journal.get(id)
-        operation = self._find_operation(record.kind).model_validate_json(record.request)
+        try:
+            operation = self._find_operation(record.kind).model_validate_json(record.request)
+        except ValueError as error:
+            raise StateUnavailable(
+                f"operation {record.id} in the journal cannot be read", "Another version of Lakewarden wrote it."
+            ) from error
         return self._run(record, operation, wait, self._move_running)
-
-    def _run(self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]) -> Report:
-        keeper = Keeper(self._leases, record.id, self._holder, self._lease_timeout)
-        with keeper.hold(f"operation:{record.id}", f"operation {record.id}", self._patience(wait)) as fence:
-            reach("operation.leased")
-            run = _Run(begin(record), operation, keeper, fence, wait)
-            self._tell(run, "started")
-            try:
-                return self._sequence(run)
-            except KeyboardInterrupt:
-                self.journal.move(record.id, State.PAUSED, self._clock(), result=run.result())
-                raise Interrupted(
-                    f"operation {record.id} stopped after {len(run.outcomes)} of {len(run.plan.actions)} actions",
-                    hint=f"Go on with: lakewarden operation resume {record.id}",
-                ) from None
-
-    def _add_running(self, record: Record) -> Record:
-        running = replace(record, state=State.RUNNING, started_at=self._clock())
-        self.journal.add(running)
-        return running
-
-    def _move_running(self, record: Record) -> Record:
-        return self.journal.move(record.id, State.RUNNING, self._clock())
-
-    def unfinished(self) -> tuple[list[Record], list[Record]]:
-        """Operations that have begun and not ended: those that nobody runs now, and those that are held."""
-        held = {lease.operation for lease in self._leases.held()}
-        begun = self.journal.list(states=sorted(UNFINISHED), limit=1000)
-        return [r for r in begun if r.id not in held], [r for r in begun if r.id in held]
 
     def cancel(self, id: str) -> Record:
         """End an operation: at once where nobody runs it, else between two of its actions."""
         record = self.journal.get(id)
-        keeper = Keeper(self._leases, record.id, self._holder, self._lease_timeout)
+        keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
         try:
             with keeper.hold(f"operation:{record.id}", f"operation {record.id}", _refuse):
                 return self.journal.move(record.id, State.CANCELLED, self._clock())
@@ -182,9 +109,67 @@ class Runner:
             self.journal.request_cancel(record.id)
             return self.journal.get(record.id)
 
-    def _sequence(self, run: _Run) -> Report:
+    def unfinished(self) -> tuple[list[Record], list[Record]]:
+        """Operations that have begun and not ended: those that nobody runs now, and those that are held."""
+        held = {lease.operation for lease in self._leases.held()}
+        begun = self.journal.list(states=sorted(UNFINISHED), limit=1000)
+        return [r for r in begun if r.id not in held], [r for r in begun if r.id in held]
+
+    def await_dead_holders(self, wait: timedelta | None = None) -> None:
+        """Wait until each held operation has come free, or is seen to be alive because its lease was renewed.
+
+        A dead holder's lease runs out by itself; without a time given, that long is waited.
+        """
+        deadline = self._clock() + (self.lease_timeout * 1.2 if wait is None else wait)
+        first_seen: dict[str, datetime] = {}
+        told: str | None = None
+        while True:
+            held = [lease for lease in self._leases.held() if lease.key.startswith("operation:")]
+            unclear = [
+                lease for lease in held if first_seen.setdefault(lease.key, lease.expires_at) == lease.expires_at
+            ]
+            if not unclear or self._clock() >= deadline:
+                return
+            if told is None:
+                told = unclear[0].operation
+                log.info("waiting until the lease of %s runs out, unless its holder lives", told)
+            self._sleep(0.2)
+
+    def _run(self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]) -> Report:
+        keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
+        with keeper.hold(f"operation:{record.id}", f"operation {record.id}", self._patience(wait)) as fence:
+            reach("operation.leased")
+            run = Run(begin(record), operation, keeper, fence, wait)
+            self._tell(run, "started")
+            try:
+                return self._sequence(run)
+            except KeyboardInterrupt:
+                return self._pause(run)
+
+    def _add_running(self, record: Record) -> Record:
+        running = replace(record, state=State.RUNNING, started_at=self._clock(), applied_by=self._actor)
+        self.journal.add(running)
+        return running
+
+    def _move_running(self, record: Record) -> Record:
+        return self.journal.move(record.id, State.RUNNING, self._clock(), applied_by=self._actor)
+
+    def _pause(self, run: Run) -> Report:
+        """An interrupt: stop between two actions, unless it came when all was over."""
+        run.fence()
+        record = self.journal.get(run.record.id)
+        if record.state is State.DONE:
+            return Report(record.id, record.kind, State.DONE, dict(record.result or {}))
+        if record.state in UNFINISHED:
+            self.journal.move(record.id, State.PAUSED, self._clock(), result=run.result())
+        raise Interrupted(
+            f"operation {record.id} stopped after {len(run.outcomes)} of {len(run.plan.actions)} actions",
+            hint=f"Go on with: lakewarden operation resume {record.id}",
+        ) from None
+
+    def _sequence(self, run: Run) -> Report:
         reach("operation.running")
-        tables = run.plan.tables
+        tables = run.remaining()
         for table in tables:
             try:
                 self._table(run, table, last=table == tables[-1])
@@ -192,16 +177,12 @@ class Runner:
                 raise
             except LakewardenError as error:
                 self._fail(run, table, error)
-            except Exception as bug:
-                log.exception("operation %s failed on %s", run.record.id, table)
-                told = LakewardenError(
-                    f"{table}: {type(bug).__name__}: {bug}", hint="This is a defect; the log has it."
-                )
-                told.__cause__ = bug
-                self._fail(run, table, told)
+            except Exception as error:  # a defect met on one table does not stop the others
+                log.exception("operation %s met a defect on %s", run.record.id, table)
+                self._fail(run, table, defect(run, table, error))
         return self._finish(run)
 
-    def _table(self, run: _Run, table: str, last: bool) -> None:
+    def _table(self, run: Run, table: str, last: bool) -> None:
         part = run.plan.for_table(table)
         key, label = part.actions[0].lease_key, f"table {table}"
         with run.keeper.hold(key, label, self._patience(run.wait, run)) as held:
@@ -218,35 +199,25 @@ class Runner:
             if last and not run.failures:
                 self.journal.move(run.record.id, State.VERIFYING, self._clock())
             reach("table.verifying")
-            self._tell(run, "verifying", table)
-            findings = run.operation.verify(part, self._reader)
-            run.findings += findings
-            if findings:
-                raise VerificationFailed(
-                    f"{table}: {findings[0].message}" + (f" (and {len(findings) - 1} more)" if findings[1:] else ""),
-                    hint=f"lakewarden operation show {run.record.id} lists all of it.",
-                )
+            self._verify(run, part, table)
             reach("table.verified")
         reach("table.released")
 
-    def _action(self, run: _Run, action: Action, fence: Fence) -> None:
-        step = next(step for step in run.record.steps if step.action == action.id)
-        if step.progress is Progress.DONE:
-            run.outcomes[action.id] = Outcome(step.facts, already=True)
+    def _action(self, run: Run, action: Action, fence: Fence) -> None:
+        step = run.step(action)
+        if step.progress is Progress.DONE:  # applied by an earlier run; whether it is so, verification looks
+            run.outcomes[action.id] = Outcome(step.facts)
             return
         self._tell(run, "applying", action.table, action.says)
+        self._check(action, TableIs)  # another table of the same name is none of ours
         if run.operation.holds(action, self._reader):
-            outcome = Outcome(action.expects, already=True)
+            outcome = Outcome(action.expects)
         else:
-            moved = [broken for need in action.requires if (broken := need.broken(self._reader))]
-            if moved:
-                raise StalePlan(
-                    f"the plan is stale: {'; '.join(moved)}",
-                    hint="Nothing was written for this table. Plan again, and look at what changed.",
-                )
+            self._check(action)
             reach("action.checked")
             fence()
-            outcome = run.operation.apply(action, self._open_writer(self._stamp(run, action), fence))
+            stamp = Stamp(run.record.id, action.id, self._actor)
+            outcome = run.operation.apply(action, self._open_writer(stamp, fence))
         reach("action.applied")
         run.fence()
         done = replace(step, progress=Progress.DONE, facts=dict(outcome.facts), error=None, at=self._clock())
@@ -255,23 +226,47 @@ class Runner:
         reach("action.journaled")
         self._tell(run, "applied", action.table, action.says)
 
-    def _finish(self, run: _Run) -> Report:
+    def _check(self, action: Action, *kinds: type) -> None:
+        """Refuse as stale unless what the action requires is so, saying what moved from what to what."""
+        needs = [need for need in action.requires if not kinds or isinstance(need, kinds)]
+        moved = [broken for need in needs if (broken := need.broken(self._reader))]
+        if moved:
+            raise StalePlan(
+                f"the plan is stale: {'; '.join(moved)}",
+                hint="Nothing was written for this table. Plan again, and look at what changed.",
+            )
+
+    def _verify(self, run: Run, part: Plan, table: str) -> None:
+        self._tell(run, "verifying", table)
+        findings = run.operation.verify(part, self._reader)
+        run.findings += findings
+        if findings:
+            more = f" (and {len(findings) - 1} more)" if findings[1:] else ""
+            raise VerificationFailed(
+                f"{table}: {findings[0].message}{more}",
+                hint=f"lakewarden operation show {run.record.id} lists all of it.",
+            )
+        run.fence()
+        self.journal.verified(run.record.id, table, self._clock())
+
+    def _finish(self, run: Run) -> Report:
         id, now, result = run.record.id, self._clock(), run.result()
         reach("operation.finishing")
         run.fence()
-        if run.failures:
-            error = _failure(run)
-            self.journal.move(
-                id, State.FAILED, now, findings=tuple(run.findings), result=result, error=error.document()
-            )
+        error = run.failure()
+        if error is not None:
+            findings = tuple(run.findings)
+            self.journal.move(id, State.FAILED, now, findings=findings, result=result, error=error.document())
             self._tell(run, "failed", says=error.message)
             raise error
+        if self.journal.get(id).state is State.RUNNING:  # an earlier run had verified what was left
+            self.journal.move(id, State.VERIFYING, now)
         self.journal.move(id, State.DONE, now, result=result)
         reach("operation.done")
         self._tell(run, "finished")
         return Report(id, run.record.kind, State.DONE, result)
 
-    def _fail(self, run: _Run, table: str, error: LakewardenError) -> None:
+    def _fail(self, run: Run, table: str, error: LakewardenError) -> None:
         run.fence()  # where the operation was taken over, its journal is not ours to write
         run.failures[table] = error
         progress = Progress.STALE if isinstance(error, StalePlan) else Progress.FAILED
@@ -281,7 +276,7 @@ class Runner:
                 self.journal.step(run.record.id, failed)
                 break
 
-    def _stop_if_asked(self, run: _Run) -> None:
+    def _stop_if_asked(self, run: Run) -> None:
         if self.journal.cancel_requested(run.record.id):
             done, all = len(run.outcomes), len(run.plan.actions)
             self.journal.move(run.record.id, State.CANCELLED, self._clock(), result=run.result())
@@ -290,7 +285,7 @@ class Runner:
                 hint="What was applied stays applied. Plan again to do the rest.",
             )
 
-    def _patience(self, wait: timedelta, run: _Run | None = None) -> Callable[[LeaseHeld], None]:
+    def _patience(self, wait: timedelta, run: Run | None = None) -> Callable[[LeaseHeld], None]:
         """How to take it that somebody holds a lease: try again until the time to wait is over."""
         deadline = self._clock() + wait
 
@@ -299,37 +294,15 @@ class Runner:
                 raise held
             if run:
                 self._tell(run, "waiting", says=held.message)
+                self._stop_if_asked(run)
             self._sleep(0.2)
 
         return retry
 
-    def _stamp(self, run: _Run, action: Action) -> Stamp:
-        return Stamp(run.record.id, action.id, self._actor)
-
-    def _tell(self, run: _Run, phase: Any, table: str = "", says: str = "") -> None:
+    def _tell(self, run: Run, phase: Any, table: str = "", says: str = "") -> None:
         total = len(run.plan.actions)
         self.watch(Event(run.record.id, run.record.kind, phase, len(run.outcomes), total, table, says))
 
 
 def _refuse(held: LeaseHeld) -> None:
     raise held
-
-
-def _failure(run: _Run) -> LakewardenError:
-    """The one error that says what became of the whole operation."""
-    first = next(iter(run.failures.values()))
-    if len(run.plan.tables) == 1:
-        first.details["operation"] = run.record.id
-        return first
-    failures = [{"table": table, **error.document()} for table, error in run.failures.items()]
-    told = "; ".join(f"{table}: {error.message}" for table, error in list(run.failures.items())[:5])
-    more = f"; and {len(run.failures) - 5} more" if len(run.failures) > 5 else ""
-    conflicts = all(isinstance(error, Conflict) for error in run.failures.values())
-    return SomeTablesFailed(
-        f"{len(run.failures)} of {len(run.plan.tables)} tables failed, the others are done: {told}{more}",
-        hint="Plan again for those that failed."
-        if conflicts
-        else f"Look at it: lakewarden operation show {run.record.id}",
-        failures=failures,
-        operation=run.record.id,
-    )

@@ -32,7 +32,7 @@ _SQLITE = {
     ),
     "SQLITE_CORRUPT": (
         "is damaged",
-        "Move it away and rebuild it: lakewarden lake recover. No table data is in it.",
+        "Move it away: a new one is made at the next use. No table data is in it, but the journal is.",
     ),
 }
 """What SQLite's kinds of errors mean here, and what to do."""

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Insert, RowMapping, ScalarSelect, Select, Update, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from lakewarden.errors import AlreadyExists
+from lakewarden.errors import AlreadyExists, StateUnavailable
 from lakewarden.lifecycle.journal import Progress, Record, Step, advanced, not_found
 from lakewarden.lifecycle.plan import Finding, Plan
 from lakewarden.lifecycle.states import State
@@ -69,6 +69,10 @@ class SqlJournal:
                 raise not_found(id)
             connection.execute(_change_step(id, step))
 
+    def verified(self, id: str, table: str, at: datetime) -> None:
+        with self._database.begin() as connection:
+            connection.execute(_mark_verified(id, table, at))
+
     def cancel_requested(self, id: str) -> bool:
         with self._database.connect() as connection:
             asked = connection.execute(_cancel_requested(id)).scalar_one_or_none()
@@ -108,11 +112,20 @@ def _record(row: RowMapping, steps: tuple[Step, ...]) -> Record:
     values = {field.name: row[field.name] for field in fields(Record) if field.name in row}
     values |= {
         "state": State(row["state"]),
-        "plan": Plan.from_json(row["plan"]),
+        "plan": _plan(row),
         "findings": tuple(Finding(**finding) for finding in row["findings"]),
         "steps": steps,
     }
     return Record(**values)
+
+
+def _plan(row: RowMapping) -> Plan:
+    try:
+        return Plan.from_json(row["plan"])
+    except ValueError as error:
+        raise StateUnavailable(
+            f"operation {row['id']} in the journal cannot be read", "Another version of Lakewarden wrote it."
+        ) from error
 
 
 def _step(row: RowMapping) -> Step:
@@ -140,6 +153,7 @@ def _changing(record: Record) -> dict[str, Any]:
         "error": None if record.error is None else dict(record.error),
         "result": None if record.result is None else dict(record.result),
         "cancel_requested": record.cancel_requested,
+        "applied_by": record.applied_by,
     }
 
 
@@ -226,6 +240,12 @@ def _change_operation(record: Record) -> Update:
 def _change_step(id: str, step: Step) -> Update:
     """Write down how far an action came."""
     return update(steps).where(steps.c.operation == id, steps.c.action == step.action).values(_step_row(step))
+
+
+def _mark_verified(id: str, table: str, at: datetime) -> Update:
+    """Write down that everything done to one table was looked at again."""
+    of_table = (steps.c.operation == id, steps.c.table == table)
+    return update(steps).where(*of_table).values(progress=str(Progress.VERIFIED), at=at)
 
 
 def _mark_for_cancel(id: str) -> Update:

@@ -84,6 +84,7 @@ operations = Table(
     Column("error", JsonText),
     Column("result", JsonText),
     Column("cancel_requested", Boolean, nullable=False),
+    Column("applied_by", Text, nullable=False),
     Index("operations_by_plan", "plan_id"),
     Index("operations_by_time", "created_at"),
     Index("operations_by_state", "state", "created_at"),

@@ -32,7 +32,7 @@ from lakewarden.doors.cli.main import run
 from lakewarden.doors.rest.capabilities import path_of
 from lakewarden.doors.rest.documents import PlanAnswer, ReportAnswer
 from lakewarden.features.version.tag import Tag
-from lakewarden.lifecycle.request import Control, Question, Request
+from lakewarden.lifecycle.request import Question, Request, Setup
 from tests.doors.rest.client import API, Client, error_of
 from tests.small_lake import SmallLake
 
@@ -253,7 +253,7 @@ def test_no_such_path_is_an_error_document_too(shared: Client) -> None:
 
 
 def test_what_sets_up_the_server_is_refused(shared: Client, tmp_path: Path) -> None:
-    local = [d for d in DECLARED if issubclass(d, Control) and not d.needs_lake]
+    local = [d for d in DECLARED if issubclass(d, Setup)]
     assert local
     for declared in local:
         response = shared.http.post(path_of(declared), json={"directory": str(tmp_path / "new")})

@@ -25,7 +25,7 @@ __all__ = ["open_path"]
 
 
 def init(directory: Path, **given: Any) -> NewLake:
-    return Init(directory=directory, **given).act(None)  # type: ignore[arg-type]
+    return Init(directory=directory, **given).make()
 
 
 def files(folder: Path) -> list[str]:

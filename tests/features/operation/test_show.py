@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from lakewarden.errors import OperationNotFound, StalePlan
@@ -17,10 +15,11 @@ def test_shows_the_request_each_action_and_the_result(any_lake: SmallLake) -> No
 
     shown = any_lake.warden.operation.show(report.id)
 
-    assert json.loads(shown.request) == {"version": "sales.orders", "name": "v1", "keep": "90d", "note": "books closed"}
+    assert shown.request == {"version": "sales.orders", "name": "v1", "keep": "90d", "note": "books closed"}
     assert (shown.state, shown.plan_id) == ("done", planned.plan.id)
     (step,) = shown.steps
-    assert (step.table, step.state) == ("main.sales.orders", "done")
+    assert (step.table, step.state) == ("main.sales.orders", "verified")
+    assert shown.planned_by == shown.applied_by != ""
     assert shown.result == {"actions": 1, "tables": 1, "tags": 1}
     assert any_lake.warden.operation.show(planned.plan.id) == shown
 

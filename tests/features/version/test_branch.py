@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from lakewarden.errors import AlreadyExists
-from tests.small_lake import SmallLake
+from tests.small_lake import SCHEMA, SmallLake
 
 
 def test_starts_a_branch_that_can_be_read_by_name(orders: SmallLake) -> None:
@@ -24,3 +25,15 @@ def test_a_name_that_is_taken_by_a_tag_is_refused(orders: SmallLake) -> None:
     orders.warden.version.tag("sales.orders", "v1").apply()
     with pytest.raises(AlreadyExists, match="already has a tag v1"):
         orders.warden.version.branch("sales.orders", "v1")
+
+
+def test_a_branch_that_is_written_to_before_it_is_verified_stands_all_the_same(lake: SmallLake) -> None:
+    lake.create()
+    planned = lake.warden.version.branch("sales.orders", "audit")
+    (action,) = planned.plan.actions
+    planned.apply()
+    rows = pa.table({"id": [99], "city": ["Chur"]}, schema=SCHEMA)
+    lake.catalog.load_table("sales.orders").append(rows, branch="audit")
+
+    assert lake.refs()["audit"] != lake.head()
+    assert planned.operation.holds(action, lake.warden.ground)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from lakewarden.errors import BadReference, NotAncestor, StalePlan
+from lakewarden.errors import BadReference, NotAncestor, StalePlan, VerificationFailed
 from tests.small_lake import SmallLake
 
 
@@ -33,9 +35,9 @@ def test_there_and_back_again(orders: SmallLake) -> None:
     newest, *_, oldest = orders.warden.version.list("sales.orders")
     orders.warden.version.rollback(f"sales.orders@{oldest.snapshot_id}").apply()
 
-    with pytest.raises(NotAncestor, match="--not-ancestor") as refused:
-        raise_with_hint(orders, f"sales.orders@before-rollback-{newest.snapshot_id}")
-    assert "is not an ancestor" in refused.value.message
+    with pytest.raises(NotAncestor, match="is not an ancestor") as refused:
+        orders.warden.version.rollback(f"sales.orders@before-rollback-{newest.snapshot_id}")
+    assert "--not-ancestor" in refused.value.hint
     back = f"sales.orders@before-rollback-{newest.snapshot_id}"
     orders.warden.version.rollback(back, not_ancestor=True).apply()
 
@@ -43,14 +45,6 @@ def test_there_and_back_again(orders: SmallLake) -> None:
     assert orders.refs()[f"before-rollback-{oldest.snapshot_id}"] == oldest.snapshot_id
     orders.warden.version.rollback(f"sales.orders@{oldest.snapshot_id}").apply()
     assert orders.head() == oldest.snapshot_id
-
-
-def raise_with_hint(orders: SmallLake, version: str) -> None:
-    try:
-        orders.warden.version.rollback(version)
-    except NotAncestor as error:
-        error.args = (f"{error.message} {error.hint}",)
-        raise
 
 
 def test_to_where_it_is_already_does_nothing(orders: SmallLake) -> None:
@@ -103,25 +97,90 @@ def test_v3_goes_through_spark_and_the_plan_says_so(lake: SmallLake) -> None:
     assert "format v3" in plan.actions[0].because
 
 
+def test_a_commit_on_top_of_a_state_that_is_tagged_already_does_not_count_as_rolled_back(lake: SmallLake) -> None:
+    """The tag of an earlier rollback stands, so only where main is tells whether it went back."""
+    lake.create()
+    newest, *_, oldest = lake.warden.version.list("sales.orders")
+    there = lake.warden.version.rollback(f"sales.orders@{oldest.snapshot_id}")
+    there.apply()
+    lake.warden.version.rollback(f"sales.orders@{newest.snapshot_id}", not_ancestor=True).apply()
+    again = lake.warden.version.rollback(f"sales.orders@{oldest.snapshot_id}")
+    theirs = lake.append()
+
+    with pytest.raises(StalePlan, match="ref main"):
+        again.apply()
+    assert lake.head() == theirs
+
+
+class Interloper:
+    """Another writer that commits right before or after a statement of ours."""
+
+    def __init__(self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch, marker: str, after: bool = False) -> None:
+        self.theirs: list[int] = []
+        spark = lake.warden.ground.spark
+        sql = spark.sql
+
+        def meddled(statement: str, **values: object) -> object:
+            hit = marker in statement and not self.theirs
+            result = sql(statement, **values).collect() if hit and after else None
+            if hit:
+                sql("INSERT INTO main.sales.orders VALUES (99, 'Chur')")
+                self.theirs.append(lake.head())
+            return sql("SELECT 1") if result is not None else sql(statement, **values)
+
+        monkeypatch.setattr(spark, "sql", meddled)
+
+
 @pytest.mark.spark
-def test_v3_puts_back_a_commit_that_slipped_in_right_before_the_move(
-    lake: SmallLake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake.create(format=3)
-    oldest = lake.warden.version.list("sales.orders")[-1]
-    planned = lake.warden.version.rollback(f"sales.orders@{oldest.snapshot_id}")
-    spark, sql = lake.warden.ground.spark, lake.warden.ground.spark.sql
-    theirs: list[int] = []
+class TestFormatThreeBesideOtherWriters:
+    """On Spark a statement commits on whatever head it finds: nobody's commit may end up under no name."""
 
-    def slip_in(statement: str, **values: object) -> object:
-        if "set_current_snapshot" in statement and not theirs:
-            sql("INSERT INTO main.sales.orders VALUES (99, 'Chur')")
-            theirs.append(lake.head())
-        return sql(statement, **values)
+    def planned(self, lake: SmallLake) -> Any:
+        lake.create(format=3)
+        oldest = lake.warden.version.list("sales.orders")[-1]
+        return lake.warden.version.rollback(f"sales.orders@{oldest.snapshot_id}")
 
-    monkeypatch.setattr(spark, "sql", slip_in)
-    with pytest.raises(StalePlan, match="moved from"):
-        planned.apply()
+    def test_a_commit_right_before_the_move_is_put_back(self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+        planned = self.planned(lake)
+        other = Interloper(lake, monkeypatch, "set_current_snapshot")
 
-    assert lake.head() == theirs[0]
-    assert 99 in lake.ids()
+        with pytest.raises(StalePlan, match="moved from .* to .* meanwhile") as refused:
+            planned.apply()
+
+        assert lake.head() == other.theirs[0]
+        assert 99 in lake.ids()
+        assert "main is back on it" in refused.value.hint
+
+    def test_a_commit_right_after_the_move_stays(self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+        planned = self.planned(lake)
+        other = Interloper(lake, monkeypatch, "set_current_snapshot", after=True)
+
+        assert planned.apply().state == "done"
+
+        assert lake.head() == other.theirs[0]
+        assert lake.ids() == [0, 1, 99]
+
+    def test_a_commit_between_the_two_steps_makes_it_stale(
+        self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        planned = self.planned(lake)
+        other = Interloper(lake, monkeypatch, "CREATE TAG", after=True)
+
+        with pytest.raises(StalePlan, match="ref main of main.sales.orders moved"):
+            planned.apply()
+
+        assert lake.head() == other.theirs[0]
+
+    def test_a_killed_move_over_somebodys_commit_is_found_when_it_is_resumed(self, lake: SmallLake) -> None:
+        """Killed after the move and before looking: verification tells which commit is under no name."""
+        planned = self.planned(lake)
+        keep, move = planned.plan.actions
+        sql = lake.warden.ground.spark.sql
+        sql(
+            f"ALTER TABLE main.sales.orders CREATE TAG `{keep.arguments['leave']}` AS OF VERSION {keep.arguments['from']}"
+        )
+        theirs = lake.append()
+        sql(f"CALL main.system.set_current_snapshot(table => 'sales.orders', snapshot_id => {move.arguments['to']})")
+
+        with pytest.raises(VerificationFailed, match=f"commit {theirs} is under no name now"):
+            planned.apply()

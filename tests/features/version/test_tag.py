@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lakewarden.errors import AlreadyExists, BadValue, SomeTablesFailed, StalePlan, TableNotFound
@@ -129,7 +131,7 @@ class TestManyTables:
         assert [any_lake.refs(name).get("r1") == any_lake.head(name) for name in names] == [True] * 10
         record = any_lake.warden.operation.show(failed.value.details["operation"])
         assert record.state == "failed"
-        assert [step.state for step in record.steps] == ["done"] * 4 + ["stale"] + ["done"] * 5
+        assert [step.state for step in record.steps] == ["verified"] * 4 + ["stale"] + ["verified"] * 5
 
     def test_planning_again_takes_only_what_is_left(self, lake: SmallLake) -> None:
         for name in ("sales.a", "sales.b"):
@@ -155,3 +157,49 @@ class TestManyTables:
         lake.create()
         with pytest.raises(TableNotFound, match=r"no table matches shop\.\*"):
             lake.warden.version.tag("shop.*", "r1")
+
+    def test_a_tag_that_is_there_with_another_keep_is_refused_and_the_others_are_tagged(self, lake: SmallLake) -> None:
+        for name in ("sales.a", "sales.b"):
+            lake.create(name, appends=1)
+        lake.warden.version.tag("sales.a", "r1", keep="1d").apply()
+
+        planned = lake.warden.version.tag("sales.*", "r1", keep="365d")
+        with pytest.raises(SomeTablesFailed, match=r"1 of 2 tables failed.*main\.sales\.a already has a tag r1"):
+            planned.apply()
+
+        assert "r1" in lake.refs("sales.b")
+        (kept,) = [ref for ref in lake.warden.table.show("sales.a").refs if ref.name == "r1"]
+        assert kept.keep == "1d"
+
+    def test_a_broken_table_does_not_hold_up_the_others(self, lake: SmallLake) -> None:
+        for name in ("sales.a", "sales.b"):
+            lake.create(name, appends=1)
+        Path(lake.catalog.load_table("sales.a").metadata_location.removeprefix("file://")).write_text("{")
+
+        with pytest.raises(SomeTablesFailed, match="main.sales.a: .*its metadata cannot be read"):
+            lake.warden.version.tag("sales.*", "r1").apply()
+
+        assert "r1" in lake.refs("sales.b")
+
+
+@pytest.mark.spark
+def test_v3_a_tag_that_somebody_else_was_quicker_to_make_keeps_its_own_note(
+    lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.create(format=3)
+    planned = lake.warden.version.tag("sales.orders", "v1", note="ours")
+    assert [action.verb for action in planned.plan.actions] == ["tag", "note"]
+    oldest = lake.warden.version.list("sales.orders")[-1].snapshot_id
+    spark, sql = lake.warden.ground.spark, lake.warden.ground.spark.sql
+
+    def quicker(statement: str, **values: object) -> object:
+        if "CREATE TAG" in statement:
+            sql(f"ALTER TABLE main.sales.orders CREATE TAG v1 AS OF VERSION {oldest}")
+        return sql(statement, **values)
+
+    monkeypatch.setattr(spark, "sql", quicker)
+    with pytest.raises(StalePlan, match=f"ref v1 of main.sales.orders moved from nowhere to {oldest}"):
+        planned.apply()
+
+    (theirs,) = [ref for ref in lake.warden.table.show("sales.orders").refs if ref.name == "v1"]
+    assert (theirs.snapshot_id, theirs.note) == (oldest, "")

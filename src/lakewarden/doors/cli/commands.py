@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -39,7 +40,7 @@ class Root(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in registry.nouns():
-            return Noun(name, help=registry.describe(name))
+            return Noun(name, help=registry.describe(name), params=_global_options(), callback=_inner_begin)
         if name == "demo":
             from lakewarden.doors.cli.demo import command
 
@@ -176,7 +177,7 @@ def _choices(annotation: Any) -> list[str]:
 
 
 def _metavar(name: str, inner: Any) -> str:
-    known = {int: "N", Path: "FILE"}
+    known = {int: "N", Path: "FILE", timedelta: "DURATION"}
     return known.get(inner, name.upper().replace("_", "-"))
 
 
@@ -188,7 +189,8 @@ def _completer(field: FieldInfo) -> Any:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from lakewarden.doors.cli.completion import suggest
 
-        return [CompletionItem(each) for each in suggest(what, incomplete, ctx.params.get("config"))]
+        config = ctx.params.get("config") or ctx.find_root().params.get("config")
+        return [CompletionItem(each) for each in suggest(what, incomplete, config)]
 
     return complete
 
@@ -217,6 +219,13 @@ def _show_completion(ctx: click.Context, param: click.Parameter, shell: str | No
 
 def _begin(config: Path | None, json: bool, **_: Any) -> None:
     click.get_current_context().obj = _Global(config, json)
+
+
+def _inner_begin(config: Path | None, json: bool) -> None:
+    """What is said between a noun and its verb counts as well."""
+    context = click.get_current_context()
+    outer: _Global = context.find_root().obj
+    context.find_root().obj = _Global(config or outer.config, json or outer.json)
 
 
 root = Root(

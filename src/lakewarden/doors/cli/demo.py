@@ -6,13 +6,16 @@ Every command that it shows is really run, by the same code that a typed one wou
 from __future__ import annotations
 
 import shutil
+import sys
+from contextlib import redirect_stdout
 from decimal import Decimal
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from lakewarden.doors.documents import encode
 from lakewarden.errors import AlreadyExists, LakewardenError
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ _NEXT = (
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("demo-lake"))
 @click.option("--fresh", is_flag=True, help="Replace the lake of an earlier demo.")
 @click.option("--config", hidden=True)
-@click.option("--json", "as_json", is_flag=True, hidden=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document; what is shown goes to stderr.")
 def command(directory: Path, fresh: bool, config: str | None, as_json: bool) -> int:
     """Make a small lake in DIRECTORY (./demo-lake unless given) and show on it what Lakewarden does.
 
@@ -44,16 +47,29 @@ def command(directory: Path, fresh: bool, config: str | None, as_json: bool) -> 
 
     from lakewarden.features.lake.init import Init
 
+    outer = click.get_current_context().find_root().obj
     _clear(directory, fresh)
-    console = Console(highlight=False, soft_wrap=True)
-    Init(directory=directory).act(None)  # type: ignore[arg-type]
+    Init(directory=directory).make()
     (directory / _MARK).write_text("Made by lakewarden demo, which may remove this folder.\n")
-    _Tour(console, directory).run()
+    if not as_json and not outer.json:
+        _Tour(Console(highlight=False, soft_wrap=True), directory).run()
+        return 0
+    with redirect_stdout(sys.stderr):
+        _Tour(Console(highlight=False, soft_wrap=True), directory).run()
+    click.echo(encode(_summary(directory), indent=2))
     return 0
 
 
+def _summary(directory: Path) -> dict[str, Any]:
+    """The lake that the demo made, for programs."""
+    from lakewarden.warden import Warden
+
+    with Warden.open(directory) as warden:
+        return {"lake": str(directory), "tables": warden.table.list(), "operations": warden.operation.list()}
+
+
 def _clear(directory: Path, fresh: bool) -> None:
-    if not directory.exists() or not any(directory.iterdir()):
+    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return
     if not (directory / _MARK).is_file():
         raise AlreadyExists(f"{directory} holds something that is not a demo", "Name another folder.")
@@ -111,7 +127,7 @@ class _Tour:
 
         self._console.print(f"\n$ lakewarden {join(arguments)}", style="bold cyan")
         given = ["--config", str(self._directory), *arguments]
-        root.main(args=given, prog_name="lakewarden", standalone_mode=False)
+        root.main(args=given, prog_name="lakewarden", standalone_mode=False, obj=None)
 
     def _title(self, text: str) -> None:
         self._console.print(f"\n{text}", style="bold")

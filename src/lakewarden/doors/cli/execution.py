@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.errors import BadValue
-from lakewarden.lifecycle.request import Control, Operation, Question, Request
+from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
 from lakewarden.quantities import parse_duration
+
+if TYPE_CHECKING:
+    from lakewarden.doors.cli.render import Screen
+    from lakewarden.warden import Warden
 
 FOUND = 3  # the exit code of a check that found something
 
@@ -27,41 +33,39 @@ class Given:
 
 
 def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
-    """Answer a command; the result is its exit code."""
+    """Answer a command; the result is its exit code. What is shown is shown when the progress bar is gone."""
     from lakewarden.doors.cli.render import Screen
-    from lakewarden.warden import build
+    from lakewarden.warden import Warden, build
 
     request, screen = build(declared, said), Screen(given.json)
-    if isinstance(request, Control) and not request.needs_lake:
-        return _steer_without_lake(request, screen)
-    from lakewarden.warden import Warden
-
-    with screen.watching() as watch, Warden.open(given.config, watch=watch) as warden:
-        if isinstance(request, Operation):
-            return _operate(warden, request, given, screen)
-        if isinstance(request, Question):
-            answer = warden.ask(request)
-            screen.answer(answer, request.answer_type())
-            return FOUND if request.found(answer) else 0
-        assert isinstance(request, Control)
-        screen.answer(warden.steer(request), request.answer_type())
+    if isinstance(request, Setup):
+        screen.answer(request.make(), request)
         return 0
+    show: Callable[[], None]
+    with screen.watching(not isinstance(request, Question)) as watch, Warden.open(given.config, watch=watch) as warden:
+        match request:
+            case Question():
+                answer = warden.ask(request)
+                show, code = partial(screen.answer, answer, request), FOUND if request.found(answer) else 0
+            case Control():
+                show, code = partial(screen.answer, warden.steer(request), request), 0
+            case Operation():
+                show, code = _operate(warden, request, given, screen)
+    show()
+    return code
 
 
-def _operate(warden: Any, operation: Operation, given: Given, screen: Any) -> int:
+def _operate(warden: Warden, operation: Operation, given: Given, screen: Screen) -> tuple[Callable[[], None], int]:
     """A dry run is a plan that was not applied; an option not to act wins over one to act."""
     wait = _patience(given.wait)
     planned = warden.plan(operation)
     if given.check:
-        screen.plan(planned.plan, stored=False)
-        return 0 if planned.is_empty else FOUND
+        return partial(screen.plan, planned.plan, stored=False), 0 if planned.is_empty else FOUND
     if given.plan or (operation.destructive and not given.apply):
         if not planned.is_empty:
             planned.store()
-        screen.plan(planned.plan, stored=True)
-        return 0
-    screen.report(planned.plan, planned.apply(wait=wait))
-    return 0
+        return partial(screen.plan, planned.plan, stored=True), 0
+    return partial(screen.report, planned.plan, planned.apply(wait=wait)), 0
 
 
 def _patience(text: str) -> timedelta:
@@ -69,8 +73,3 @@ def _patience(text: str) -> timedelta:
         return parse_duration(text)
     except ValueError as error:
         raise BadValue(f"wait: {error}", "As in --wait 5m.") from None
-
-
-def _steer_without_lake(control: Control[Any], screen: Any) -> int:
-    screen.answer(control.act(None), control.answer_type())  # type: ignore[arg-type]
-    return 0

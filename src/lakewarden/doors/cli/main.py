@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
 import click
@@ -22,8 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGTERM, _as_interrupt)
-    logging.captureWarnings(True)
-    logging.getLogger("py.warnings").addHandler(logging.NullHandler())
+    _log_to_file(Environment.read().logs / "lakewarden.log")
     code = run(given)
     try:
         sys.stdout.flush()
@@ -49,11 +49,29 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         return _tell(LakewardenError(error.format_message()), as_json)
     except (KeyboardInterrupt, click.Abort):
-        return _tell(Interrupted("stopped", "Nothing was half done."), as_json)
+        return _tell(
+            Interrupted("stopped", "lakewarden operation list shows what was begun, if anything was."), as_json
+        )
     except BrokenPipeError:
         return 0
     except Exception as defect:  # noqa: BLE001 - the last handler: a traceback never reaches a user
         return _tell(_incident(defect), as_json)
+
+
+def _log_to_file(path: Path) -> None:
+    """What Lakewarden and Python's warnings have to say beside the answer; nothing of it goes to the terminal."""
+    handler: logging.Handler = logging.NullHandler()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(path, delay=True)
+    except OSError:
+        pass  # no place for a log is no reason not to work
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.captureWarnings(True)
+    for name in ("lakewarden", "py.warnings", "pyiceberg"):
+        logging.getLogger(name).addHandler(handler)
+        logging.getLogger(name).propagate = False
 
 
 def _tell(error: LakewardenError, as_json: bool) -> int:

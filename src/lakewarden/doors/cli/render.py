@@ -21,9 +21,11 @@ from rich.text import Text
 from lakewarden.doors.documents import answered, encode
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Event, Watcher, unwatched
-from lakewarden.lifecycle.runner import Report
+from lakewarden.lifecycle.request import Control, Question, Setup
+from lakewarden.lifecycle.run import Report
 from lakewarden.quantities import Unit, show_size
 
+Answering = Question[Any] | Control[Any] | Setup[Any]
 _WIDE = 240  # what is piped is not cut to a terminal's width
 _STYLES = {
     "ok": "green",
@@ -46,15 +48,17 @@ class Screen:
         self._json = as_json
         self.out = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False, soft_wrap=False)
 
-    def answer(self, answer: Any, kind: Any) -> None:
+    def answer(self, answer: Any, request: Answering) -> None:
         if isinstance(answer, Report):
             return self.report(None, answer)
         if self._json:
-            return self._document(answered(answer, kind))
-        if isinstance(answer, Sequence) and not isinstance(answer, str):
-            self._rows(answer, kind)
-        else:
+            return self._document(answered(answer, request.answer_type()))
+        if not isinstance(answer, list):
             self._detail(answer)
+        elif answer:
+            self._rows(answer)
+        else:
+            self.out.print(request.nothing)
 
     def plan(self, plan: Plan, stored: bool) -> None:
         if self._json:
@@ -69,6 +73,8 @@ class Screen:
             if action.because:
                 self.out.print(Text(f"    by {action.route}: {action.because}", style="dim"))
         self._warn(plan)
+        for finding in plan.refused:
+            self.out.print(Text(f"  refused: {finding.message}", style="red"))
         tail = f" Apply: lakewarden operation apply {plan.id}" if stored else ""
         self.out.print(Text(f"Nothing changed.{tail}"))
 
@@ -86,8 +92,8 @@ class Screen:
         self.out.print(Text.assemble((str(report.state), _STYLES[str(report.state)]), f"  {report.id}  {facts}"))
 
     @contextmanager
-    def watching(self) -> Iterator[Watcher]:
-        """Live progress on stderr while a command runs; silent for programs."""
+    def watching(self, progress: bool = True) -> Iterator[Watcher]:
+        """What takes long is told on stderr while a command runs, progress live; silent for programs."""
         if self._json:
             yield unwatched
             return
@@ -97,7 +103,7 @@ class Screen:
         logging.getLogger("lakewarden").addHandler(speaker)
         logging.getLogger("lakewarden").setLevel(logging.INFO)
         try:
-            if not sys.stderr.isatty():
+            if not progress or not sys.stderr.isatty():
                 yield unwatched
             else:
                 with _bar(console) as bar:
@@ -113,50 +119,52 @@ class Screen:
         for warning in plan.warnings:
             self.out.print(Text(f"  note: {warning}", style="yellow"))
 
-    def _rows(self, rows: Sequence[Any], kind: Any) -> None:
-        if not rows:
-            self.out.print("None.")
-            return
+    def _rows(self, rows: Sequence[Any]) -> None:
+        """A table, or where the terminal is too narrow for one, a block of lines for each row."""
         names = _columns(rows)
-        units = _units(get_args(kind)[0]) if dataclasses.is_dataclass(rows[0]) else {}
+        units = _units(type(rows[0])) if dataclasses.is_dataclass(rows[0]) else {}
         shown = [name for name in names if any(_value(row, name) not in (None, "", []) for row in rows)] or names
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
+        cells = {name: [_cell(_value(row, name), units.get(name)) for row in rows] for name in shown}
+        values = {name: [_value(row, name) for row in rows] for name in shown}
+        least = {name: _least_width(name, values[name], cells[name]) for name in shown}
+        if sum(least.values()) + 3 * len(shown) > self.out.width:
+            return self._blocks(rows, cells)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for name in shown:
-            values = [_value(row, name) for row in rows]
-            justify: JustifyMethod = (
-                "right" if all(isinstance(value, int | float | None) for value in values) else "left"
-            )
-            table.add_column(
-                name.replace("_", " "),
-                justify=justify,
-                no_wrap=_is_word(values),
-                min_width=len("2026-11-15") if any(isinstance(value, datetime) for value in values) else None,
-                overflow="fold",
-            )
-        for row in rows:
-            table.add_row(*[_cell(_value(row, name), units.get(name)) for name in shown])
+            numeric = all(isinstance(value, int | float | None) for value in values[name])
+            justify: JustifyMethod = "right" if numeric else "left"
+            table.add_column(_title(name), justify=justify, min_width=least[name], overflow="fold")
+        for number in range(len(rows)):
+            table.add_row(*[cells[name][number] for name in shown])
         self.out.print(table)
+
+    def _blocks(self, rows: Sequence[Any], cells: Mapping[str, Sequence[Text]]) -> None:
+        for number in range(len(rows)):
+            block = _facts_table()
+            for name, column in cells.items():
+                if column[number]:
+                    block.add_row(_title(name), column[number])
+            self.out.print(block, *([""] if number < len(rows) - 1 else []))
 
     def _detail(self, answer: Any) -> None:
         units = _units(type(answer))
         facts = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
         plain = {name: value for name, value in facts.items() if not _is_nested(value)}
-        table = Table(box=None, show_header=False, pad_edge=False)
-        table.add_column(style="bold", no_wrap=True)
-        table.add_column(overflow="fold")
+        table = _facts_table()
         for name, value in plain.items():
             if value not in (None, "", [], {}):
-                table.add_row(name.replace("_", " "), _cell(value, units.get(name)))
+                shown = Text("\n".join(value)) if _are_lines(value) else _cell(value, units.get(name))
+                table.add_row(_title(name), shown)
         self.out.print(table)
         for name, value in facts.items():
             if name in plain or not value:
                 continue
-            self.out.print(Text(f"\n{name.replace('_', ' ')}", style="bold"))
+            self.out.print(Text(f"\n{_title(name)}", style="bold"))
             if isinstance(value, Mapping):
                 for key, item in value.items():
                     self.out.print(Text(f"  {key} = {item}"))
             else:
-                self._rows(value, list[type(value[0])])  # type: ignore[misc]
+                self._rows(value)
 
 
 class _Speaker(logging.Handler):
@@ -195,10 +203,29 @@ def _follow(bar: Progress) -> Watcher:
     return watch
 
 
-def _is_word(values: Sequence[Any]) -> bool:
-    """Whether a column's values are never broken over lines: numbers, ids and names, but no times and sentences."""
-    breakable = (list, dict, datetime)
-    return not any(isinstance(value, breakable) or (isinstance(value, str) and " " in value) for value in values)
+def _facts_table() -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _least_width(name: str, values: Sequence[Any], cells: Sequence[Text]) -> int:
+    """How narrow a column may get: numbers, ids and names are never broken; times and sentences are, at spaces."""
+    words = _title(name).split()
+    breakable = any(isinstance(value, list | dict | datetime) or " " in str(value) for value in values)
+    if breakable:
+        words += [word for cell in cells for word in cell.plain.replace(",", " ").split()]
+        return min(max(map(len, words)), 24)
+    return max([cell.cell_len for cell in cells] + [len(word) for word in words])
+
+
+def _are_lines(value: Any) -> bool:
+    return isinstance(value, list) and any(" " in str(item) for item in value)
 
 
 def _columns(rows: Sequence[Any]) -> list[str]:

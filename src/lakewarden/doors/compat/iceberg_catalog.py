@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.features.version.refs import existing_tag
+from lakewarden.errors import VersionNotFound, did_you_mean
 from lakewarden.warden import Warden, name_of
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ class IcebergCatalog:
 
     def time_travel_by_tag(self, namespace: Namespace, table: str, tag: str) -> DataFrame:
         """The table as it was when it was tagged, as a Spark DataFrame."""
-        ground = self._warden.ground
-        version = _version(namespace, table, self.get_snapshot_by_tag(namespace, table, tag))
-        return ground.rows.dataframe(ground.tables.resolve(version))
+        return self._warden.dataframe(_version(namespace, table, self.get_snapshot_by_tag(namespace, table, tag)))
 
     def get_snapshot_id(self, namespace: Namespace, table: str) -> int | None:
         """The current snapshot; none where nothing has been written yet."""
@@ -57,9 +55,12 @@ class IcebergCatalog:
 
     def get_snapshot_by_tag(self, namespace: Namespace, table: str, tag: str) -> int:
         """The snapshot that a tag stands for."""
-        tables = self._warden.ground.tables
-        name = tables.name(_version(namespace, table))
-        return existing_tag(tables.load(name), str(name), tag).snapshot_id
+        shown = self._warden.table.show(_version(namespace, table))
+        tags = {ref.name: ref.snapshot_id for ref in shown.refs if ref.kind == "tag"}
+        if tag not in tags:
+            hint = did_you_mean(tag, tags, f"It has {', '.join(tags)}." if tags else "It has no tags.")
+            raise VersionNotFound(f"{shown.table} has no tag {tag!r}", hint)
+        return int(tags[tag])
 
     def list_snapshots(self, namespace: Namespace, table: str) -> list[dict[str, Any]]:
         """Every snapshot, newest first, with its tags and branches."""

@@ -15,8 +15,8 @@ from lakewarden.doors.documents import answered
 from lakewarden.doors.rest.documents import Document, ErrorAnswer, PlanAnswer, ReportAnswer
 from lakewarden.doors.rest.failures import NotOverRest
 from lakewarden.doors.rest.parameters import accepted, declared_part, said_to_apply, time_to_wait, works_on_this_machine
-from lakewarden.lifecycle.request import Control, Operation, Question, Request
-from lakewarden.lifecycle.runner import Report
+from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
+from lakewarden.lifecycle.run import Report
 from lakewarden.warden import Warden
 
 PREFIX = "/api/v1"
@@ -63,7 +63,7 @@ def _answer_model(declared: type[Request]) -> Any:
     """What the answer looks like, for OpenAPI."""
     if issubclass(declared, Operation):
         return PlanAnswer | ReportAnswer
-    assert issubclass(declared, Question | Control)
+    assert issubclass(declared, Question | Control | Setup)
     kind = declared.answer_type()
     return ReportAnswer if kind is Report else kind
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from lakewarden.lifecycle.request import Control, Operation, Request
+from lakewarden.lifecycle.request import Operation, Request, Setup
 from lakewarden.quantities import Duration
 
 Declared = TypeVar("Declared", bound=Request)
@@ -24,8 +24,9 @@ _LARGEST = 2**63 - 1
 
 def works_on_this_machine(declared: type[Request]) -> bool:
     """Whether a capability makes no sense from afar: it sets an installation up, or cannot do without a file."""
-    sets_up = issubclass(declared, Control) and not declared.needs_lake
-    return sets_up or any(f.is_required() and _names_a_file(f.annotation) for f in declared.model_fields.values())
+    return issubclass(declared, Setup) or any(
+        f.is_required() and _names_a_file(f.annotation) for f in declared.model_fields.values()
+    )
 
 
 def accepted(declared: type[Request]) -> type[Request]:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from lakewarden.config import FILE_NAME, CatalogType, Environment, Settings, load
 from lakewarden.errors import AlreadyExists, ConfigProblem, StorageUnavailable, did_you_mean
 from lakewarden.features.lake.template import render
-from lakewarden.lifecycle.request import Control, Positional
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.runner import Runner
+from lakewarden.lifecycle.request import Positional, Setup
 
 
 @dataclass(frozen=True)
@@ -30,14 +27,12 @@ class NewLake:
     next: list[str]
 
 
-class Init(Control[NewLake]):
+class Init(Setup[NewLake]):
     """Write a commented lakewarden.yaml: for a new lake on this machine, or for one that is there already.
 
     Without options the lake is embedded: an SQLite catalog and a warehouse in the folder. --catalog, --uri
     and --warehouse, or --pyiceberg, point it at an existing catalog, which must answer.
     """
-
-    needs_lake = False
 
     directory: Annotated[Path, Positional()] = Field(Path(), description="The folder to set up.")
     name: str = Field("main", pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$", description="The lake's name.")
@@ -46,7 +41,7 @@ class Init(Control[NewLake]):
     warehouse: str | None = Field(None, description="Where its tables are, as in s3://bucket/path.")
     pyiceberg: Path | None = Field(None, description="Take a catalog from this .pyiceberg.yaml, by --name.")
 
-    def act(self, runner: Runner) -> NewLake:
+    def make(self) -> NewLake:
         path = self.directory / FILE_NAME
         catalog, warehouse = self._catalog()
         self._write(path, render(self.name, catalog, warehouse))
@@ -171,5 +166,5 @@ def _without_password(uri: str) -> str:
     if uri.startswith("sqlite"):
         return uri
     scheme, separator, rest = uri.partition("://")
-    user, at, host = rest.rpartition("@")
+    user, at, host = rest.partition("?")[0].rpartition("@")  # drivers take a password in the query too
     return f"{scheme}{separator}{user.partition(':')[0]}{at}{host}"

@@ -10,7 +10,7 @@ from pydantic import Field
 from lakewarden.errors import IllegalTransition
 from lakewarden.features.operation.identity import OperationId
 from lakewarden.lifecycle.request import Control
-from lakewarden.lifecycle.runner import Report
+from lakewarden.lifecycle.run import Report
 from lakewarden.lifecycle.states import State
 from lakewarden.quantities import Duration
 

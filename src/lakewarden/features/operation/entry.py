@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from lakewarden.lifecycle.journal import Progress, Record
+from lakewarden.lifecycle.states import UNFINISHED
 
 
 @dataclass(frozen=True)
 class OperationRow:
-    """One operation at a glance; `done` counts its actions that were applied."""
+    """One operation at a glance; `done` counts its actions that were applied, `who` applied it or else planned it."""
 
     id: str
     kind: str
@@ -21,6 +23,7 @@ class OperationRow:
     actions: int
     who: str
     created_at: datetime
+    finished_at: datetime | None
     problem: str
 
 
@@ -45,12 +48,13 @@ class OperationDetail:
     kind: str
     target: str
     state: str
-    who: str
+    planned_by: str
+    applied_by: str
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
     cancel_requested: bool
-    request: str
+    request: dict[str, Any]
     steps: list[StepRow]
     findings: list[str]
     warnings: list[str]
@@ -64,11 +68,12 @@ def row(record: Record) -> OperationRow:
         kind=record.kind,
         target=record.target,
         state=str(record.state),
-        done=sum(step.progress is Progress.DONE for step in record.steps),
+        done=sum(step.progress in (Progress.DONE, Progress.VERIFIED) for step in record.steps),
         actions=len(record.steps),
-        who=record.actor,
+        who=record.applied_by or record.actor,
         created_at=record.created_at,
-        problem=_problem(record.error),
+        finished_at=record.finished_at,
+        problem=_problem(record.error) or _asked_to_stop(record),
     )
 
 
@@ -80,18 +85,23 @@ def detail(record: Record) -> OperationDetail:
         kind=record.kind,
         target=record.target,
         state=str(record.state),
-        who=record.actor,
+        planned_by=record.actor,
+        applied_by=record.applied_by,
         created_at=record.created_at,
         started_at=record.started_at,
         finished_at=record.finished_at,
         cancel_requested=record.cancel_requested,
-        request=record.request,
+        request=json.loads(record.request),
         steps=steps,
         findings=[f"{finding.table}: {finding.message}" for finding in record.findings],
         warnings=list(record.plan.warnings),
         result=dict(record.result or {}),
         error=dict(record.error or {}),
     )
+
+
+def _asked_to_stop(record: Record) -> str:
+    return "asked to stop" if record.cancel_requested and record.state in UNFINISHED else ""
 
 
 def _problem(error: Any) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class List(Question[list[OperationRow]]):
     """List what was planned and done, newest first."""
 
+    nothing = "No operations."
+
     state: list[State] = Field([], description="Only operations in this state; may be given several times.")
     kind: str = Field("", description="Only operations of this kind, as in version.tag.")
     table: Annotated[str, Completes("tables")] = Field("", description="Only operations on this table.")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.errors import IllegalTransition, LakewardenError, SomeTablesFailed
+from lakewarden.errors import IllegalTransition, LakewardenError, SomeOperationsFailed
 from lakewarden.features.operation.entry import OperationRow, row
 from lakewarden.features.operation.identity import AnyOperationId
 from lakewarden.lifecycle.request import Control
@@ -22,12 +21,14 @@ if TYPE_CHECKING:
 class Resume(Control[list[OperationRow]]):
     """Go on with operations that stopped halfway: one by its id, or all that nobody runs now.
 
-    What is done already is looked up in the lake, so nothing is done twice and nothing left out. An
-    operation whose process died can be resumed once its lease has run out.
+    What is done already is looked up in the lake, so nothing is done twice and nothing left out. A process
+    that died keeps its operation until its lease runs out, which is waited for; one that lives is left alone.
     """
 
+    nothing = "Nothing to resume."
+
     id: AnyOperationId = None
-    wait: Duration = Field(timedelta(), description="How long to wait for leases that have not run out yet.")
+    wait: Duration | None = Field(None, description="Wait at most this long for leases; else until they run out.")
 
     def act(self, runner: Runner) -> list[OperationRow]:
         if self.id is not None:
@@ -35,33 +36,32 @@ class Resume(Control[list[OperationRow]]):
             if record.state in (State.PLANNED, State.DONE, State.CANCELLED):
                 hint = f"Apply it with: lakewarden operation apply {record.id}" if record.state is State.PLANNED else ""
                 raise IllegalTransition(f"operation {record.id} is {record.state}: there is nothing to resume", hint)
-            runner.run(record.id, wait=self.wait)
+        runner.await_dead_holders(self.wait)
+        if self.id is not None:
+            _, held = runner.unfinished()
+            lives = record.id in {other.id for other in held}
+            runner.run(record.id, wait=timedelta() if lives else self._for_tables(runner))
             return [row(runner.journal.get(record.id))]
         return self._all(runner)
 
     def _all(self, runner: Runner) -> list[OperationRow]:
-        """Everything that nobody runs; with --wait also what comes free by a dead holder's lease running out."""
-        deadline = time.monotonic() + self.wait.total_seconds()
-        tried: dict[str, str] = {}
-        while True:
-            free, held = runner.unfinished()
-            for record in reversed(free):
-                if record.id not in tried:
-                    tried[record.id] = self._one(runner, record.id)
-            if not held or time.monotonic() >= deadline:
-                break
-            time.sleep(0.2)
-        failed = [f"{id}: {problem}" for id, problem in tried.items() if problem]
+        free, held = runner.unfinished()
+        ended = {record.id: self._problem(runner, record.id) for record in reversed(free)}
+        failed = [f"{id}: {problem}" for id, problem in ended.items() if problem]
         if failed:
-            raise SomeTablesFailed(
-                f"{len(failed)} of {len(tried)} operations could not be finished: {'; '.join(failed[:5])}",
-                "lakewarden operation list --state failed shows them.",
+            raise SomeOperationsFailed(
+                f"{len(failed)} of {len(ended)} operations could not be finished: {'; '.join(failed[:5])}",
+                "lakewarden operation show ID tells more of each.",
             )
-        return [row(runner.journal.get(id)) for id in tried]
+        return [row(runner.journal.get(id)) for id in (*ended, *(record.id for record in held))]
 
-    def _one(self, runner: Runner, id: str) -> str:
+    def _problem(self, runner: Runner, id: str) -> str:
         try:
-            runner.run(id, wait=self.wait)
+            runner.run(id, wait=self._for_tables(runner))
         except LakewardenError as error:
             return error.message
         return ""
+
+    def _for_tables(self, runner: Runner) -> timedelta:
+        """A dead holder's tables come free about when its operation does."""
+        return runner.lease_timeout if self.wait is None else self.wait

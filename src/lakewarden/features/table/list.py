@@ -39,6 +39,8 @@ class List(Question[list[TableRow]]):
     A table whose metadata cannot be read is listed with its problem; the others are not held up by it.
     """
 
+    nothing = "No tables yet."
+
     lake: Annotated[str | None, Completes("lakes")] = Field(None, description="Only this lake.")
     namespace: str | None = Field(None, description="Only this namespace and those below it.")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.features.version.refs import Keep, RefName, create, create_action, created
+from lakewarden.features.version.refs import Keep, NewRef, RefName, create, create_actions, created
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Version
 
@@ -24,8 +24,8 @@ class Branch(Operation):
 
     def plan(self, lake: Reader) -> Plan:
         version = lake.tables.resolve(self.version)
-        action = create_action(lake, version, "branch", self.name, self.keep, self.note)
-        return Plan(self.kind(), str(version.name), (action,))
+        new = NewRef("branch", self.name, self.keep, self.note)
+        return Plan(self.kind(), str(version.name), create_actions(lake, version, new))
 
     def holds(self, action: Action, lake: Reader) -> bool:
         return created(action, lake)

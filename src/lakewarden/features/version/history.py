@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -33,9 +32,7 @@ class VersionRow:
 
 def versions(table: Table) -> list[VersionRow]:
     """Every snapshot there is, newest first, also those that no branch leads to."""
-    named: dict[tuple[int, str], list[str]] = {}
-    for ref in refs_of(table):
-        named.setdefault((ref.snapshot_id, ref.kind), []).append(ref.name)
+    named = _names(table)
     newest_first = sorted(
         table.metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True
     )
@@ -43,18 +40,15 @@ def versions(table: Table) -> list[VersionRow]:
 
 
 def version_row(table: Table, snapshot: Snapshot) -> VersionRow:
+    return _row(snapshot, _names(table))
+
+
+def _names(table: Table) -> dict[tuple[int, str], list[str]]:
+    """The names of each kind that point to a snapshot."""
     named: dict[tuple[int, str], list[str]] = {}
     for ref in refs_of(table):
         named.setdefault((ref.snapshot_id, ref.kind), []).append(ref.name)
-    return _row(snapshot, named)
-
-
-def ancestors(table: Table, snapshot_id: int | None) -> Iterator[int]:
-    """A snapshot and all that it was built on, as far back as the table still knows."""
-    snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
-    while snapshot_id is not None and snapshot_id in snapshots:
-        yield snapshot_id
-        snapshot_id = snapshots[snapshot_id].parent_snapshot_id
+    return named
 
 
 def _row(snapshot: Snapshot, named: dict[tuple[int, str], list[str]]) -> VersionRow:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class List(Question[list[VersionRow]]):
     """List a table's versions, newest first."""
 
+    nothing = "No versions yet: nothing has been written to it."
+
     table: Table
     limit: int = Field(50, gt=0, description="Show at most this many.")
     tagged: bool = Field(False, description="Only versions that have a tag or are a branch's head.")

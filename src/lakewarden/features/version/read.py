@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ class Read(Question[list[dict[str, Any]]]):
     Shows the first 20 rows unless --limit says otherwise. With --out all rows are written to a file, and
     the answer is how many.
     """
+
+    nothing = "No rows."
 
     version: Version
     where: str = Field("", description="Only rows for which this holds, as in: amount > 10 AND city = 'Bern'.")
@@ -60,12 +63,14 @@ def _write(out: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> i
     """Stream batches into a file that appears under its name only when it is whole."""
     if out.exists():
         raise BadValue(f"{out} exists already", "Choose another file, or remove it first.")
-    part = out.with_name(f".{out.name}.part")
+    part = out.with_name(f".{out.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("xb") as sink:
             written = sum(_rows_into(sink, out.suffix.lower(), schema, batches))
-        part.rename(out)
+        out.hardlink_to(part)  # unlike a rename, never over a file that somebody made meanwhile
         return written
+    except FileExistsError:
+        raise BadValue(f"{out} exists already", "Choose another file, or remove it first.") from None
     except OSError as error:
         raise StorageUnavailable(
             f"{out} cannot be written: {error.strerror or error}", "Nothing is left there."

@@ -5,15 +5,16 @@ Iceberg's refs carry no text, so a note is a table property, committed together 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from lakewarden.engine.commit import RefChange, SetRef
+from lakewarden.engine.tables import ancestors
 from lakewarden.errors import AlreadyExists, VersionNotFound, did_you_mean
-from lakewarden.lifecycle.plan import Action, Outcome
+from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
 from lakewarden.lifecycle.request import Positional
 from lakewarden.lifecycle.requirement import RefAt, TableIs
 from lakewarden.quantities import Duration, show_duration
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from lakewarden.engine.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 
-MAIN = "main"
 _NOTE = "lakewarden.note."
 
 
@@ -77,70 +77,103 @@ def note_property(ref: str) -> str:
     return _NOTE + ref
 
 
-def create_action(
-    lake: Reader, version: Resolved, kind: Literal["branch", "tag"], name: str, keep: timedelta | None, note: str
-) -> Action:
-    """The action that makes a branch or tag of this name at this version."""
-    table, snapshot = version.table, version.snapshot.snapshot_id
-    existing = table.metadata.refs.get(name)
+@dataclass(frozen=True)
+class NewRef:
+    """A branch or tag that is asked for."""
+
+    kind: Literal["branch", "tag"]
+    name: str
+    keep: timedelta | None = None
+    note: str = ""
+
+    def stands(self, found: Ref, snapshot: int, table: Table) -> bool:
+        """Whether a ref is this very one, with all that belongs to it; a branch may have been written to since."""
+        there = ancestors(table, found.snapshot_id) if self.kind == "branch" else (found.snapshot_id,)
+        keep = show_duration(self.keep) if self.keep else ""
+        return (found.kind, found.keep, found.note) == (self.kind, keep, self.note) and snapshot in there
+
+
+def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action, ...]:
+    """What makes a branch or tag at this version: one commit, or on Spark one statement each for ref and note."""
+    table, snapshot, target = version.table, version.snapshot.snapshot_id, str(version.name)
+    existing = table.metadata.refs.get(new.name)
     if existing is not None:
         here = " (this very snapshot)" if existing.snapshot_id == snapshot else ""
+        removable = f", or remove it first: lakewarden version untag {target} {new.name} --apply"
         raise AlreadyExists(
-            f"{version.name} already has a {existing.snapshot_ref_type} {name}, at {existing.snapshot_id}{here}",
-            f"Choose another name, or remove it first: lakewarden version untag {version.name} {name} --apply",
+            f"{target} already has a {existing.snapshot_ref_type} {new.name}, at {existing.snapshot_id}{here}",
+            f"Choose another name{removable if str(existing.snapshot_ref_type) == 'tag' else '.'}",
         )
     route = lake.tables.route(table, version.name)
-    uuid, target = str(table.metadata.table_uuid), str(version.name)
-    kept = f", kept {show_duration(keep)}" if keep else ""
-    return Action(
-        verb=kind,
+    uuid, kept = str(table.metadata.table_uuid), f", kept {show_duration(new.keep)}" if new.keep else ""
+    apart = route.needs_spark and bool(new.note)
+    make = Action(
+        verb=new.kind,
         table=target,
-        says=f"{kind} {name} at {snapshot}{kept}",
+        says=f"{new.kind} {new.name} at {snapshot}{kept}",
         arguments={
-            "ref": name,
-            "kind": kind,
+            "ref": new.name,
+            "kind": new.kind,
             "snapshot": snapshot,
-            "keep_ms": int(keep.total_seconds() * 1000) if keep else None,
-            "note": note or None,
+            "keep_ms": int(new.keep.total_seconds() * 1000) if new.keep else None,
+            "note": "" if apart else new.note,
             "uuid": uuid,
         },
-        requires=(TableIs(target, uuid), RefAt(target, name, None)),
-        expects=_made(kind),
+        requires=(TableIs(target, uuid), RefAt(target, new.name, None)),
+        expects={"tags" if new.kind == "tag" else "branches": 1},
         route=route.name,
         because=route.because,
     )
+    annotate = replace(
+        make,
+        verb="note",
+        says=f"note on {new.name}: {new.note}",
+        arguments={"ref": new.name, "snapshot": snapshot, "note": new.note, "uuid": uuid},
+        requires=(TableIs(target, uuid), RefAt(target, new.name, snapshot)),
+        expects={"notes": 1},
+    )
+    return (make, annotate) if apart else (make,)
 
 
 def created(action: Action, lake: Reader) -> bool:
-    """Whether the branch or tag of an action stands where it should, with what belongs to it."""
-    asked = action.arguments
-    found = next((r for r in refs_of(lake.tables.load(action.table)) if r.name == asked["ref"]), None)
-    keep = show_duration(timedelta(milliseconds=int(asked["keep_ms"]))) if asked["keep_ms"] else ""
-    note = asked["note"] or ""
-    return (
-        found is not None
-        and found == Ref(found.name, found.kind, _snapshot(action), keep, str(note))
-        and (found.kind == asked["kind"])
-    )
+    """Whether the branch, tag or note of an action stands as it should."""
+    asked, table = action.arguments, lake.tables.load(action.table)
+    found = next((ref for ref in refs_of(table) if ref.name == asked["ref"]), None)
+    if found is None:
+        return False
+    if action.verb == "note":
+        return found.note == asked["note"]
+    new = _new_ref(action)
+    if action.route == SPARK_SQL:  # there its note is an action of its own
+        new = replace(new, note=found.note)
+    return new.stands(found, _snapshot(action), table)
 
 
 def create(action: Action, lake: Writer) -> Outcome:
-    """Publish the branch or tag of an action."""
-    asked = action.arguments
-    name, note = str(asked["ref"]), asked["note"]
-    kind: Literal["branch", "tag"] = "branch" if asked["kind"] == "branch" else "tag"
-    keep = int(asked["keep_ms"]) if asked["keep_ms"] else None
-    lake.commits.refs(
-        RefChange(
+    """Publish the branch, tag or note of an action."""
+    asked, name, note = action.arguments, str(action.arguments["ref"]), str(action.arguments["note"])
+    noted = {note_property(name): note} if note else {}
+    if action.verb == "note":
+        change = RefChange(action.table, str(asked["uuid"]), {name: _snapshot(action)}, properties=noted)
+    else:
+        new = _new_ref(action)
+        keep_ms = int(new.keep.total_seconds() * 1000) if new.keep else None
+        change = RefChange(
             table=action.table,
             uuid=str(asked["uuid"]),
             expects={name: None},
-            set=(SetRef(name, kind, _snapshot(action), keep),),
-            properties={note_property(name): str(note)} if note else {},
-            drop_properties=() if note else (note_property(name),),
+            set=(SetRef(name, new.kind, _snapshot(action), keep_ms),),
+            properties=noted,
+            drop_properties=() if note else (note_property(name),),  # that of an earlier ref of this name
         )
-    )
-    return Outcome(_made(kind))
+    lake.commits.refs(change)
+    return Outcome(action.expects)
+
+
+def _new_ref(action: Action) -> NewRef:
+    asked = action.arguments
+    keep = timedelta(milliseconds=int(asked["keep_ms"])) if asked["keep_ms"] else None
+    return NewRef("branch" if asked["kind"] == "branch" else "tag", str(asked["ref"]), keep, str(asked["note"]))
 
 
 def existing_tag(table: Table, target: str, name: str) -> Ref:
@@ -153,10 +186,6 @@ def existing_tag(table: Table, target: str, name: str) -> Ref:
         otherwise = f"It has {', '.join(tags[:8])}." if tags else "It has no tags."
         raise VersionNotFound(f"{target} has no tag {name!r}", did_you_mean(name, tags, otherwise))
     return refs[name]
-
-
-def _made(kind: str) -> dict[str, int]:
-    return {"tags" if kind == "tag" else "branches": 1}
 
 
 def _snapshot(action: Action) -> int:

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.engine.commit import RefChange, SetRef
+from lakewarden.engine.commit import MAIN, RefChange, SetRef
+from lakewarden.engine.spark_commit import displaced
+from lakewarden.engine.tables import ancestors
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
 from lakewarden.features.table.summary import live_rows
-from lakewarden.features.version.history import ancestors
-from lakewarden.features.version.refs import MAIN
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Version
 from lakewarden.lifecycle.requirement import RefAt, TableIs
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from lakewarden.engine.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 
@@ -50,9 +52,20 @@ class Rollback(Operation):
         tagged = lake.tables.ref(action.table, str(action.arguments["leave"])) == action.arguments["from"]
         if action.verb == "keep":
             return tagged
-        back = action.arguments["to"] in set(ancestors(table, table.metadata.current_snapshot_id))
-        left = table.metadata.current_snapshot_id != action.arguments["from"]
-        return tagged and back and left
+        return tagged and _is_back(table, int(action.arguments["from"] or 0), int(action.arguments["to"] or 0))
+
+    def verify(self, plan: Plan, lake: Reader) -> list[Finding]:
+        findings = super().verify(plan, lake)
+        for action in plan.actions:
+            lost = displaced(
+                lake.tables.load(action.table), int(action.arguments["from"] or 0), int(action.arguments["to"] or 0)
+            )
+            if action.verb == "move" and lost is not None:
+                keep = f"lakewarden version tag {action.table}@{lost} NAME"
+                findings.append(
+                    Finding(action.table, f"another writer's commit {lost} is under no name now; keep it: {keep}")
+                )
+        return findings
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         asked = action.arguments
@@ -76,6 +89,12 @@ class Rollback(Operation):
             f"{to.reference} (snapshot {to.snapshot.snapshot_id}) is not an ancestor of the current version {current}",
             "It is on another branch, or its history has expired. To go there all the same, say --not-ancestor.",
         )
+
+
+def _is_back(table: Table, was: int, to: int) -> bool:
+    """Whether main has left where it was for where it was to go, or has gone on from there."""
+    line = set(ancestors(table, table.metadata.current_snapshot_id))
+    return to in line and (was not in line or was in set(ancestors(table, to)))
 
 
 def _in_one_commit(to: Resolved, current: int, common: Mapping[str, str]) -> tuple[Action, ...]:

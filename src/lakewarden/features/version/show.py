@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows import version_schema
+from lakewarden.engine.tables import ancestors
 from lakewarden.features.table.columns import Column, columns_of
 from lakewarden.features.table.summary import number, summary
-from lakewarden.features.version.history import ancestors, version_row
+from lakewarden.features.version.history import version_row
 from lakewarden.features.version.refs import Ref, refs_of
 from lakewarden.lifecycle.request import Question, Version
 from lakewarden.quantities import Bytes

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.errors import VersionNotFound
+from lakewarden.errors import LakewardenError, VersionNotFound
 from lakewarden.features.table.select import is_pattern, select
-from lakewarden.features.version.refs import Keep, RefName, create, create_action, created
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.features.version.refs import Keep, NewRef, RefName, create, create_actions, created, refs_of
+from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Version
 
 if TYPE_CHECKING:
+    from lakewarden.engine.reference import Reference
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
@@ -20,7 +21,7 @@ class Tag(Operation):
     """Give a version of a table a name that stays, so that it can be read and is never expired.
 
     A pattern such as 'sales.*' tags every matching table, each in a commit of its own; tables that have
-    the tag at that version already are left as they are.
+    that very tag already are left as they are, and one that cannot be tagged does not hold up the others.
     """
 
     version: Version
@@ -31,25 +32,38 @@ class Tag(Operation):
     note: str = Field("", max_length=1000, description="What the tag is for.")
 
     def plan(self, lake: Reader) -> Plan:
-        actions: list[Action] = []
-        warnings: list[str] = []
-        many = is_pattern(self.version)
-        for reference in select(lake, self.version):
-            try:
-                version = lake.tables.resolve(str(reference))
-                tagged = version.table.metadata.refs.get(self.name)
-                if many and tagged is not None and tagged.snapshot_id == version.snapshot.snapshot_id:
-                    continue
-                actions.append(create_action(lake, version, "tag", self.name, self.keep, self.note))
-            except VersionNotFound as error:
-                if not many:
-                    raise
-                warnings.append(f"left out: {error.message}")
-        target = self.version if many else actions[0].table
-        return Plan(self.kind(), target, tuple(actions), tuple(warnings))
+        if not is_pattern(self.version):
+            version = lake.tables.resolve(self.version)
+            return Plan(self.kind(), str(version.name), create_actions(lake, version, self._tag))
+        parts = list(lake.tables.read_all(select(lake, self.version), lambda reference: self._for_one(lake, reference)))
+        return Plan(
+            self.kind(),
+            self.version,
+            actions=tuple(action for part in parts for action in part.actions),
+            warnings=tuple(warning for part in parts for warning in part.warnings),
+            refused=tuple(finding for part in parts for finding in part.refused),
+        )
 
     def holds(self, action: Action, lake: Reader) -> bool:
         return created(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         return create(action, lake)
+
+    @property
+    def _tag(self) -> NewRef:
+        return NewRef("tag", self.name, self.keep, self.note)
+
+    def _for_one(self, lake: Reader, reference: Reference) -> Plan:
+        """One table of many: what it lacks does not hold up the others."""
+        target = str(reference.name)
+        try:
+            version = lake.tables.resolve(str(reference))
+            found = next((ref for ref in refs_of(version.table) if ref.name == self.name), None)
+            if found is not None and self._tag.stands(found, version.snapshot.snapshot_id, version.table):
+                return Plan(self.kind(), target)
+            return Plan(self.kind(), target, create_actions(lake, version, self._tag))
+        except VersionNotFound as error:
+            return Plan(self.kind(), target, warnings=(f"left out: {error.message}",))
+        except LakewardenError as error:
+            return Plan(self.kind(), target, refused=(Finding(target, error.message),))

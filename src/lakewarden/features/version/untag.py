@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.engine.commit import RefChange
-from lakewarden.features.version.history import ancestors
+from lakewarden.engine.tables import ancestors
 from lakewarden.features.version.refs import RefName, existing_tag, note_property
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Table

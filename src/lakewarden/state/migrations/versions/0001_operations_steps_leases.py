@@ -35,6 +35,7 @@ def upgrade() -> None:
         sa.Column("error", sa.Text),
         sa.Column("result", sa.Text),
         sa.Column("cancel_requested", sa.Boolean, nullable=False),
+        sa.Column("applied_by", sa.Text, nullable=False),
     )
     op.create_index("operations_by_plan", "operations", ["plan_id"])
     op.create_index("operations_by_time", "operations", ["created_at"])

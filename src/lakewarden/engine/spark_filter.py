@@ -1,0 +1,79 @@
+"""A filter that PyIceberg has read, as a Spark column: the same meaning, and no text pasted into SQL."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.quoting import identifier
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
+    from pyspark.sql import Column
+
+_ONE_VALUE: dict[str, Callable[[Any, Any], Any]] = {
+    "BoundEqualTo": operator.eq,
+    "BoundNotEqualTo": operator.ne,
+    "BoundLessThan": operator.lt,
+    "BoundLessThanOrEqual": operator.le,
+    "BoundGreaterThan": operator.gt,
+    "BoundGreaterThanOrEqual": operator.ge,
+    "BoundStartsWith": lambda column, value: column.startswith(value),
+    "BoundNotStartsWith": lambda column, value: ~column.startswith(value),
+}
+_MANY_VALUES: dict[str, Callable[[Any, Any], Any]] = {
+    "BoundIn": lambda column, values: column.isin(values),
+    "BoundNotIn": lambda column, values: ~column.isin(values),
+}
+_NO_VALUE: dict[str, Callable[[Any], Any]] = {
+    "BoundIsNull": lambda column: column.isNull(),
+    "BoundNotNull": lambda column: column.isNotNull(),
+    "BoundIsNaN": lambda column: column.isNaN(),
+    "BoundNotNaN": lambda column: ~column.isNaN(),
+}
+
+
+def as_column(predicate: BooleanExpression, schema: Schema) -> Column:
+    """The filter for DataFrame.where; its values travel as literals of their own types."""
+    from pyiceberg.expressions.visitors import bind
+
+    return _column(bind(schema, predicate, case_sensitive=True), schema)
+
+
+def _column(bound: Any, schema: Schema) -> Column:
+    from pyspark.sql.functions import col, lit
+
+    match type(bound).__name__:
+        case "AlwaysTrue" | "AlwaysFalse" as constant:
+            return lit(constant == "AlwaysTrue")
+        case "Not":
+            return ~_column(bound.child, schema)
+        case "And":
+            return _column(bound.left, schema) & _column(bound.right, schema)
+        case "Or":
+            return _column(bound.left, schema) | _column(bound.right, schema)
+    kind, field = type(bound).__name__, bound.term.ref().field
+    column = col(identifier(str(schema.find_column_name(field.field_id)).split(".")))
+    made: Column
+    if kind in _ONE_VALUE:
+        made = _ONE_VALUE[kind](column, lit(_native(bound.literal.value, str(field.field_type))))
+    elif kind in _MANY_VALUES:
+        made = _MANY_VALUES[kind](column, [_native(each.value, str(field.field_type)) for each in bound.literals])
+    else:
+        made = _NO_VALUE[kind](column)
+    return made
+
+
+def _native(value: Any, kind: str) -> Any:
+    """Iceberg counts days and microseconds; Spark's literals are dates and times."""
+    from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
+
+    if kind == "date":
+        return days_to_date(value)
+    if kind == "timestamp":
+        return micros_to_timestamp(value)
+    if kind == "timestamptz":
+        return micros_to_timestamptz(value)
+    return str(value) if kind == "uuid" else value
