@@ -107,14 +107,15 @@ def _check_column(version: Resolved, schema: Schema, column: str) -> None:
 
 def _predicate(version: Resolved, schema: Schema, where: str) -> BooleanExpression:
     from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.expressions.parser import parse
+    from pyiceberg.expressions.parser import boolean_expression
     from pyiceberg.expressions.visitors import bind
 
     if not where.strip():
         return AlwaysTrue()
     hint = "Comparisons, IN, LIKE 'x%', IS NULL, AND, OR and NOT can be used, as in: amount > 10 AND city = 'Bern'."
     try:
-        predicate = parse(where)
+        grammar = boolean_expression.copy().parse_with_tabs()  # else a tab in a value is read as spaces
+        predicate: BooleanExpression = grammar.parse_string(where, parse_all=True)[0]
     except Exception as error:  # noqa: BLE001 - the grammar's own, and what its actions raise on odd literals
         rest = where[getattr(error, "loc", 0) :].strip()  # what the grammar says of it would fill a page
         raise BadFilter(f"--where cannot be read from {rest[:60] or 'its end'!r} on", hint) from None

@@ -168,7 +168,7 @@ class TestForPeople:
 
     def test_an_empty_answer_says_so(self, lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["--config", str(lake.folder), "table", "list"]) == 0
-        assert capsys.readouterr().out == "None.\n"
+        assert capsys.readouterr().out == "No tables yet.\n"
 
     def test_a_reader_that_has_seen_enough_is_no_error(self, shop: SmallLake) -> None:
         command = f"{sys.executable} -m lakewarden version list sales.orders --json | head -c 1"

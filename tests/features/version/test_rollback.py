@@ -176,9 +176,8 @@ class TestFormatThreeBesideOtherWriters:
         planned = self.planned(lake)
         keep, move = planned.plan.actions
         sql = lake.warden.ground.spark.sql
-        sql(
-            f"ALTER TABLE main.sales.orders CREATE TAG `{keep.arguments['leave']}` AS OF VERSION {keep.arguments['from']}"
-        )
+        leave, was = keep.arguments["leave"], keep.arguments["from"]
+        sql(f"ALTER TABLE main.sales.orders CREATE TAG `{leave}` AS OF VERSION {was}")
         theirs = lake.append()
         sql(f"CALL main.system.set_current_snapshot(table => 'sales.orders', snapshot_id => {move.arguments['to']})")
 

@@ -24,7 +24,7 @@ later by its id at `/api/v1/operation/apply`; with `"apply": true` they are done
 report. Every error is a document `{"error": {"code", "message", "hint"}}`.
 
 Rows come as JSON: decimals, dates, times and UUIDs as text, binary values in hexadecimal, and numbers that
-JSON does not know (NaN and the infinities) as null."""
+JSON does not know (NaN and the infinities) as text too."""
 
 
 def create_app(warden: Warden) -> FastAPI:

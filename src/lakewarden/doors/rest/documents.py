@@ -54,6 +54,7 @@ class PlanDocument(_Shape):
     actions: list[ActionDocument]
     summary: PlanSummary
     warnings: list[str]
+    refused: list[Finding] = Field(description="Tables that were asked for and cannot be done; the others can.")
 
 
 class PlanAnswer(_Shape):
