@@ -78,6 +78,7 @@ def main() -> None:
     print(f"lakewarden version list        {ours_median:6.2f} s   (median of {given.rounds})")
     print(f"the same through fresh Spark   {theirs_median:6.2f} s")
     print(f"ratio                          {ours_median / theirs_median:6.3f}   (at most 0.2)")
+    sys.exit(ours_median >= 2 or ours_median / theirs_median > 0.2)
 
 
 if __name__ == "__main__":

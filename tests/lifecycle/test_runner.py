@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from lakewarden.errors import LakewardenError, LeaseHeld, LeaseLost, SomeTablesFailed, StalePlan, VerificationFailed
-from lakewarden.lifecycle.journal import MemoryJournal
+from lakewarden.lifecycle.journal import MemoryJournal, Record
 from lakewarden.lifecycle.leases import MemoryLeases
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.progress import Event
@@ -334,6 +334,12 @@ def test_whoever_applies_is_written_down_beside_whoever_planned(house: House) ->
 
 
 def test_waiting_for_dead_holders_ends_when_they_are_gone_or_seen_to_live(house: House) -> None:
+    operation = Mark(tables=["t"])
+    plan = house.runner.plan(operation)
+    for id in ("op-dead", "op-alive"):
+        house.journal.add(Record.planned(id, plan, operation.model_dump_json(), "somebody", house.now))
+        house.journal.move(id, State.RUNNING, house.now)
+    house.leases.acquire("operation:op-of-nobody", "it", "op-of-nobody", "elsewhere", timedelta(hours=1))
     house.leases.acquire("operation:op-dead", "it", "op-dead", "elsewhere", timedelta(seconds=35))
     house.runner.await_dead_holders()
     assert len(house.slept) == 4  # ten seconds each

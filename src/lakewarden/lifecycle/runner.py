@@ -122,17 +122,16 @@ class Runner:
         """
         deadline = self._clock() + (self.lease_timeout * 1.2 if wait is None else wait)
         first_seen: dict[str, datetime] = {}
-        told: str | None = None
+        keys = {f"operation:{record.id}" for record in self.unfinished()[1]}
+        if keys and deadline > self._clock():
+            log.info("%d held: waiting until leases run out, unless their holders live", len(keys))
         while True:
-            held = [lease for lease in self._leases.held() if lease.key.startswith("operation:")]
+            held = [lease for lease in self._leases.held() if lease.key in keys]
             unclear = [
                 lease for lease in held if first_seen.setdefault(lease.key, lease.expires_at) == lease.expires_at
             ]
             if not unclear or self._clock() >= deadline:
                 return
-            if told is None:
-                told = unclear[0].operation
-                log.info("waiting until the lease of %s runs out, unless its holder lives", told)
             self._sleep(0.2)
 
     def _run(self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]) -> Report:
