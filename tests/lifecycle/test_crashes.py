@@ -20,7 +20,7 @@ TABLES = ("sales.a", "sales.b")
 @pytest.fixture
 def two_tables(tmp_path: Path, state_url: str) -> Iterator[SmallLake]:
     """Two tables, and leases that a dead process does not keep for long."""
-    with SmallLake(tmp_path / "lake", state_url, lease_timeout="1s") as lake:
+    with SmallLake(tmp_path / "lake", state_url, lease_timeout="2s") as lake:
         for name in TABLES:
             lake.create(name, appends=1)
         yield lake
@@ -61,7 +61,7 @@ def test_an_operation_of_two_actions_killed_at_every_step(two_tables: SmallLake,
 @pytest.mark.slow
 def test_a_rollback_in_two_statements_killed_between_them(tmp_path: Path) -> None:
     """Format v3: each statement is a commit of its own, on Spark."""
-    with SmallLake(tmp_path / "lake", lease_timeout="1s") as lake:
+    with SmallLake(tmp_path / "lake", lease_timeout="2s") as lake:
         lake.create(format=3)
         newest, *_, oldest = lake.warden.version.list("sales.orders")
         rollback = ("version", "rollback", f"sales.orders@{oldest.snapshot_id}", "--apply")

@@ -17,7 +17,7 @@ from tests.small_lake import SmallLake
 
 @pytest.fixture
 def shared(tmp_path: Path, state_url: str) -> Iterator[SmallLake]:
-    with SmallLake(tmp_path / "lake", state_url, lease_timeout="1s") as lake:
+    with SmallLake(tmp_path / "lake", state_url, lease_timeout="2s") as lake:
         lake.create()
         yield lake
 
@@ -34,7 +34,7 @@ def test_the_second_is_refused_with_the_first_ones_id(shared: SmallLake, tmp_pat
     gate = tmp_path / "gate"
     first = shared.start("version", "tag", "sales.orders", "first", "--json", failpoints=f"wait@commit.ready:{gate}")
     until(gate)
-    time.sleep(2)  # longer than the lease: the holder renews it while it lives
+    time.sleep(3)  # longer than the lease: the holder renews it while it lives
 
     second = shared.run("version", "tag", "sales.orders", "second", "--json", check=1)
     gate.unlink()

@@ -20,7 +20,7 @@ TABLES = tuple(f"sales.t{number}" for number in range(5))
 
 @pytest.fixture
 def busy(tmp_path: Path, state_url: str) -> Iterator[SmallLake]:
-    with SmallLake(tmp_path / "lake", state_url, lease_timeout="1s") as lake:
+    with SmallLake(tmp_path / "lake", state_url, lease_timeout="2s") as lake:
         for name in TABLES:
             lake.create(name, appends=2)
         yield lake
