@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
+import re
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -115,6 +119,24 @@ class TestOperations:
         assert f"ref main of main.sales.orders moved from {was} to {now}" in capsys.readouterr().err
         assert shop.metadata_files() == before
 
+    def test_refused_tables_are_shown_and_found(self, shop: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
+        shop.warden.version.tag("sales.orders", "v1", keep="1d").apply()
+        assert run(["version", "tag", "sales.*", "v1", "--check"]) == 3
+        assert "refused: main.sales.orders already has a tag v1" in capsys.readouterr().out
+        assert run(["version", "tag", "sales.*", "v1"]) == 1
+        assert "1 of 1 tables failed" in capsys.readouterr().err
+
+    def test_options_for_all_commands_may_stand_anywhere(
+        self, shop: SmallLake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        config = ["--config", str(shop.folder)]
+        for arguments in (
+            [*config, "--json", "version", "list", "sales.orders"],
+            ["version", *config, "--json", "list", "sales.orders"],
+            ["version", "list", "sales.orders", *config, "--json"],
+        ):
+            assert len(document(capsys, *arguments)) == 3  # type: ignore[arg-type]
+
     def test_wait_must_be_a_duration(self, shop: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["version", "tag", "sales.orders", "v1", "--wait", "soon"]) == 2
         assert "'soon' is not a duration" in capsys.readouterr().err
@@ -174,6 +196,25 @@ class TestForPeople:
         command = f"{sys.executable} -m lakewarden version list sales.orders --json | head -c 1"
         done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
         assert (done.stdout, done.stderr) == ("[", "")
+
+    @pytest.mark.parametrize("columns", [60, 200])
+    def test_nothing_is_cut_on_a_terminal_of_any_width(self, shop: SmallLake, columns: int) -> None:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        shop.warden.version.tag("sales.orders", "a-tag-with-a-long-name-that-goes-on-and-on").apply()
+        subprocess.run(
+            shop.command("version", "list", "sales.orders"),
+            stdout=theirs,
+            check=True,
+            env=os.environ | {"TERM": "xterm"},
+        )
+        os.close(theirs)
+        seen = os.read(ours, 100_000).decode()
+        os.close(ours)
+        assert str(shop.head()) in seen
+        assert "main" in seen
+        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in seen.splitlines()]
+        assert max(map(len, lines)) <= columns
 
     def test_progress_is_shown_on_a_terminal_and_stdout_stays_clean(self, shop: SmallLake) -> None:
         ours, theirs = pty.openpty()

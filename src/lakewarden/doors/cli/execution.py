@@ -60,7 +60,8 @@ def _operate(warden: Warden, operation: Operation, given: Given, screen: Screen)
     wait = _patience(given.wait)
     planned = warden.plan(operation)
     if given.check:
-        return partial(screen.plan, planned.plan, stored=False), 0 if planned.is_empty else FOUND
+        found = not planned.is_empty or planned.plan.refused
+        return partial(screen.plan, planned.plan, stored=False), FOUND if found else 0
     if given.plan or (operation.destructive and not given.apply):
         if not planned.is_empty:
             planned.store()

@@ -65,7 +65,7 @@ class Screen:
             return self._document({"plan": plan.document()})
         if not plan.actions:
             self._warn(plan)
-            self.out.print("Nothing to do.")
+            self.out.print("Nothing to do." if not plan.refused else "Nothing else to do.")
             return
         self.out.print(Text(f"{plan.kind.replace('.', ' ')}  {plan.target}", style="bold"))
         for action in plan.actions:
@@ -73,8 +73,6 @@ class Screen:
             if action.because:
                 self.out.print(Text(f"    by {action.route}: {action.because}", style="dim"))
         self._warn(plan)
-        for finding in plan.refused:
-            self.out.print(Text(f"  refused: {finding.message}", style="red"))
         tail = f" Apply: lakewarden operation apply {plan.id}" if stored else ""
         self.out.print(Text(f"Nothing changed.{tail}"))
 
@@ -118,6 +116,8 @@ class Screen:
     def _warn(self, plan: Plan) -> None:
         for warning in plan.warnings:
             self.out.print(Text(f"  note: {warning}", style="yellow"))
+        for finding in plan.refused:
+            self.out.print(Text(f"  refused: {finding.message}", style="red"))
 
     def _rows(self, rows: Sequence[Any]) -> None:
         """A table, or where the terminal is too narrow for one, a block of lines for each row."""

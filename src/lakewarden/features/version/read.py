@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
     from lakewarden.lifecycle.ground import Reader
 
+log = logging.getLogger(__name__)
 _SHOWN = 20
+_SECONDS_BETWEEN_WORDS = 3
 _WRITERS = (".parquet", ".csv")
 
 
@@ -66,7 +70,7 @@ def _write(out: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> i
     part = out.with_name(f".{out.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("xb") as sink:
-            written = sum(_rows_into(sink, out.suffix.lower(), schema, batches))
+            written = _told(out, _rows_into(sink, out.suffix.lower(), schema, batches))
         out.hardlink_to(part)  # unlike a rename, never over a file that somebody made meanwhile
         return written
     except FileExistsError:
@@ -77,6 +81,17 @@ def _write(out: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> i
         ) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _told(out: Path, counts: Iterable[int]) -> int:
+    """How many rows there are, told now and then while they are written."""
+    written, next_word = 0, time.monotonic() + _SECONDS_BETWEEN_WORDS
+    for count in counts:
+        written += count
+        if time.monotonic() >= next_word:
+            log.info("%s rows written to %s", f"{written:,}", out)
+            next_word += _SECONDS_BETWEEN_WORDS
+    return written
 
 
 def _rows_into(sink: Any, suffix: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[int]:

@@ -48,29 +48,14 @@ class Rollback(Operation):
         return Plan(self.kind(), str(to.name), steps(to, current, common), (_loss(to),))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        table = lake.tables.load(action.table)
-        tagged = lake.tables.ref(action.table, str(action.arguments["leave"])) == action.arguments["from"]
-        if action.verb == "keep":
-            return tagged
-        return tagged and _is_back(table, int(action.arguments["from"] or 0), int(action.arguments["to"] or 0))
-
-    def verify(self, plan: Plan, lake: Reader) -> list[Finding]:
-        findings = super().verify(plan, lake)
-        for action in plan.actions:
-            lost = displaced(
-                lake.tables.load(action.table), int(action.arguments["from"] or 0), int(action.arguments["to"] or 0)
-            )
-            if action.verb == "move" and lost is not None:
-                keep = f"lakewarden version tag {action.table}@{lost} NAME"
-                findings.append(
-                    Finding(action.table, f"another writer's commit {lost} is under no name now; keep it: {keep}")
-                )
-        return findings
+        table, (was, to) = lake.tables.load(action.table), _from_to(action)
+        kept = table.metadata.refs.get(str(action.arguments["leave"]))
+        tagged = kept is not None and kept.snapshot_id == was
+        return tagged and (action.verb == "keep" or _is_back(table, was, to))
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        asked = action.arguments
-        leave, was, to = str(asked["leave"]), int(asked["from"] or 0), int(asked["to"] or 0)
-        keeps = () if asked["kept_already"] else (SetRef(leave, "tag", was),)
+        asked, (was, to) = action.arguments, _from_to(action)
+        keeps = () if asked["kept_already"] else (SetRef(str(asked["leave"]), "tag", was),)
         moves = (SetRef(MAIN, "branch", to),)
         lake.commits.refs(
             RefChange(
@@ -82,6 +67,17 @@ class Rollback(Operation):
         )
         return Outcome(action.expects)
 
+    def verify(self, plan: Plan, lake: Reader) -> list[Finding]:
+        """Look also for what a move on Spark, killed before it could look, may have gone over: somebody's commit."""
+        findings = super().verify(plan, lake)
+        for action in plan.actions:
+            lost = displaced(lake.tables.load(action.table), *_from_to(action)) if action.verb == "move" else None
+            if lost is not None:
+                keep = f"lakewarden version tag {action.table}@{lost} NAME"
+                told = f"another writer's commit {lost} is under no name now; keep it: {keep}"
+                findings.append(Finding(action.table, told))
+        return findings
+
     def _check_ancestor(self, to: Resolved, current: int) -> None:
         if self.not_ancestor or to.snapshot.snapshot_id in set(ancestors(to.table, current)):
             return
@@ -89,6 +85,10 @@ class Rollback(Operation):
             f"{to.reference} (snapshot {to.snapshot.snapshot_id}) is not an ancestor of the current version {current}",
             "It is on another branch, or its history has expired. To go there all the same, say --not-ancestor.",
         )
+
+
+def _from_to(action: Action) -> tuple[int, int]:
+    return int(action.arguments["from"] or 0), int(action.arguments["to"] or 0)
 
 
 def _is_back(table: Table, was: int, to: int) -> bool:
