@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -35,6 +37,7 @@ SCHEMA = pa.schema(
         ("score", pa.float64()),
         ("paid", pa.bool_()),
         ("at", pa.timestamp("us", tz="UTC")),
+        ("local", pa.timestamp("us")),
         ("place", pa.struct([("street", pa.string())])),
     ]
 )
@@ -55,6 +58,9 @@ FILTERS = {
     "day >= '2026-01-15'": {2, 5},
     "score IS NAN": {2},
     "score < 0": {4},
+    "score > 1": {1, 5},
+    "local = '2026-07-02T12:00:00'": {2},
+    "local < '2026-07-02T11:59:00'": {1},
     "paid = true": {1, 4, 5},
     "at >= '2026-03-02T00:00:00+00:00'": {2, 3, 4, 5},
     "place.street = 'Gasse 3'": {3},
@@ -64,7 +70,12 @@ FILTERS = {
 @pytest.fixture
 def mixed(lake: SmallLake) -> SmallLake:
     rows = [
-        row | {"at": datetime(2026, 3, row["id"], tzinfo=UTC), "place": {"street": f"Gasse {row['id']}"}}
+        row
+        | {
+            "at": datetime(2026, 3, row["id"], tzinfo=UTC),
+            "local": datetime(2026, 7, row["id"], 12),
+            "place": {"street": f"Gasse {row['id']}"},
+        }
         for row in ROWS
     ]
     lake.catalog.create_namespace("web")
@@ -72,7 +83,18 @@ def mixed(lake: SmallLake) -> SmallLake:
     return lake
 
 
+@pytest.fixture(params=["UTC", "Europe/Zurich"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The host's time zone, which must make no difference."""
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
 @pytest.mark.spark
+@pytest.mark.usefixtures("zone")
 def test_a_filter_means_the_same_through_pyiceberg_and_through_spark(mixed: SmallLake) -> None:
     version = mixed.warden.ground.tables.resolve("web.mixed")
     rows = mixed.warden.ground.rows
@@ -87,6 +109,7 @@ def test_a_filter_means_the_same_through_pyiceberg_and_through_spark(mixed: Smal
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("zone")
 def test_spark_streams_the_same_rows_with_limit_and_columns(mixed: SmallLake) -> None:
     version = mixed.warden.ground.tables.resolve("web.mixed")
     rows = mixed.warden.ground.rows

@@ -354,3 +354,46 @@ def test_waiting_for_dead_holders_ends_when_they_are_gone_or_seen_to_live(house:
     house.runner._sleep = renew
     house.runner.await_dead_holders()
     assert len(house.slept) == 1
+
+
+def test_an_action_that_was_undone_after_it_was_journaled_is_looked_at_again(house: House) -> None:
+    def interrupt(action: Action) -> None:
+        if action.arguments["ref"] == "b":
+            raise KeyboardInterrupt
+
+    Mark.hooks.append(interrupt)
+    with pytest.raises(LakewardenError, match="stopped after 1 of 2"):
+        house.start("t")
+    Mark.hooks[:] = []
+    house.lake.tables.refs.clear()
+
+    assert house.runner.run("op-0").state is State.DONE
+    assert set(house.lake.tables.refs) == {("t", "a"), ("t", "b")}
+
+
+def test_a_cancel_after_a_takeover_leaves_the_journal_alone(house: House) -> None:
+    def suspended(action: Action) -> None:
+        house.now += timedelta(minutes=5)
+        house.leases.acquire("operation:op-0", "operation op-0", "op-0", "elsewhere", timedelta(seconds=60))
+        house.journal.request_cancel("op-0")
+
+    Mark.hooks.append(suspended)
+    with pytest.raises(LeaseLost):
+        house.start("t")
+    assert house.journal.get("op-0").state is State.RUNNING
+
+
+def test_a_plan_that_refuses_other_tables_is_another_plan(house: House) -> None:
+    plan = house.runner.plan(Mark(tables=["t"]))
+    assert replace(plan, refused=(Finding("u", "no"),)).id != plan.id
+
+
+def test_a_stopped_run_counts_only_the_tables_it_touched(house: House) -> None:
+    def interrupt(action: Action) -> None:
+        if action.table == "u":
+            raise KeyboardInterrupt
+
+    Mark.hooks.append(interrupt)
+    with pytest.raises(LakewardenError, match="stopped after 2 of 6"):
+        house.start("t", "u", "v")
+    assert house.journal.get("op-0").result == {"actions": 2, "tables": 1, "marks": 2}

@@ -20,6 +20,7 @@ from lakewarden.engine.tables import Tables
 from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence
+from lakewarden.lifecycle.plan import PUBLISH, SPARK_SQL
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -51,6 +52,7 @@ class RefChange:
     remove: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     drop_properties: tuple[str, ...] = ()
+    route: str = PUBLISH
 
 
 class Commits(Protocol):
@@ -183,7 +185,7 @@ def _passes(error: Exception, table: str) -> bool:
 def _unknown(table: str) -> CatalogUnavailable:
     return CatalogUnavailable(
         f"{table}: the catalog did not say whether the commit landed",
-        "lakewarden operation resume looks whether it did, and goes on from there.",
+        "lakewarden operation resume ID looks whether it did, and goes on from there.",
     )
 
 
@@ -198,4 +200,10 @@ class RoutedCommits:
         self._needs_spark = needs_spark
 
     def refs(self, change: RefChange) -> None:
-        (self._through_spark() if self._needs_spark(change.table) else self._direct).refs(change)
+        needs_spark = self._needs_spark(change.table)
+        if needs_spark != (change.route == SPARK_SQL):  # planned as one commit, it would now be several, or the reverse
+            raise StalePlan(
+                f"the plan is stale: {change.table} was to be changed by {change.route}, and its format is another now",
+                "Nothing was written. Plan again.",
+            )
+        (self._through_spark() if needs_spark else self._direct).refs(change)

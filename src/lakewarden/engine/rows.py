@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
+from lakewarden.engine import tasks
 from lakewarden.engine.faults import first_line, told
 from lakewarden.engine.quoting import identifier
-from lakewarden.engine.spark import Spark, spark_told
+from lakewarden.engine.spark import Spark, send_by_value, spark_told
 from lakewarden.engine.spark_filter import as_column
 from lakewarden.engine.tables import Resolved
 from lakewarden.errors import BadFilter, ColumnNotFound, did_you_mean
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
     from pyspark.sql import DataFrame
-
-_BATCH = 10_000  # rows that are brought from Spark to Arrow at once
 
 
 class Rows:
@@ -65,24 +63,24 @@ class Rows:
         self, version: Resolved, predicate: BooleanExpression, columns: Sequence[str], limit: int | None
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """For versions with equality deletes, which PyIceberg does not read; streamed partition by partition."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         frame = self.dataframe(version)
         with spark_told():
             frame = frame.where(as_column(predicate, version_schema(version)))
             frame = frame.select(*[identifier(*column.split(".")) for column in columns]) if columns else frame
             frame = frame.limit(limit) if limit is not None else frame
-            schema = to_arrow_schema(frame.schema)
-        return schema, _spark_batches(frame, schema)
+            schema = frame.limit(0).toArrow().schema
+        return schema, _spark_batches(frame)
 
 
-def _spark_batches(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _spark_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+    """Arrow batches as they are on the executors: no value passes through Python, where times lose their zone."""
     import pyarrow as pa
 
+    send_by_value(tasks)
     with spark_told():
-        rows = frame.toLocalIterator()
-        while some := [row.asDict(recursive=True) for row in islice(rows, _BATCH)]:
-            yield pa.RecordBatch.from_pylist(some, schema=schema)
+        for row in frame.mapInArrow(tasks.as_messages, "message binary").toLocalIterator():
+            with pa.ipc.open_stream(row["message"]) as batches:
+                yield from batches
 
 
 def version_schema(version: Resolved) -> Schema:

@@ -36,8 +36,11 @@ class SparkCommits:
 
     def refs(self, change: RefChange) -> None:
         name = self._tables.name(change.table)
+        self._spark.session()  # its start takes long: what is looked at is looked at after it
+        table = self._tables.load(name)
+        check_expected(table, change)
         reach("commit.ready")
-        for statement in list(_statements(name, self._tables.load(name), change)):
+        for statement in list(_statements(name, table, change)):
             check_expected(self._tables.load(name), change)
             self._fence()
             self._run(statement, change)
@@ -60,21 +63,26 @@ class SparkCommits:
         lost = displaced(table, change.expects[MAIN] or 0, to)
         if lost is None:
             return
-        kept = f"displaced-{lost}"
-        self._spark.sql(_alter(name, _create(SetRef(kept, "tag", lost)))).collect()
-        went_back = table.metadata.current_snapshot_id == to
+        kept = self._name(name, lost)
+        went_back = self._tables.load(name).metadata.current_snapshot_id == to
         if went_back:
             self._fence()
             self._spark.sql(_move_main(name, lost)).collect()
+            also_lost = displaced(self._tables.load(name), to, lost)
+            kept += f" and {self._name(name, also_lost)}" if also_lost is not None else ""
+        after = (
+            ", and main is back on it. Plan again." if went_back else "; others have gone on from the older version."
+        )
         raise StalePlan(
             f"the plan is stale: ref main of {change.table} moved from {change.expects[MAIN]} to {lost} meanwhile",
-            f"That commit is kept as tag {kept}"
-            + (
-                ", and main is back on it. Plan again."
-                if went_back
-                else "; others have gone on from the older version."
-            ),
+            f"What others committed is kept as {kept}{after}",
         )
+
+    def _name(self, name: TableName, lost: int) -> str:
+        """Give a commit that no name leads to one, before retention can take it."""
+        tag = f"displaced-{lost}"
+        self._spark.sql(_alter(name, _create(SetRef(tag, "tag", lost)))).collect()
+        return tag
 
 
 def displaced(table: Table, was: int, to: int) -> int | None:

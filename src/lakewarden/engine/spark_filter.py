@@ -23,6 +23,7 @@ _ONE_VALUE: dict[str, Callable[[Any, Any], Any]] = {
     "BoundStartsWith": lambda column, value: column.startswith(value),
     "BoundNotStartsWith": lambda column, value: ~column.startswith(value),
 }
+_ABOVE = ("BoundGreaterThan", "BoundGreaterThanOrEqual")
 _MANY_VALUES: dict[str, Callable[[Any, Any], Any]] = {
     "BoundIn": lambda column, values: column.isin(values),
     "BoundNotIn": lambda column, values: ~column.isin(values),
@@ -58,22 +59,25 @@ def _column(bound: Any, schema: Schema) -> Column:
     column = col(identifier(str(schema.find_column_name(field.field_id)).split(".")))
     made: Column
     if kind in _ONE_VALUE:
-        made = _ONE_VALUE[kind](column, lit(_native(bound.literal.value, str(field.field_type))))
+        made = _ONE_VALUE[kind](column, _literal(bound.literal.value, str(field.field_type)))
+        if kind in _ABOVE and str(field.field_type) in ("float", "double"):
+            made = made & ~column.isNaN()  # to Spark NaN is above every number, to PyIceberg it is not
     elif kind in _MANY_VALUES:
-        made = _MANY_VALUES[kind](column, [_native(each.value, str(field.field_type)) for each in bound.literals])
+        made = _MANY_VALUES[kind](column, [_literal(each.value, str(field.field_type)) for each in bound.literals])
     else:
         made = _NO_VALUE[kind](column)
     return made
 
 
-def _native(value: Any, kind: str) -> Any:
-    """Iceberg counts days and microseconds; Spark's literals are dates and times."""
+def _literal(value: Any, kind: str) -> Column:
+    """Iceberg counts days and microseconds; Spark's literals are dates and times, without a zone only by a cast."""
     from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
+    from pyspark.sql.functions import lit
 
     if kind == "date":
-        return days_to_date(value)
+        return lit(days_to_date(value))
     if kind == "timestamp":
-        return micros_to_timestamp(value)
+        return lit(micros_to_timestamp(value).isoformat(" ")).cast("timestamp_ntz")
     if kind == "timestamptz":
-        return micros_to_timestamptz(value)
-    return str(value) if kind == "uuid" else value
+        return lit(micros_to_timestamptz(value))
+    return lit(str(value) if kind == "uuid" else value)

@@ -91,7 +91,8 @@ class Plan:
     @cached_property
     def id(self) -> str:
         actions = [{"verb": a.verb, "table": a.table, **_acts(a)} for a in self.actions]
-        return "plan-" + _digest({"kind": self.kind, "target": self.target, "actions": actions})
+        refused = {"refused": [asdict(finding) for finding in self.refused]} if self.refused else {}
+        return "plan-" + _digest({"kind": self.kind, "target": self.target, "actions": actions, **refused})
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -137,7 +138,6 @@ class Outcome:
     """What applying one action did, measured: numbers are added up into the operation's result."""
 
     facts: Facts = field(default_factory=dict)
-    already: bool = False
 
 
 def _acts(action: Action) -> dict[str, Any]:

@@ -68,7 +68,8 @@ class Run:
 
     def result(self) -> dict[str, Any]:
         """What was measured, added up over all actions."""
-        total: dict[str, Any] = {"actions": len(self.outcomes), "tables": len(self.plan.tables) - len(self.failures)}
+        touched = {action.table for action in self.plan.actions if action.id in self.outcomes}
+        total: dict[str, Any] = {"actions": len(self.outcomes), "tables": len(touched - set(self.failures))}
         for outcome in self.outcomes.values():
             for name, value in outcome.facts.items():
                 counts = isinstance(value, int | float) and not isinstance(value, bool)

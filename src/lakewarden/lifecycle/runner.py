@@ -90,6 +90,8 @@ class Runner:
     def run(self, id: str, wait: timedelta = timedelta()) -> Report:
         """Apply a stored operation from wherever it is to its end; raises what went wrong."""
         record = self.journal.get(id)
+        if not record.plan.actions:
+            raise StateUnavailable(f"operation {record.id} cannot be run", "; ".join(record.plan.warnings))
         try:
             operation = self._find_operation(record.kind).model_validate_json(record.request)
         except ValueError as error:
@@ -115,14 +117,14 @@ class Runner:
         begun = self.journal.list(states=sorted(UNFINISHED), limit=1000)
         return [r for r in begun if r.id not in held], [r for r in begun if r.id in held]
 
-    def await_dead_holders(self, wait: timedelta | None = None) -> None:
-        """Wait until each held operation has come free, or is seen to be alive because its lease was renewed.
+    def await_dead_holders(self, wait: timedelta | None = None, only: str | None = None) -> None:
+        """Wait until each held operation, or only one, has come free or is seen to be alive: its lease was renewed.
 
         A dead holder's lease runs out by itself; without a time given, that long is waited.
         """
         deadline = self._clock() + (self.lease_timeout * 1.2 if wait is None else wait)
         first_seen: dict[str, datetime] = {}
-        keys = {f"operation:{record.id}" for record in self.unfinished()[1]}
+        keys = {f"operation:{record.id}" for record in self.unfinished()[1] if only in (None, record.id)}
         if keys and deadline > self._clock():
             log.info("%d held: waiting until leases run out, unless their holders live", len(keys))
         while True:
@@ -204,13 +206,10 @@ class Runner:
 
     def _action(self, run: Run, action: Action, fence: Fence) -> None:
         step = run.step(action)
-        if step.progress is Progress.DONE:  # applied by an earlier run; whether it is so, verification looks
-            run.outcomes[action.id] = Outcome(step.facts)
-            return
         self._tell(run, "applying", action.table, action.says)
         self._check(action, TableIs)  # another table of the same name is none of ours
         if run.operation.holds(action, self._reader):
-            outcome = Outcome(action.expects)
+            outcome = Outcome(step.facts if step.progress is Progress.DONE else action.expects)
         else:
             self._check(action)
             reach("action.checked")
@@ -277,6 +276,7 @@ class Runner:
 
     def _stop_if_asked(self, run: Run) -> None:
         if self.journal.cancel_requested(run.record.id):
+            run.fence()
             done, all = len(run.outcomes), len(run.plan.actions)
             self.journal.move(run.record.id, State.CANCELLED, self._clock(), result=run.result())
             raise Interrupted(

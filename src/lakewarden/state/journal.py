@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Insert, RowMapping, ScalarSelect, Select, Update, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from lakewarden.errors import AlreadyExists, StateUnavailable
+from lakewarden.errors import AlreadyExists
 from lakewarden.lifecycle.journal import Progress, Record, Step, advanced, not_found
 from lakewarden.lifecycle.plan import Finding, Plan
 from lakewarden.lifecycle.states import State
@@ -120,12 +120,12 @@ def _record(row: RowMapping, steps: tuple[Step, ...]) -> Record:
 
 
 def _plan(row: RowMapping) -> Plan:
+    """The stored plan; one that another version wrote in another way is empty: it can be listed and cancelled."""
     try:
         return Plan.from_json(row["plan"])
-    except ValueError as error:
-        raise StateUnavailable(
-            f"operation {row['id']} in the journal cannot be read", "Another version of Lakewarden wrote it."
-        ) from error
+    except ValueError:
+        told = "Its plan cannot be read: another version of Lakewarden wrote it."
+        return Plan(row["kind"], row["target"], warnings=(told,))
 
 
 def _step(row: RowMapping) -> Step:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.errors import IllegalTransition, SomeTablesFailed
+from lakewarden.errors import IllegalTransition, SomeTablesFailed, StateUnavailable
 from tests.small_lake import SmallLake
 
 
@@ -65,3 +65,17 @@ def test_a_failed_one_is_tried_again_when_named(any_lake: SmallLake) -> None:
 
     assert (row.state, row.done) == ("done", 2)
     assert any_lake.refs("sales.a")["v1"] != moved
+
+
+def test_a_row_that_another_version_wrote_can_be_listed_and_cancelled_but_not_run(any_lake: SmallLake) -> None:
+    any_lake.create()
+    id = any_lake.warden.version.tag("sales.orders", "v1").store()
+    database = any_lake.warden.ground.database
+    with database.begin() as connection:
+        connection.exec_driver_sql("UPDATE operations SET plan = '{}'")
+
+    assert [row.id for row in any_lake.warden.operation.list()] == [id]
+    with pytest.raises(StateUnavailable, match="cannot be run") as refused:
+        any_lake.warden.operation.apply(id)
+    assert "another version" in refused.value.hint
+    assert any_lake.warden.operation.cancel(id).state == "cancelled"

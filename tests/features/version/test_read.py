@@ -58,11 +58,13 @@ def test_never_writes_over_a_file(lake: SmallLake, tmp_path: Path) -> None:
     assert out.read_text() == "precious"
 
 
-def test_csv_cannot_hold_nested_columns(lake: SmallLake, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "value"), [(pa.list_(pa.string()), ["a"]), (pa.binary(), b"\xff"), (pa.uuid(), b"1" * 16)]
+)
+def test_csv_cannot_hold_lists_and_bytes(lake: SmallLake, tmp_path: Path, kind: pa.DataType, value: object) -> None:
     lake.catalog.create_namespace("web")
-    lake.catalog.create_table("web.events", pa.schema([("tags", pa.list_(pa.string()))])).append(
-        pa.table({"tags": [["a", "b"]]})
-    )
+    schema = pa.schema([("tags", kind)])
+    lake.catalog.create_table("web.events", schema).append(pa.Table.from_pylist([{"tags": value}], schema=schema))
     with pytest.raises(BadValue, match="CSV cannot hold the column tags"):
         lake.warden.version.read("web.events", out=tmp_path / "x.csv")
     assert not list(tmp_path.glob("*.csv")) + list(tmp_path.glob(".*part"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.errors import AlreadyExists, BadValue, SomeTablesFailed, StalePlan, TableNotFound
+from lakewarden.errors import AlreadyExists, BadValue, SomeTablesFailed, StalePlan, TableNotFound, VersionNotFound
 from lakewarden.lifecycle.states import State
 from tests.small_lake import SmallLake
 
@@ -152,6 +152,11 @@ class TestManyTables:
 
         assert plan.tables == ("main.sales.a",)
         assert plan.warnings == ("left out: main.sales.empty has no versions yet",)
+
+    def test_a_ref_that_no_table_has(self, lake: SmallLake) -> None:
+        lake.create()
+        with pytest.raises(VersionNotFound, match="no table has what sales"):
+            lake.warden.version.tag("sales.*@nosuch", "r1")
 
     def test_a_pattern_that_matches_nothing(self, lake: SmallLake) -> None:
         lake.create()

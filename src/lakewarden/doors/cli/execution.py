@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -51,7 +53,9 @@ def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
                 show, code = partial(screen.answer, warden.steer(request), request), 0
             case Operation():
                 show, code = _operate(warden, request, given, screen)
-    show()
+    with suppress(BrokenPipeError):  # whoever reads us has seen enough; what was done is done
+        show()
+        sys.stdout.flush()
     return code
 
 

@@ -63,7 +63,7 @@ def _log_to_file(path: Path) -> None:
     handler: logging.Handler = logging.NullHandler()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handler = logging.FileHandler(path, delay=True)
+        handler = logging.FileHandler(path)  # opened now: a log that cannot be opened later would raise into its caller
     except OSError:
         pass  # no place for a log is no reason not to work
     handler.setLevel(logging.WARNING)

@@ -46,7 +46,7 @@ class Screen:
 
     def __init__(self, as_json: bool) -> None:
         self._json = as_json
-        self.out = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False, soft_wrap=False)
+        self.out = _Pipe(width=None if sys.stdout.isatty() else _WIDE, highlight=False, soft_wrap=False)
 
     def answer(self, answer: Any, request: Answering) -> None:
         if isinstance(answer, Report):
@@ -80,6 +80,8 @@ class Screen:
         if self._json:
             return self._document(report.document())
         if report.id is None:
+            if plan:
+                self._warn(plan)
             self.out.print("Nothing to do.")
             return
         for action in plan.actions if plan else ():
@@ -96,7 +98,7 @@ class Screen:
             yield unwatched
             return
         terminal = os.fdopen(os.dup(2), "w")  # ours stays the terminal while Spark's is sent to its log
-        console = Console(file=terminal, stderr=True)
+        console = _Bystander(file=terminal, stderr=True)
         speaker = _Speaker(console)
         logging.getLogger("lakewarden").addHandler(speaker)
         logging.getLogger("lakewarden").setLevel(logging.INFO)
@@ -165,6 +167,20 @@ class Screen:
                     self.out.print(Text(f"  {key} = {item}"))
             else:
                 self._rows(value)
+
+
+class _Pipe(Console):
+    """Rich would end the process where nobody reads any more; here the command ends as it would have."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+class _Bystander(Console):
+    """Where what is told beside the answer goes: nothing depends on anybody hearing it."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
 
 
 class _Speaker(logging.Handler):

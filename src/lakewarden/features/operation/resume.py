@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.errors import IllegalTransition, LakewardenError, SomeOperationsFailed
+from lakewarden.errors import IllegalTransition, Interrupted, LakewardenError, SomeOperationsFailed
 from lakewarden.features.operation.entry import OperationRow, row
 from lakewarden.features.operation.identity import AnyOperationId
 from lakewarden.lifecycle.request import Control
@@ -36,7 +36,7 @@ class Resume(Control[list[OperationRow]]):
             if record.state in (State.PLANNED, State.DONE, State.CANCELLED):
                 hint = f"Apply it with: lakewarden operation apply {record.id}" if record.state is State.PLANNED else ""
                 raise IllegalTransition(f"operation {record.id} is {record.state}: there is nothing to resume", hint)
-        runner.await_dead_holders(self.wait)
+        runner.await_dead_holders(self.wait, only=record.id if self.id is not None else None)
         if self.id is not None:
             _, held = runner.unfinished()
             lives = record.id in {other.id for other in held}
@@ -58,6 +58,9 @@ class Resume(Control[list[OperationRow]]):
     def _problem(self, runner: Runner, id: str) -> str:
         try:
             runner.run(id, wait=self._for_tables(runner))
+        except Interrupted:
+            if runner.journal.get(id).state is not State.CANCELLED:
+                raise  # whoever interrupts one means all
         except LakewardenError as error:
             return error.message
         return ""

@@ -71,7 +71,7 @@ def _write(out: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> i
     try:
         with part.open("xb") as sink:
             written = _told(out, _rows_into(sink, out.suffix.lower(), schema, batches))
-        out.hardlink_to(part)  # unlike a rename, never over a file that somebody made meanwhile
+        _publish(part, out)
         return written
     except FileExistsError:
         raise BadValue(f"{out} exists already", "Choose another file, or remove it first.") from None
@@ -81,6 +81,17 @@ def _write(out: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> i
         ) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _publish(part: Path, out: Path) -> None:
+    """Give the whole file its name, never over one that somebody made meanwhile."""
+    try:
+        out.hardlink_to(part)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links: take the name first, then put the file there
+        out.touch(exist_ok=False)
+        part.replace(out)
 
 
 def _told(out: Path, counts: Iterable[int]) -> int:
@@ -99,9 +110,9 @@ def _rows_into(sink: Any, suffix: str, schema: pa.Schema, batches: Iterable[pa.R
     import pyarrow.parquet
 
     if suffix == ".csv":
-        nested = [field.name for field in schema if pyarrow.types.is_nested(field.type)]
-        if nested:
-            raise BadValue(f"CSV cannot hold the column {nested[0]}", "Leave it out with --columns, or write .parquet.")
+        unfit = [field.name for field in schema if _no_text(field.type)]
+        if unfit:
+            raise BadValue(f"CSV cannot hold the column {unfit[0]}", "Leave it out with --columns, or write .parquet.")
         writer: Any = pyarrow.csv.CSVWriter(sink, schema)
     else:
         writer = pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
@@ -109,3 +120,12 @@ def _rows_into(sink: Any, suffix: str, schema: pa.Schema, batches: Iterable[pa.R
         for batch in batches:
             writer.write_batch(batch)
             yield batch.num_rows
+
+
+def _no_text(kind: pa.DataType) -> bool:
+    """Whether values of this type have no form as text; UUIDs are bytes to Arrow."""
+    import pyarrow
+    from pyarrow import types
+
+    binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    return bool(types.is_nested(kind) or binary or isinstance(kind, pyarrow.BaseExtensionType))

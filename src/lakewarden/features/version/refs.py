@@ -154,7 +154,9 @@ def create(action: Action, lake: Writer) -> Outcome:
     asked, name, note = action.arguments, str(action.arguments["ref"]), str(action.arguments["note"])
     noted = {note_property(name): note} if note else {}
     if action.verb == "note":
-        change = RefChange(action.table, str(asked["uuid"]), {name: _snapshot(action)}, properties=noted)
+        change = RefChange(
+            action.table, str(asked["uuid"]), {name: _snapshot(action)}, properties=noted, route=action.route
+        )
     else:
         new = _new_ref(action)
         keep_ms = int(new.keep.total_seconds() * 1000) if new.keep else None
@@ -165,6 +167,7 @@ def create(action: Action, lake: Writer) -> Outcome:
             set=(SetRef(name, new.kind, _snapshot(action), keep_ms),),
             properties=noted,
             drop_properties=() if note else (note_property(name),),  # that of an earlier ref of this name
+            route=action.route,
         )
     lake.commits.refs(change)
     return Outcome(action.expects)

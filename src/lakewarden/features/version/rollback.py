@@ -62,6 +62,7 @@ class Rollback(Operation):
                 table=action.table,
                 uuid=str(asked["uuid"]),
                 expects={need.ref: need.snapshot for need in action.requires if isinstance(need, RefAt)},
+                route=action.route,
                 set={"keep": keeps, "move": moves, "rollback": (*keeps, *moves)}[action.verb],
             )
         )

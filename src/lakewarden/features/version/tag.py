@@ -36,6 +36,8 @@ class Tag(Operation):
             version = lake.tables.resolve(self.version)
             return Plan(self.kind(), str(version.name), create_actions(lake, version, self._tag))
         parts = list(lake.tables.read_all(select(lake, self.version), lambda reference: self._for_one(lake, reference)))
+        if "@" in self.version and parts and all(part.warnings for part in parts):
+            raise VersionNotFound(f"no table has what {self.version} names", parts[0].warnings[0])
         return Plan(
             self.kind(),
             self.version,

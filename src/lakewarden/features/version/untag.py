@@ -57,6 +57,7 @@ class Untag(Operation):
                 expects={ref: int(asked["snapshot"] or 0)},
                 remove=(ref,),
                 drop_properties=(note_property(ref),),
+                route=action.route,
             )
         )
         return Outcome({"tags_removed": 1})
