@@ -397,3 +397,14 @@ def test_a_stopped_run_counts_only_the_tables_it_touched(house: House) -> None:
     with pytest.raises(LakewardenError, match="stopped after 2 of 6"):
         house.start("t", "u", "v")
     assert house.journal.get("op-0").result == {"actions": 2, "tables": 1, "marks": 2}
+
+
+def test_an_operation_is_free_when_its_own_lease_is_though_its_table_is_still_held(house: House) -> None:
+    operation = Mark(tables=["t"])
+    id = house.runner.store(operation, house.runner.plan(operation)).id
+    house.journal.move(id, State.RUNNING, house.now)
+    house.leases.acquire("table:uuid of t", "table t", id, "dead", timedelta(seconds=25))
+
+    free, held = house.runner.unfinished()
+    assert ([record.id for record in free], held) == ([id], [])
+    assert house.runner.run(id, wait=timedelta(seconds=60)).state is State.DONE

@@ -105,7 +105,7 @@ class Runner:
         record = self.journal.get(id)
         keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
         try:
-            with keeper.hold(f"operation:{record.id}", f"operation {record.id}", _refuse):
+            with keeper.hold(_key(record.id), f"operation {record.id}", _refuse):
                 return self.journal.move(record.id, State.CANCELLED, self._clock())
         except LeaseHeld:
             self.journal.request_cancel(record.id)
@@ -113,9 +113,12 @@ class Runner:
 
     def unfinished(self) -> tuple[list[Record], list[Record]]:
         """Operations that have begun and not ended: those that nobody runs now, and those that are held."""
-        held = {lease.operation for lease in self._leases.held()}
+        keys = {
+            lease.key for lease in self._leases.held()
+        }  # its own lease counts: those of its tables end on their own
         begun = self.journal.list(states=sorted(UNFINISHED), limit=1000)
-        return [r for r in begun if r.id not in held], [r for r in begun if r.id in held]
+        held = [record for record in begun if _key(record.id) in keys]
+        return [record for record in begun if record not in held], held
 
     def await_dead_holders(self, wait: timedelta | None = None, only: str | None = None) -> None:
         """Wait until each held operation, or only one, has come free or is seen to be alive: its lease was renewed.
@@ -124,7 +127,7 @@ class Runner:
         """
         deadline = self._clock() + (self.lease_timeout * 1.2 if wait is None else wait)
         first_seen: dict[str, datetime] = {}
-        keys = {f"operation:{record.id}" for record in self.unfinished()[1] if only in (None, record.id)}
+        keys = {_key(record.id) for record in self.unfinished()[1] if only in (None, record.id)}
         if keys and deadline > self._clock():
             log.info("%d held: waiting until leases run out, unless their holders live", len(keys))
         while True:
@@ -138,7 +141,7 @@ class Runner:
 
     def _run(self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]) -> Report:
         keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
-        with keeper.hold(f"operation:{record.id}", f"operation {record.id}", self._patience(wait)) as fence:
+        with keeper.hold(_key(record.id), f"operation {record.id}", self._patience(wait)) as fence:
             reach("operation.leased")
             run = Run(begin(record), operation, keeper, fence, wait)
             self._tell(run, "started")
@@ -301,6 +304,11 @@ class Runner:
     def _tell(self, run: Run, phase: Any, table: str = "", says: str = "") -> None:
         total = len(run.plan.actions)
         self.watch(Event(run.record.id, run.record.kind, phase, len(run.outcomes), total, table, says))
+
+
+def _key(operation: str) -> str:
+    """The lease that whoever runs an operation holds."""
+    return f"operation:{operation}"
 
 
 def _refuse(held: LeaseHeld) -> None:
