@@ -24,6 +24,7 @@ from lakewarden.errors import (
     StorageUnavailable,
     TableNotFound,
 )
+from lakewarden.lifecycle.plan import PUBLISH, SPARK_SQL
 from tests.engine.lakes import Lake, digest, lake, local, open_lake, open_path, read_only, unfenced
 
 __all__ = ["lake", "open_lake", "open_path"]
@@ -496,7 +497,11 @@ def test_each_table_goes_by_its_route() -> None:
     routed = RoutedCommits(direct, through_spark, needs_spark=lambda table: table == "v3")
     routed.refs(RefChange("v2", "u", {}))
     assert started == []  # no session for a table that needs none
-    routed.refs(RefChange("v3", "u", {}))
+    routed.refs(RefChange("v3", "u", {}, route=SPARK_SQL))
+    assert (direct.seen, spark.seen) == (["v2"], ["v3"])
+    for table, route in (("v3", PUBLISH), ("v2", SPARK_SQL)):  # its format is another now than when it was planned
+        with pytest.raises(StalePlan, match=f"{table} was to be changed by {route}"):
+            routed.refs(RefChange(table, "u", {}, route=route))
     assert (direct.seen, spark.seen) == (["v2"], ["v3"])
 
 
