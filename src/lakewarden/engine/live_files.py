@@ -1,0 +1,237 @@
+"""What is live in a snapshot: its data files, its delete files, and which of those apply to which.
+
+A position delete file may be for one data file or for any in its partition; which rows the latter masks is
+only known from its content, so that is read, when asked for, and kept. Deletion vectors are told apart by
+the data file they are for: one Puffin file holds those of many.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.faults import told
+from lakewarden.engine.manifests import Manifests, is_deletion_vector, partition_key, referenced_data_file
+from lakewarden.errors import BrokenTable
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+_READERS = 8
+Partition = tuple[int, tuple[Any, ...]]  # spec id and values
+
+
+@dataclass(frozen=True)
+class DeleteFile:
+    """A live file of deletes: by position, by equality, or a deletion vector."""
+
+    entry: ManifestEntry = field(repr=False)
+    manifest: str
+    path: str
+    bytes: int
+    rows: int
+    partition: Partition
+    sequence: int
+    only_for: str | None
+    is_equality: bool
+    is_vector: bool
+
+    @property
+    def identity(self) -> str:
+        """What tells it apart: a Puffin file holds the vectors of many data files."""
+        return f"{self.path}#{self.only_for}" if self.is_vector else self.path
+
+    def may_apply(self, data: LiveFile) -> bool:
+        """Whether, by all that metadata says, it can mask rows of a data file."""
+        if self.only_for is not None:
+            return self.only_for == data.path and self.sequence >= data.sequence
+        if self.is_equality:
+            here = self.partition == data.partition or not self.partition[1]
+            return here and self.sequence > data.sequence
+        return self.partition == data.partition and self.sequence >= data.sequence and self._within_bounds(data.path)
+
+    def _within_bounds(self, path: str) -> bool:
+        """Bounds may be cut short: then the upper one still stands above all that begins with it."""
+        from pyiceberg.table.delete_file_index import PATH_FIELD_ID
+
+        file, name = self.entry.data_file, path.encode()
+        low, high = (file.lower_bounds or {}).get(PATH_FIELD_ID), (file.upper_bounds or {}).get(PATH_FIELD_ID)
+        return (low is None or low <= name) and (high is None or name <= high)
+
+
+@dataclass(frozen=True)
+class LiveFile:
+    """A live data file, with all delete files that apply to it."""
+
+    entry: ManifestEntry = field(repr=False)
+    manifest: str
+    path: str
+    bytes: int
+    rows: int
+    partition: Partition
+    sequence: int
+    format: str
+    deletes: tuple[DeleteFile, ...] = ()
+
+    @property
+    def deletes_identity(self) -> frozenset[str]:
+        return frozenset(delete.identity for delete in self.deletes)
+
+
+class SnapshotFiles:
+    """The live files of one snapshot."""
+
+    def __init__(self, io: FileIO, manifests: Sequence[ManifestFile], reader: Manifests, about: str) -> None:
+        self._io = io
+        self._reader = reader
+        self._about = about
+        self.manifests = list(manifests)
+
+    @cached_property
+    def deletes(self) -> tuple[DeleteFile, ...]:
+        return tuple(_delete_file(entry, path) for path, entry in self._entries(deletes=True))
+
+    @cached_property
+    def data(self) -> tuple[LiveFile, ...]:
+        """Every data file, with the deletes that apply to it."""
+        bare = [_live_file(entry, path) for path, entry in self._entries(deletes=False)]
+        if not self.deletes:
+            return tuple(bare)
+        return tuple(_with_deletes(bare, self.deletes, self.masks))
+
+    @cached_property
+    def by_path(self) -> Mapping[str, LiveFile]:
+        return {file.path: file for file in self.data}
+
+    @cached_property
+    def masks(self) -> Mapping[str, Mapping[str, int]]:
+        """For each file of position deletes, how many rows of which data files it masks."""
+        known = {d.identity: {d.only_for: d.rows} for d in self.deletes if d.only_for is not None}
+        unread = [d for d in self.deletes if d.only_for is None and not d.is_equality]
+        if unread:
+            with ThreadPoolExecutor(_READERS, thread_name_prefix="deletes") as readers:
+                found = readers.map(lambda delete: _masked_rows(self._io, delete, self._about), unread)
+                known |= {delete.identity: dict(counts) for delete, counts in zip(unread, found, strict=True)}
+        return known
+
+    def masked(self, file: LiveFile) -> int:
+        """Rows of a data file that position deletes mask; a row that two of them name counts twice."""
+        return min(sum(self.masks.get(delete.identity, {}).get(file.path, 0) for delete in file.deletes), file.rows)
+
+    def dangling(self, gone: Iterable[str] = ()) -> list[DeleteFile]:
+        """Delete files that apply to nothing, once these data files are gone."""
+        left = {file.path: file for file in self.data if file.path not in set(gone)}
+        serving = {delete.identity for file in left.values() for delete in file.deletes}
+        return [delete for delete in self.deletes if delete.identity not in serving]
+
+    def _entries(self, deletes: bool) -> Iterator[tuple[str, ManifestEntry]]:
+        from pyiceberg.manifest import ManifestContent
+
+        wanted = ManifestContent.DELETES if deletes else ManifestContent.DATA
+        chosen = [manifest for manifest in self.manifests if manifest.content == wanted]
+        with told(self._about):
+            if len(chosen) < 4:
+                read: Iterable[tuple[ManifestEntry, ...]] = (self._reader.entries(self._io, m) for m in chosen)
+            else:
+                with ThreadPoolExecutor(_READERS, thread_name_prefix="manifests") as readers:
+                    read = list(readers.map(lambda manifest: self._reader.entries(self._io, manifest), chosen))
+            for manifest, entries in zip(chosen, read, strict=True):
+                yield from ((manifest.manifest_path, entry) for entry in entries)
+
+
+class Files:
+    """Looks up the live files of snapshots."""
+
+    def __init__(self, reader: Manifests) -> None:
+        self._reader = reader
+
+    def of(self, table: Table, snapshot: Snapshot | None) -> SnapshotFiles:
+        """What a snapshot holds; nothing for a table that has none yet."""
+        about = f"table {'.'.join(table.name())}"
+        with told(about):
+            manifests = snapshot.manifests(table.io) if snapshot is not None else []
+        return SnapshotFiles(table.io, manifests, self._reader, about)
+
+
+def _with_deletes(
+    files: Sequence[LiveFile], deletes: Sequence[DeleteFile], masks: Mapping[str, Mapping[str, int]]
+) -> Iterator[LiveFile]:
+    for_one: dict[str, list[DeleteFile]] = {}
+    for_partition: dict[Partition, list[DeleteFile]] = {}
+    for_all = [delete for delete in deletes if delete.is_equality and not delete.partition[1]]
+    for delete in deletes:
+        if delete.is_equality:
+            for_partition.setdefault(delete.partition, []).append(delete)
+        for path in masks.get(delete.identity, {}):
+            for_one.setdefault(path, []).append(delete)
+    for file in files:
+        near = {d.identity: d for d in (*for_one.get(file.path, ()), *for_partition.get(file.partition, ()), *for_all)}
+        applying = tuple(delete for delete in near.values() if delete.may_apply(file))
+        yield _replaced(file, applying) if applying else file
+
+
+def _replaced(file: LiveFile, deletes: tuple[DeleteFile, ...]) -> LiveFile:
+    from dataclasses import replace
+
+    return replace(file, deletes=deletes)
+
+
+def _live_file(entry: ManifestEntry, manifest: str) -> LiveFile:
+    file = entry.data_file
+    return LiveFile(
+        entry=entry,
+        manifest=manifest,
+        path=file.file_path,
+        bytes=file.file_size_in_bytes,
+        rows=file.record_count,
+        partition=_partition(file),
+        sequence=entry.sequence_number or 0,
+        format=str(file.file_format.value).lower(),
+    )
+
+
+def _delete_file(entry: ManifestEntry, manifest: str) -> DeleteFile:
+    from pyiceberg.manifest import DataFileContent
+
+    file = entry.data_file
+    equality = file.content == DataFileContent.EQUALITY_DELETES
+    return DeleteFile(
+        entry=entry,
+        manifest=manifest,
+        path=file.file_path,
+        bytes=file.file_size_in_bytes,
+        rows=file.record_count,
+        partition=_partition(file),
+        sequence=entry.sequence_number or 0,
+        only_for=None if equality else referenced_data_file(file),
+        is_equality=equality,
+        is_vector=is_deletion_vector(file),
+    )
+
+
+def _partition(file: DataFile) -> Partition:
+    return (file.spec_id or 0, partition_key(file))
+
+
+def _masked_rows(io: FileIO, delete: DeleteFile, about: str) -> Counter[str]:
+    """How many rows of which data files a file of position deletes names; streamed, for it may be large."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    counts: Counter[str] = Counter()
+    try:
+        with told(about), io.new_input(delete.path).open() as stream:
+            file = pq.ParquetFile(stream, read_dictionary=["file_path"], pre_buffer=False)
+            for batch in file.iter_batches(columns=["file_path"]):
+                for item in batch.column(0).value_counts():
+                    counts[item["values"].as_py()] += item["counts"].as_py()
+    except pa.ArrowInvalid as error:
+        raise BrokenTable(f"{about}: the delete file {delete.path} cannot be read", "Is it Parquet?") from error
+    return counts

@@ -1,0 +1,41 @@
+"""Where files are: one spelling for places that clients spell in several ways."""
+
+from __future__ import annotations
+
+import re
+
+_SCHEME = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?P<rest>.*)$", re.DOTALL)
+_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "oss": "oss", "abfs": "abfss", "wasb": "wasbs"}
+
+
+def same_place(location: str) -> str:
+    """One spelling of a location: `file:/x`, `file:///x` and `/x` are one file, and so are s3:, s3a: and s3n:.
+
+    Only the spelling of the scheme and doubled slashes are evened out; nothing is looked up.
+    """
+    return "".join(apart(location))
+
+
+def apart(location: str) -> tuple[str, str]:
+    """A location's authority, such as `s3://bucket`, and its path there; a local file's is `file:`."""
+    match = _SCHEME.match(location)
+    scheme, rest = (match["scheme"].lower(), match["rest"]) if match else ("file", location)
+    scheme = _SAME.get(scheme, scheme)
+    if scheme == "file":
+        path = re.sub(r"^//[^/]*(?=/)", "", rest) if rest.startswith("//") else rest
+        return "file:", re.sub(r"/{2,}", "/", path)
+    host, slash, path = rest.lstrip("/").partition("/")
+    return f"{scheme}://{host}", f"{slash}{path}"  # in object stores a doubled slash is part of the name
+
+
+def is_below(location: str, folder: str) -> bool:
+    """Whether a location lies in a folder or anywhere below it."""
+    return same_place(location).startswith(same_place(folder).rstrip("/") + "/")
+
+
+def is_local(location: str) -> bool:
+    return apart(location)[0] == "file:"
+
+
+def file_name(location: str) -> str:
+    return location.rsplit("/", 1)[-1]

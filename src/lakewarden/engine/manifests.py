@@ -1,0 +1,151 @@
+"""Manifests: read once and kept by path, since they never change; written for what the commit layer publishes.
+
+PyIceberg's own reader leaves out what format v3 added, such as the data file that a deletion vector is
+for, and its writer writes manifests of data files only. Both gaps are closed here. What is live in a
+snapshot, and which deletes apply to it, is worked out in `live_files.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile, ManifestWriter
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+
+_CODEC: Literal["deflate"] = "deflate"  # of Avro files: every reader knows it
+_KEPT = 200_000  # entries that are kept in memory, about 200 MB
+_REFERENCED_DATA_FILE, _CONTENT_OFFSET = 17, 18  # places of fields 143 and 144 in an entry's file
+
+
+class Manifests:
+    """Reads manifests, and keeps what was read last."""
+
+    def __init__(self, kept: int = _KEPT) -> None:
+        self._kept = kept
+        self._held = 0
+        self._entries: OrderedDict[str, tuple[ManifestEntry, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def entries(self, io: FileIO, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
+        """The files of a manifest that are live, with the sequence numbers they inherit."""
+        path = manifest.manifest_path
+        with self._lock:
+            if path in self._entries:
+                self._entries.move_to_end(path)
+                return self._entries[path]
+        found = tuple(read_entries(io, manifest))
+        with self._lock:
+            if path not in self._entries:
+                self._entries[path] = found
+                self._held += len(found)
+            while self._held > self._kept and len(self._entries) > 1:
+                self._held -= len(self._entries.popitem(last=False)[1])
+        return found
+
+
+def read_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> list[ManifestEntry]:
+    """Read one manifest's entries, all of them or only those that are live."""
+    from pyiceberg.avro.file import AvroFile
+    from pyiceberg.manifest import (
+        MANIFEST_ENTRY_SCHEMAS,
+        DataFile,
+        DataFileContent,
+        FileFormat,
+        ManifestEntry,
+        ManifestEntryStatus,
+        _inherit_from_manifest,
+    )
+
+    with AvroFile[ManifestEntry](
+        io.new_input(manifest.manifest_path),
+        MANIFEST_ENTRY_SCHEMAS[3],
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as reader:
+        return [
+            _inherit_from_manifest(entry, manifest)
+            for entry in reader
+            if not live or entry.status != ManifestEntryStatus.DELETED
+        ]
+
+
+def referenced_data_file(file: DataFile) -> str | None:
+    """The one data file that a delete file is for, where it is for one only."""
+    from pyiceberg.table.delete_file_index import _referenced_data_file_path
+
+    fields = file._data
+    told = fields[_REFERENCED_DATA_FILE] if len(fields) > _REFERENCED_DATA_FILE else None
+    return told or _referenced_data_file_path(file)
+
+
+def is_deletion_vector(file: DataFile) -> bool:
+    fields = file._data
+    return len(fields) > _CONTENT_OFFSET and fields[_CONTENT_OFFSET] is not None
+
+
+def partition_key(file: DataFile) -> tuple[Any, ...]:
+    """A file's partition values as something to compare and sort into groups by."""
+    return tuple(file.partition[place] for place in range(len(file.partition)))
+
+
+def write_entries(
+    metadata: TableMetadata,
+    io: FileIO,
+    path: str,
+    spec_id: int,
+    snapshot_id: int,
+    deletes: bool = False,
+    *,
+    added: Iterable[ManifestEntry] = (),
+    existing: Iterable[ManifestEntry] = (),
+    removed: Iterable[ManifestEntry] = (),
+) -> ManifestFile:
+    """Write one manifest: of data files, or of delete files."""
+    writer = _writer(metadata, io, path, spec_id, snapshot_id, deletes)
+    with writer:
+        for entry in added:
+            writer.add(entry)
+        for entry in existing:
+            writer.existing(entry)
+        for entry in removed:
+            writer.delete(entry)
+    return writer.to_manifest_file()
+
+
+def _writer(
+    metadata: TableMetadata, io: FileIO, path: str, spec_id: int, snapshot_id: int, deletes: bool
+) -> ManifestWriter:
+    from pyiceberg.manifest import ManifestContent, ManifestWriterV2, write_manifest
+
+    class DeleteManifestWriter(ManifestWriterV2):
+        """PyIceberg's writer for format v2, saying that what it lists are delete files."""
+
+        def content(self) -> ManifestContent:
+            return ManifestContent.DELETES
+
+        @property
+        def _meta(self) -> dict[str, str]:
+            return {**super()._meta, "content": "deletes"}
+
+    spec = metadata.specs()[spec_id]
+    schema, file = schema_for_spec(metadata, spec), io.new_output(path)
+    if deletes:
+        return DeleteManifestWriter(spec, schema, file, snapshot_id, _CODEC)
+    return write_manifest(metadata.format_version, spec, schema, file, snapshot_id, _CODEC)
+
+
+def schema_for_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
+    """The newest schema that still has the columns a partition spec is made of: those of old specs may be dropped."""
+    wanted = {field.source_id for field in spec.fields}
+    current_first: Sequence[Schema] = [metadata.schema(), *reversed(metadata.schemas)]
+    for schema in current_first:
+        if wanted <= schema.field_ids:
+            return schema
+    return metadata.schema()
