@@ -114,11 +114,43 @@ class CompactionSettings(_Section):
     min_file_size_mb: int = Field(10, ge=1)
     max_concurrent_files: int = Field(100, ge=1)
     rewrite_all: bool = False
+    verify: Literal["counts", "full"] = "counts"
+    task_memory_mb: int = Field(512, ge=256)
+    delta_encoding: bool = True
+
+
+class OrphanSettings(_Section):
+    older_than: Duration = timedelta(days=3)
+
+
+class QuarantineSettings(_Section):
+    """What becomes of files that no version needs any more before they are deleted."""
+
+    grace: Duration = timedelta(days=7)
+    expired_files: Literal["auto", "always", "never"] = "auto"
+
+
+class LayerSettings(_Section):
+    """What holds for the tables of a layer, unless something nearer to a table says otherwise."""
+
+    production: bool | None = None
+    retention: RetentionSettings | None = None
+    compaction: CompactionSettings | None = None
+
+
+def _usual_layers() -> dict[str, LayerSettings]:
+    return {
+        "bronze": LayerSettings(retention=RetentionSettings(keep_days=30)),
+        "silver": LayerSettings(retention=RetentionSettings(keep_days=90)),
+        "gold": LayerSettings(production=True),
+        "platinum": LayerSettings(production=True),
+    }
 
 
 class Defaults(_Section):
     retention: RetentionSettings = RetentionSettings()
     compaction: CompactionSettings = CompactionSettings()
+    orphans: OrphanSettings = OrphanSettings()
 
 
 class ErasureSettings(_Section):
@@ -143,7 +175,9 @@ class Settings(_Section):
     spark: SparkSettings = SparkSettings()
     state: str = Field("sqlite:///lakewarden.db", repr=False)
     leases: LeaseSettings = LeaseSettings()
+    quarantine: QuarantineSettings = QuarantineSettings()
     defaults: Defaults = Defaults()
+    layers: dict[str, LayerSettings] = Field(default_factory=_usual_layers)
     tables: dict[str, TableSettings] = Field(default_factory=dict)
 
     @field_validator("lakes")
@@ -169,13 +203,22 @@ class Settings(_Section):
             raise LakeNotFound(f"no lake {name!r} in the configuration", hint)
         return self.lakes[name]
 
+    def declared(self, lake: str, table: str) -> list[tuple[str, TableSettings]]:
+        """What is declared for a table (`namespace.table`), with the pattern it stands under: the most specific first."""
+        names = (table, f"{lake}.{table}")
+        patterns = sorted(self.tables, key=_specificity, reverse=True)
+        return [(p, self.tables[p]) for p in patterns if any(fnmatch.fnmatchcase(name, p) for name in names)]
+
+    def layer(self, table: str) -> tuple[str, LayerSettings] | None:
+        """The layer that a table (`namespace.table`) belongs to by a part of its namespace's name."""
+        for part in table.split(".")[:-1]:
+            if part in self.layers:
+                return part, self.layers[part]
+        return None
+
     def skips(self, lake: str, table: str) -> bool:
         """Whether the configuration says to leave this table (`namespace.table`) alone."""
-        for pattern in sorted(self.tables, key=_specificity, reverse=True):
-            skip = self.tables[pattern].skip
-            if skip is not None and any(fnmatch.fnmatchcase(name, pattern) for name in (table, f"{lake}.{table}")):
-                return skip
-        return False
+        return next((t.skip for _, t in self.declared(lake, table) if t.skip is not None), False)
 
 
 def _specificity(pattern: str) -> tuple[bool, int]:
