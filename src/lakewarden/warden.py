@@ -37,7 +37,7 @@ from lakewarden.engine.spark_commit import SparkCommits
 from lakewarden.engine.tables import Tables
 from lakewarden.errors import BadValue, did_you_mean
 from lakewarden.lifecycle import failpoints
-from lakewarden.lifecycle.ground import Clock, Fence, Probe, Stamp
+from lakewarden.lifecycle.ground import Clock, Fence, Probe, Stamp, Tell
 from lakewarden.lifecycle.journal import Journal
 from lakewarden.lifecycle.leases import Leases
 from lakewarden.lifecycle.plan import Plan
@@ -109,10 +109,14 @@ class Ground:
 class Workbench:
     """What one action writes with: the ground's own parts, and commits that carry its stamp and mind its fence."""
 
-    def __init__(self, ground: Ground, stamp: Stamp, fence: Fence) -> None:
+    def __init__(self, ground: Ground, stamp: Stamp, fence: Fence, tell: Tell) -> None:
         self._ground = ground
         self.stamp = stamp
         self._fence = fence
+        self._tell = tell
+
+    def progress(self, done: int, total: int, says: str = "") -> None:
+        self._tell(done, total, says)
 
     @property
     def settings(self) -> Settings:
@@ -207,7 +211,7 @@ class Warden:
             journal=ground.journal,
             leases=ground.leases,
             reader=ground,
-            open_writer=lambda stamp, fence: Workbench(ground, stamp, fence),
+            open_writer=lambda stamp, fence, tell: Workbench(ground, stamp, fence, tell),
             find_operation=registry.operation,
             clock=ground.clock,
             new_id=lambda: f"op-{ground.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",

@@ -86,7 +86,7 @@ class House:
             journal=self.journal,
             leases=self.leases,
             reader=self.lake,  # type: ignore[arg-type]
-            open_writer=lambda stamp, fence: self.lake,  # type: ignore[arg-type, return-value]
+            open_writer=lambda stamp, fence, tell: self.lake,  # type: ignore[arg-type, return-value]
             find_operation=lambda kind: Mark,
             clock=lambda: self.now,
             new_id=lambda: next(self.ids),

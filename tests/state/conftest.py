@@ -48,7 +48,7 @@ def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Data
             return database
         shared: Database = request.getfixturevalue("migrated_postgres")
         with shared.begin() as connection:
-            connection.exec_driver_sql("TRUNCATE operations, steps, leases")
+            connection.exec_driver_sql("TRUNCATE operations, steps, action_files, leases")
         return shared
 
     return make

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], datetime]
 Fence = Callable[[], None]
+Tell = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,10 @@ class Writer(Reader, Protocol):
     @property
     def stamp(self) -> Stamp: ...
 
+    def progress(self, done: int, total: int, says: str = "") -> None:
+        """Tell how far a long action is, after each piece of its work. An interrupt may come out of this."""
+        ...
+
 
 @dataclass(frozen=True)
 class Stamp:
@@ -74,6 +79,11 @@ class Stamp:
     operation: str
     action: str
     actor: str
+
+    @property
+    def file_prefix(self) -> str:
+        """How the names of files begin that an action writes: whose they are is known even if it never landed."""
+        return f"lw-{self.operation}-{self.action}"
 
     def properties(self) -> dict[str, str]:
         return {

@@ -1,7 +1,8 @@
 """The record of operations: its values, what a journal must be able to do, and one kept in memory.
 
 The lasting journal is in `state/`; both pass the same tests. The journal says what was planned and
-how far it came. Whether an action is done is never read from here but looked up in the lake.
+how far it came. Whether an action is done is never read from here but looked up in the lake. The plan of an
+operation that is read back has its files counted; `files` answers with those of one action.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from threading import RLock
 from typing import Any, Protocol
 
 from lakewarden.errors import AlreadyExists, OperationNotFound
-from lakewarden.lifecycle.plan import Finding, Plan
+from lakewarden.lifecycle.plan import FileList, Finding, Plan
 from lakewarden.lifecycle.states import State, check_move
 
 
@@ -86,12 +87,20 @@ class JournalReader(Protocol):
         """Whether somebody asked this operation to stop."""
         ...
 
+    def files(self, id: str, action: str) -> FileList:
+        """Every file of one action of an operation; none where it has none."""
+        ...
+
+    def last_done(self, kinds: Sequence[str]) -> dict[str, datetime]:
+        """For each table, when an operation of these kinds was last applied to it and verified."""
+        ...
+
 
 class Journal(JournalReader, Protocol):
     """What the runner writes to; here an operation goes by its own id only."""
 
     def add(self, record: Record) -> None:
-        """Write a new operation down; raises AlreadyExists for an id that is taken."""
+        """Write a new operation down, with its files; raises AlreadyExists for an id that is taken."""
         ...
 
     def move(self, id: str, state: State, at: datetime, **facts: Any) -> Record:
@@ -103,7 +112,7 @@ class Journal(JournalReader, Protocol):
         ...
 
     def verified(self, id: str, table: str, at: datetime) -> None:
-        """Write down that all that was done to one table has been looked at and is so."""
+        """Write down that all that was done to one table has been looked at and is so; the rest stays as it is."""
         ...
 
     def request_cancel(self, id: str) -> None:
@@ -134,13 +143,15 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
+        self._files: dict[tuple[str, str], FileList] = {}
         self._lock = RLock()
 
     def add(self, record: Record) -> None:
         with self._lock:
             if record.id in self._records:
                 raise AlreadyExists(f"there is an operation {record.id} already")
-            self._records[record.id] = record
+            self._records[record.id] = replace(record, plan=record.plan.without_files())
+            self._files |= {(record.id, action.id): action.files for action in record.plan.actions}
 
     def get(self, id: str) -> Record:
         with self._lock:
@@ -179,8 +190,13 @@ class MemoryJournal:
     def verified(self, id: str, table: str, at: datetime) -> None:
         with self._lock:
             record = self._own(id)
-            seen = tuple(replace(s, progress=Progress.VERIFIED, at=at) if s.table == table else s for s in record.steps)
-            self._records[id] = replace(record, steps=seen)
+            steps = tuple(
+                replace(step, progress=Progress.VERIFIED, at=at)
+                if step.table == table and step.progress is Progress.DONE
+                else step
+                for step in record.steps
+            )
+            self._records[id] = replace(record, steps=steps)
 
     def request_cancel(self, id: str) -> None:
         with self._lock:
@@ -188,6 +204,21 @@ class MemoryJournal:
 
     def cancel_requested(self, id: str) -> bool:
         return self._own(id).cancel_requested
+
+    def files(self, id: str, action: str) -> FileList:
+        with self._lock:
+            return self._files.get((self._own(id).id, action), FileList())
+
+    def last_done(self, kinds: Sequence[str]) -> dict[str, datetime]:
+        with self._lock:
+            ended = [
+                (step.at, step.table)
+                for record in self._records.values()
+                if record.kind in kinds
+                for step in record.steps
+                if step.progress is Progress.VERIFIED and step.at is not None
+            ]
+        return {table: at for at, table in sorted(ended)}
 
     def _own(self, id: str) -> Record:
         with self._lock:

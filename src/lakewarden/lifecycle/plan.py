@@ -3,23 +3,30 @@
 A plan is frozen and serialisable. Its id is a hash of what it would do, so that planning twice on
 an unchanged lake gives the same id; estimates and times never enter it. What a door shows and what
 the runner applies is the same list of actions.
+
+The files that an action concerns may be very many, so a plan's JSON holds only their number, size and digest.
+The journal keeps the files themselves beside it, and the runner loads those of the table it works on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import Discriminator, TypeAdapter
 
-from lakewarden.lifecycle.requirement import RefAt, TableIs
+from lakewarden.errors import StateUnavailable
+from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
 from lakewarden.quantities import Bytes
 
-Requirement = Annotated[TableIs | RefAt, Discriminator("kind")]
+Requirement = Annotated[TableIs | RefAt | SnapshotKept, Discriminator("kind")]
 Facts = Mapping[str, int | float | str | bool | None]
 
 PUBLISH = "commit"  # through Lakewarden's own commit layer, without a JVM
@@ -44,6 +51,49 @@ class Estimate:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """One file that an action concerns; files that are worked on together have the same group."""
+
+    path: str
+    bytes: Bytes
+    kind: str
+    group: int = 0
+
+
+@dataclass(frozen=True)
+class FileList:
+    """The files that an action concerns: how many, how large, and a digest that stands for every one of them.
+
+    Two lists with the same digest are the same list, whether or not their items are at hand.
+    """
+
+    count: int = 0
+    bytes: Bytes = 0
+    digest: str = ""
+    items: tuple[PlannedFile, ...] = field(default=(), repr=False, compare=False)
+
+    @staticmethod
+    def of(files: Iterable[PlannedFile]) -> FileList:
+        """The list of these files; in which order they are given makes no difference."""
+        items = tuple(sorted(files, key=attrgetter("group", "path", "kind", "bytes")))
+        return _listed(items, _encoded(items)) if items else FileList()
+
+
+def pack_files(files: FileList) -> bytes:
+    """All files of a list in a few bytes each, as a journal keeps them."""
+    return zlib.compress(_encoded(files.items), level=1)
+
+
+def unpack_files(packed: bytes) -> FileList:
+    """The list that was packed. Its digest is of what was read, so a damaged list is not the planned one."""
+    encoded = zlib.decompress(packed)
+    columns = json.loads(encoded)
+    kinds = map(sys.intern, columns["kind"])  # few words, many files
+    items = map(PlannedFile, columns["path"], columns["bytes"], kinds, columns["group"])
+    return _listed(tuple(items), encoded)
+
+
 @dataclass(frozen=True)
 class Action:
     """One atomic step on one table, usually one Iceberg commit."""
@@ -57,6 +107,7 @@ class Action:
     estimate: Estimate = Estimate()
     route: str = PUBLISH
     because: str = ""
+    files: FileList = FileList()
 
     @cached_property
     def id(self) -> str:
@@ -100,16 +151,48 @@ class Plan:
 
     def for_table(self, table: str) -> Plan:
         """The part of this plan that concerns one table, which is applied and verified alone."""
-        return Plan(self.kind, self.target, tuple(a for a in self.actions if a.table == table))
+        return Plan(self.kind, self.target, self._by_table.get(table, ()))
+
+    @cached_property
+    def _by_table(self) -> dict[str, tuple[Action, ...]]:
+        return {table: tuple(actions) for table, actions in _grouped(self.actions).items()}
+
+    def without_files(self) -> Plan:
+        """The same plan with its files counted but not at hand."""
+        return self._with(lambda action: replace(action.files, items=()))
+
+    def with_files(self, load: Callable[[str], FileList]) -> Plan:
+        """The same plan with its files at hand, loaded by each action's id; others than the planned are refused."""
+
+        def loaded(action: Action) -> FileList:
+            files = load(action.id)
+            if files != action.files:
+                raise StateUnavailable(
+                    f"the files of an action are not those that were planned ({action.table}: {action.says})",
+                    "The control database lost or changed them. Nothing was done with them; plan again.",
+                )
+            return files
+
+        return self._with(loaded)
+
+    def _with(self, files: Callable[[Action], FileList]) -> Plan:
+        actions = tuple(replace(a, files=files(a)) if a.files.count else a for a in self.actions)
+        return replace(self, actions=actions)
 
     @property
     def estimate(self) -> Estimate:
         return sum((action.estimate for action in self.actions), Estimate())
 
-    def document(self) -> dict[str, Any]:
-        """The plan as every door shows it under the key `plan`."""
-        dumped = _ACTIONS.dump_python(self.actions, mode="json")
+    def document(self, files: bool = False) -> dict[str, Any]:
+        """The plan as every door shows it under the key `plan`; with every file where that is asked for."""
+        dumped = _ACTIONS.dump_python(self.actions, mode="json", exclude=_EVERY_ACTIONS_FILES)
         actions = [{"id": a.id, **d} for a, d in zip(self.actions, dumped, strict=True)]
+        if files:
+            for action, shown in zip(self.actions, actions, strict=True):
+                shown["files"]["items"] = [
+                    {"path": file.path, "bytes": file.bytes, "kind": file.kind, "group": file.group}
+                    for file in action.files.items
+                ]
         summary = {
             "actions": len(self.actions),
             "tables": len(self.tables),
@@ -126,7 +209,7 @@ class Plan:
         }
 
     def to_json(self) -> str:
-        return _PLAN.dump_json(self).decode()
+        return _PLAN.dump_json(self, exclude={"actions": _EVERY_ACTIONS_FILES}).decode()
 
     @staticmethod
     def from_json(text: str) -> Plan:
@@ -142,12 +225,32 @@ class Outcome:
 
 def _acts(action: Action) -> dict[str, Any]:
     requires = [asdict(need) for need in action.requires]
-    return {"arguments": dict(action.arguments), "requires": requires}
+    files = {"files": action.files.digest} if action.files.count else {}
+    return {"arguments": dict(action.arguments), "requires": requires, **files}
+
+
+def _listed(items: tuple[PlannedFile, ...], encoded: bytes) -> FileList:
+    digest = hashlib.sha256(encoded).hexdigest()[:32]
+    return FileList(len(items), sum(file.bytes for file in items), digest, items)
+
+
+def _encoded(items: Iterable[PlannedFile]) -> bytes:
+    """Column by column, which is quicker to write and to read than a million small objects."""
+    columns = {name: list(map(attrgetter(name), items)) for name in ("path", "bytes", "kind", "group")}
+    return json.dumps(columns, separators=(",", ":")).encode()
+
+
+def _grouped(actions: Iterable[Action]) -> dict[str, list[Action]]:
+    grouped: dict[str, list[Action]] = {}
+    for action in actions:
+        grouped.setdefault(action.table, []).append(action)
+    return grouped
 
 
 def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
+_EVERY_ACTIONS_FILES = {"__all__": {"files": {"items"}}}
 _PLAN = TypeAdapter(Plan)
 _ACTIONS = TypeAdapter(tuple[Action, ...])

@@ -6,18 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+Phase = Literal["started", "waiting", "applying", "working", "applied", "verifying", "failed", "finished"]
+
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened, with how far the whole operation is: `done` of `total` actions."""
+    """One thing that happened, with how far the whole operation is: `done` of `total` actions.
+
+    While an action works, it may tell how far it is itself: `part` of it is done, from 0 to 1. Where tables are
+    worked on side by side, events of several tables come mixed, one at a time.
+    """
 
     operation: str
     kind: str
-    phase: Literal["started", "waiting", "applying", "applied", "verifying", "failed", "finished"]
+    phase: Phase
     done: int
     total: int
     table: str = ""
     says: str = ""
+    part: float = 0.0
 
 
 Watcher = Callable[[Event], None]

@@ -10,10 +10,14 @@ everywhere.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, get_args
+from datetime import timedelta
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 
@@ -50,6 +54,16 @@ class Completes:
         self.what = what
 
 
+def _at_commas(given: Any) -> Any:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return given
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+CommaSeparated = BeforeValidator(_at_commas)
+"""Marks a list of texts that may be given as one, separated by commas."""
+
 Table = Annotated[str, Positional(), Completes("tables"), Field(description="[lake.]namespace.table")]
 Version = Annotated[
     str,
@@ -82,8 +96,16 @@ class Request(BaseModel):
         return tuple(
             name
             for name, field in cls.model_fields.items()
-            if any(isinstance(mark, Positional) for mark in field.metadata)
+            if any(isinstance(mark, Positional) for mark in marks(field))
         )
+
+
+def marks(field: FieldInfo) -> Iterator[Any]:
+    """What a field is marked with, also where it may be left out: `Table | None` is as positional as `Table`."""
+    yield from field.metadata
+    if get_origin(field.annotation) in (Union, UnionType):
+        for inner in get_args(field.annotation):
+            yield from getattr(inner, "__metadata__", ())
 
 
 class Question(Request, Generic[Answer]):
@@ -126,6 +148,14 @@ class Operation(Request):
             for action in plan.actions
             if not self.holds(action, lake)
         ]
+
+    def enough(self, elapsed: timedelta) -> bool:
+        """Whether to stop here, asked between two actions: what is applied is verified, the rest stays undone."""
+        return False
+
+    def side_by_side(self) -> int:
+        """How many tables are worked on at once: as many as a field or property `parallel` says, else one."""
+        return max(1, int(getattr(self, "parallel", 1)))
 
     @classmethod
     def kind(cls) -> str:

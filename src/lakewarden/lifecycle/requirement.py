@@ -1,4 +1,7 @@
-"""What must still be so when an action runs: checked right before it, and asserted again by its commit."""
+"""What must still be so when an action runs: checked right before it, and asserted again by its commit.
+
+Each can say what broke it. It is asked with the action at hand, whose files are loaded then.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
+    from lakewarden.lifecycle.plan import Action
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,7 @@ class TableIs:
     uuid: str
     kind: Literal["table"] = "table"
 
-    def broken(self, lake: Reader) -> str | None:
+    def broken(self, lake: Reader, action: Action) -> str | None:
         """What moved, in words, or nothing where the requirement holds."""
         found = lake.tables.uuid(self.table)
         if found == self.uuid:
@@ -34,7 +38,7 @@ class RefAt:
     snapshot: int | None
     kind: Literal["ref"] = "ref"
 
-    def broken(self, lake: Reader) -> str | None:
+    def broken(self, lake: Reader, action: Action) -> str | None:
         """What moved from where to where, or nothing where the requirement holds."""
         found = lake.tables.ref(self.table, self.ref)
         if found == self.snapshot:
@@ -44,3 +48,18 @@ class RefAt:
         if found is None:
             return f"ref {self.ref} of {self.table} was at {self.snapshot} and no longer exists"
         return f"ref {self.ref} of {self.table} moved from {self.snapshot} to {found}"
+
+
+@dataclass(frozen=True)
+class SnapshotKept:
+    """A snapshot that the action reads still exists, whatever refs have moved to."""
+
+    table: str
+    snapshot: int
+    kind: Literal["snapshot"] = "snapshot"
+
+    def broken(self, lake: Reader, action: Action) -> str | None:
+        """That it is gone, or nothing where the requirement holds."""
+        if lake.tables.load(self.table).snapshot_by_id(self.snapshot) is not None:
+            return None
+        return f"snapshot {self.snapshot} of {self.table} no longer exists"

@@ -1,9 +1,8 @@
-"""The only place that sequences: lease → check → apply → verify → journal, table by table.
+"""The only place that sequences: lease → every table of the plan → journal.
 
-An operation is held by a lease of its own while it runs, and each table by another. Whether an action
-is done is looked up in the lake before it is applied, so a run that was killed anywhere is taken up
-again by running it again. Nothing is published by a runner whose lease was taken over: writers look
-at the fence right before they commit, and the runner before it writes the journal.
+An operation is held by a lease of its own while it runs, and each table by another; what is done to one table is
+in `table_run.py`. Tables are taken one after another, or several side by side, each in a thread of its own.
+A run that was killed anywhere is taken up again by running it again.
 """
 
 from __future__ import annotations
@@ -11,21 +10,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StalePlan, StateUnavailable, VerificationFailed
+from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StateUnavailable
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.ground import Clock, Fence, Reader, Stamp, Writer
-from lakewarden.lifecycle.journal import Journal, Progress, Record
+from lakewarden.lifecycle.ground import Clock, Fence, Reader, Stamp, Tell, Writer
+from lakewarden.lifecycle.journal import Journal, Record
 from lakewarden.lifecycle.leases import Keeper, Leases
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.progress import Event, Watcher, unwatched
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.progress import Watcher, unwatched
 from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.requirement import TableIs
-from lakewarden.lifecycle.run import Report, Run, defect, refusal
-from lakewarden.lifecycle.states import UNFINISHED, State
+from lakewarden.lifecycle.run import Cancelled, Report, Run, Stop, defect, refusal
+from lakewarden.lifecycle.states import UNFINISHED, State, check_apply, check_resume
+from lakewarden.lifecycle.table_run import Means, TableRun, patience
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ class Runner:
         journal: Journal,
         leases: Leases,
         reader: Reader,
-        open_writer: Callable[[Stamp, Fence], Writer],
+        open_writer: Callable[[Stamp, Fence, Tell], Writer],
         find_operation: Callable[[str], type[Operation]],
         clock: Clock,
         new_id: Callable[[], str],
@@ -86,6 +85,18 @@ class Runner:
             return self.run(waiting.id, wait)
         new = Record.planned(self._new_id(), plan, operation.model_dump_json(), self._actor, self._clock())
         return self._run(new, operation, wait, self._add_running)
+
+    def apply(self, id: str, wait: timedelta = timedelta()) -> Report:
+        """Apply a plan that was stored and that nobody applied yet."""
+        record = self.journal.get(id)
+        check_apply(record.id, record.state)
+        return self.run(record.id, wait)
+
+    def resumable(self, id: str) -> Record:
+        """An operation that stopped halfway; raises where there is nothing to go on with."""
+        record = self.journal.get(id)
+        check_resume(record.id, record.state)
+        return record
 
     def run(self, id: str, wait: timedelta = timedelta()) -> Report:
         """Apply a stored operation from wherever it is to its end; raises what went wrong."""
@@ -141,19 +152,21 @@ class Runner:
 
     def _run(self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]) -> Report:
         keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
-        with keeper.hold(_key(record.id), f"operation {record.id}", self._patience(wait)) as fence:
+        with keeper.hold(_key(record.id), f"operation {record.id}", patience(wait, self._means())) as fence:
             reach("operation.leased")
-            run = Run(begin(record), operation, keeper, fence, wait)
-            self._tell(run, "started")
+            run = Run(begin(record), operation, keeper, fence, wait, self._clock(), self.watch)
+            run.tell("started")
             try:
                 return self._sequence(run)
             except KeyboardInterrupt:
                 return self._pause(run)
+            except Cancelled:
+                raise self._cancelled(run) from None
 
     def _add_running(self, record: Record) -> Record:
         running = replace(record, state=State.RUNNING, started_at=self._clock(), applied_by=self._actor)
         self.journal.add(running)
-        return running
+        return replace(running, plan=running.plan.without_files())
 
     def _move_running(self, record: Record) -> Record:
         return self.journal.move(record.id, State.RUNNING, self._clock(), applied_by=self._actor)
@@ -163,7 +176,7 @@ class Runner:
         run.fence()
         record = self.journal.get(run.record.id)
         if record.state is State.DONE:
-            return Report(record.id, record.kind, State.DONE, dict(record.result or {}))
+            return Report.of(record)
         if record.state in UNFINISHED:
             self.journal.move(record.id, State.PAUSED, self._clock(), result=run.result())
         raise Interrupted(
@@ -171,84 +184,50 @@ class Runner:
             hint=f"Go on with: lakewarden operation resume {record.id}",
         ) from None
 
+    def _cancelled(self, run: Run) -> Interrupted:
+        """Somebody asked it to stop, and every table is left between two actions."""
+        run.fence()
+        self.journal.move(run.record.id, State.CANCELLED, self._clock(), result=run.result())
+        return Interrupted(
+            f"operation {run.record.id} was cancelled after {len(run.outcomes)} of {len(run.plan.actions)} actions",
+            hint="What was applied stays applied. Plan again to do the rest.",
+        )
+
     def _sequence(self, run: Run) -> Report:
         reach("operation.running")
-        tables = run.remaining()
-        for table in tables:
-            try:
-                self._table(run, table, last=table == tables[-1])
-            except Interrupted:
-                raise
-            except LakewardenError as error:
-                self._fail(run, table, error)
-            except Exception as error:  # a defect met on one table does not stop the others
-                log.exception("operation %s met a defect on %s", run.record.id, table)
-                self._fail(run, table, defect(run, table, error))
+        at_once = min(run.operation.side_by_side(), len(run.tables))
+        means = self._means()
+        tables = [TableRun(run, table, means, number < at_once) for number, table in enumerate(run.tables)]
+        if at_once > 1:
+            self._side_by_side(run, tables, at_once)
+        else:
+            for table in tables:
+                self._one(run, table)
         return self._finish(run)
 
-    def _table(self, run: Run, table: str, last: bool) -> None:
-        part = run.plan.for_table(table)
-        key, label = part.actions[0].lease_key, f"table {table}"
-        with run.keeper.hold(key, label, self._patience(run.wait, run)) as held:
+    def _side_by_side(self, run: Run, tables: list[TableRun], at_once: int) -> None:
+        """Several tables at once. What ends the whole run comes up when every thread is between two actions."""
+        with ThreadPoolExecutor(at_once, thread_name_prefix=run.record.id) as threads:
+            begun = [threads.submit(self._one, run, table) for table in tables]
+            try:
+                for ended in as_completed(begun):
+                    ended.result()
+            except BaseException as error:
+                run.halt(Stop.CANCEL if isinstance(error, Cancelled) else Stop.INTERRUPT)
+                threads.shutdown(cancel_futures=True)
+                raise
 
-            def fence() -> None:
-                run.fence()
-                held()
-
-            reach("table.leased")
-            for action in part.actions:
-                self._stop_if_asked(run)
-                self._action(run, action, fence)
-            run.fence()
-            if last and not run.failures:
-                self.journal.move(run.record.id, State.VERIFYING, self._clock())
-            reach("table.verifying")
-            self._verify(run, part, table)
-            reach("table.verified")
-        reach("table.released")
-
-    def _action(self, run: Run, action: Action, fence: Fence) -> None:
-        step = run.step(action)
-        self._tell(run, "applying", action.table, action.says)
-        self._check(action, TableIs)  # another table of the same name is none of ours
-        if run.operation.holds(action, self._reader):
-            outcome = Outcome(step.facts if step.progress is Progress.DONE else action.expects)
-        else:
-            self._check(action)
-            reach("action.checked")
-            fence()
-            stamp = Stamp(run.record.id, action.id, self._actor)
-            outcome = run.operation.apply(action, self._open_writer(stamp, fence))
-        reach("action.applied")
-        run.fence()
-        done = replace(step, progress=Progress.DONE, facts=dict(outcome.facts), error=None, at=self._clock())
-        self.journal.step(run.record.id, done)
-        run.outcomes[action.id] = outcome
-        reach("action.journaled")
-        self._tell(run, "applied", action.table, action.says)
-
-    def _check(self, action: Action, *kinds: type) -> None:
-        """Refuse as stale unless what the action requires is so, saying what moved from what to what."""
-        needs = [need for need in action.requires if not kinds or isinstance(need, kinds)]
-        moved = [broken for need in needs if (broken := need.broken(self._reader))]
-        if moved:
-            raise StalePlan(
-                f"the plan is stale: {'; '.join(moved)}",
-                hint="Nothing was written for this table. Plan again, and look at what changed.",
-            )
-
-    def _verify(self, run: Run, part: Plan, table: str) -> None:
-        self._tell(run, "verifying", table)
-        findings = run.operation.verify(part, self._reader)
-        run.findings += findings
-        if findings:
-            more = f" (and {len(findings) - 1} more)" if findings[1:] else ""
-            raise VerificationFailed(
-                f"{table}: {findings[0].message}{more}",
-                hint=f"lakewarden operation show {run.record.id} lists all of it.",
-            )
-        run.fence()
-        self.journal.verified(run.record.id, table, self._clock())
+    def _one(self, run: Run, table: TableRun) -> None:
+        """One table; what goes wrong on it does not stop the others."""
+        try:
+            table.finish()
+        except Cancelled:
+            raise
+        except LakewardenError as error:
+            table.fail(error)
+        except Exception as error:
+            log.exception("operation %s met a defect on %s", run.record.id, table.name)
+            table.fail(defect(run, table.name, error))
 
     def _finish(self, run: Run) -> Report:
         id, now, result = run.record.id, self._clock(), run.result()
@@ -258,52 +237,17 @@ class Runner:
         if error is not None:
             findings = tuple(run.findings)
             self.journal.move(id, State.FAILED, now, findings=findings, result=result, error=error.document())
-            self._tell(run, "failed", says=error.message)
+            run.tell("failed", says=error.message)
             raise error
         if self.journal.get(id).state is State.RUNNING:  # an earlier run had verified what was left
             self.journal.move(id, State.VERIFYING, now)
-        self.journal.move(id, State.DONE, now, result=result)
+        done = self.journal.move(id, State.DONE, now, result=result)
         reach("operation.done")
-        self._tell(run, "finished")
-        return Report(id, run.record.kind, State.DONE, result)
+        run.tell("finished")
+        return Report.of(done)
 
-    def _fail(self, run: Run, table: str, error: LakewardenError) -> None:
-        run.fence()  # where the operation was taken over, its journal is not ours to write
-        run.failures[table] = error
-        progress = Progress.STALE if isinstance(error, StalePlan) else Progress.FAILED
-        for step in run.record.steps:
-            if step.table == table and step.action not in run.outcomes:
-                failed = replace(step, progress=progress, error=error.document(), at=self._clock())
-                self.journal.step(run.record.id, failed)
-                break
-
-    def _stop_if_asked(self, run: Run) -> None:
-        if self.journal.cancel_requested(run.record.id):
-            run.fence()
-            done, all = len(run.outcomes), len(run.plan.actions)
-            self.journal.move(run.record.id, State.CANCELLED, self._clock(), result=run.result())
-            raise Interrupted(
-                f"operation {run.record.id} was cancelled after {done} of {all} actions",
-                hint="What was applied stays applied. Plan again to do the rest.",
-            )
-
-    def _patience(self, wait: timedelta, run: Run | None = None) -> Callable[[LeaseHeld], None]:
-        """How to take it that somebody holds a lease: try again until the time to wait is over."""
-        deadline = self._clock() + wait
-
-        def retry(held: LeaseHeld) -> None:
-            if self._clock() >= deadline:
-                raise held
-            if run:
-                self._tell(run, "waiting", says=held.message)
-                self._stop_if_asked(run)
-            self._sleep(0.2)
-
-        return retry
-
-    def _tell(self, run: Run, phase: Any, table: str = "", says: str = "") -> None:
-        total = len(run.plan.actions)
-        self.watch(Event(run.record.id, run.record.kind, phase, len(run.outcomes), total, table, says))
+    def _means(self) -> Means:
+        return Means(self.journal, self._reader, self._open_writer, self._clock, self._sleep, self._actor)
 
 
 def _key(operation: str) -> str:

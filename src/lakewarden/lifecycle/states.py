@@ -1,4 +1,4 @@
-"""The states of an operation, and the only ways between them."""
+"""The states of an operation, the only ways between them, and from which of them it may be applied or resumed."""
 
 from __future__ import annotations
 
@@ -39,3 +39,18 @@ def check_move(operation: str, old: State, new: State) -> None:
             f"operation {operation} is {old} and cannot become {new}",
             hint=f"lakewarden operation show {operation} tells how it got there.",
         )
+
+
+def check_apply(operation: str, state: State) -> None:
+    """Refuse to apply what is not a plan that nobody applied yet."""
+    if state is not State.PLANNED:
+        resumable = state in UNFINISHED or state is State.FAILED
+        hint = f"Go on with it by: lakewarden operation resume {operation}" if resumable else "Plan it anew."
+        raise IllegalTransition(f"operation {operation} is {state}, not planned", hint)
+
+
+def check_resume(operation: str, state: State) -> None:
+    """Refuse to go on with what never began, or has ended for good."""
+    if state not in UNFINISHED and state is not State.FAILED:
+        hint = f"Apply it with: lakewarden operation apply {operation}" if state is State.PLANNED else ""
+        raise IllegalTransition(f"operation {operation} is {state}: there is nothing to resume", hint)

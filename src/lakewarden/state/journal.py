@@ -1,26 +1,28 @@
 """The lasting journal of operations, in the control database.
 
 What a move means is said in `lifecycle/journal.py`; here it is made atomic: an operation's row is locked,
-looked at, and changed in one transaction. The queries are at the end, each with its name and a sentence.
+looked at, and changed in one transaction. An operation and the files of its actions are written down together.
+The queries are at the end, each with its name and a sentence.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Insert, RowMapping, ScalarSelect, Select, Update, insert, select, update
+from sqlalchemy import Connection, Insert, RowMapping, ScalarSelect, Select, Update, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from lakewarden.errors import AlreadyExists
 from lakewarden.lifecycle.journal import Progress, Record, Step, advanced, not_found
-from lakewarden.lifecycle.plan import Finding, Plan
+from lakewarden.lifecycle.plan import FileList, Finding, Plan, pack_files, unpack_files
 from lakewarden.lifecycle.states import State
 from lakewarden.state.database import Database
-from lakewarden.state.tables import operations, steps
+from lakewarden.state.tables import action_files, operations, steps
 
 
 class SqlJournal:
@@ -30,6 +32,8 @@ class SqlJournal:
         self._database = database
 
     def add(self, record: Record) -> None:
+        # packed before the transaction, since others wait for that
+        packed = {action.id: pack_files(action.files) for action in record.plan.actions if action.files.items}
         with self._database.begin() as connection:
             try:
                 connection.execute(_add_operation(), _operation_row(record))
@@ -43,6 +47,8 @@ class SqlJournal:
                         for position, step in enumerate(record.steps)
                     ],
                 )
+            for action, content in packed.items():
+                connection.execute(_add_files(), {"operation": record.id, "action": action, "packed": content})
 
     def get(self, id: str) -> Record:
         with self._database.connect() as connection:
@@ -79,6 +85,17 @@ class SqlJournal:
         if asked is None:
             raise not_found(id)
         return bool(asked)
+
+    def files(self, id: str, action: str) -> FileList:
+        with self._database.connect() as connection:
+            found = connection.execute(_files(id, action)).first()
+        if found is None:
+            raise not_found(id)
+        return FileList() if found.packed is None else _unpacked(found.packed)
+
+    def last_done(self, kinds: Sequence[str]) -> dict[str, datetime]:
+        with self._database.connect() as connection:
+            return {row.table: row.at for row in connection.execute(_last_verified(kinds))}
 
     def request_cancel(self, id: str) -> None:
         with self._database.begin() as connection:
@@ -126,6 +143,14 @@ def _plan(row: RowMapping) -> Plan:
     except ValueError:
         told = "Its plan cannot be read: another version of Lakewarden wrote it."
         return Plan(row["kind"], row["target"], warnings=(told,))
+
+
+def _unpacked(packed: bytes) -> FileList:
+    """The stored files; what cannot be read is no list that was ever planned, and whoever needs it is told so."""
+    try:
+        return unpack_files(packed)
+    except (ValueError, KeyError, TypeError, zlib.error):
+        return FileList()
 
 
 def _step(row: RowMapping) -> Step:
@@ -206,6 +231,26 @@ def _cancel_requested(id: str) -> Select[bool]:
     return select(operations.c.cancel_requested).where(operations.c.id == id)
 
 
+def _files(id: str, action: str) -> Select[Any]:
+    """The files of one action: a row without any where the operation is there and has none for it."""
+    of_action = (action_files.c.operation == operations.c.id) & (action_files.c.action == action)
+    return (
+        select(action_files.c.packed)
+        .select_from(operations.outerjoin(action_files, of_action))
+        .where(operations.c.id == id)
+    )
+
+
+def _last_verified(kinds: Sequence[str]) -> Select[Any]:
+    """For each table, when a step of an operation of these kinds was last verified."""
+    return (
+        select(steps.c.table, func.max(steps.c.at).label("at"))
+        .join(operations, operations.c.id == steps.c.operation)
+        .where(operations.c.kind.in_(kinds), steps.c.progress == str(Progress.VERIFIED))
+        .group_by(steps.c.table)
+    )
+
+
 def _operations(numbers: ScalarSelect[int]) -> Select[Any]:
     """The rows of these operations, newest first."""
     return select(operations).where(operations.c.number.in_(numbers)).order_by(*_NEWEST_FIRST)
@@ -232,6 +277,11 @@ def _add_steps() -> Insert:
     return insert(steps)
 
 
+def _add_files() -> Insert:
+    """Write down the files of one action."""
+    return insert(action_files)
+
+
 def _change_operation(record: Record) -> Update:
     """Write down how an operation stands now."""
     return update(operations).where(operations.c.id == record.id).values(_changing(record))
@@ -244,8 +294,8 @@ def _change_step(id: str, step: Step) -> Update:
 
 def _mark_verified(id: str, table: str, at: datetime) -> Update:
     """Write down that everything done to one table was looked at again."""
-    of_table = (steps.c.operation == id, steps.c.table == table)
-    return update(steps).where(*of_table).values(progress=str(Progress.VERIFIED), at=at)
+    done = (steps.c.operation == id, steps.c.table == table, steps.c.progress == str(Progress.DONE))
+    return update(steps).where(*done).values(progress=str(Progress.VERIFIED), at=at)
 
 
 def _mark_for_cancel(id: str) -> Update:

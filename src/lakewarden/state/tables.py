@@ -18,6 +18,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -107,6 +108,15 @@ steps = Table(
     Index("steps_by_table", "table", "operation"),
 )
 """One row for each action of an operation, in the plan's order."""
+
+action_files = Table(
+    "action_files",
+    metadata,
+    Column("operation", Text, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
+    Column("action", Text, primary_key=True),
+    Column("packed", LargeBinary, nullable=False),
+)
+"""One row for each action that concerns files: all of them, packed. The plan has their number, size and digest."""
 
 leases = Table(
     "leases",

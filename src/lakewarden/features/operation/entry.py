@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from lakewarden.lifecycle.journal import Progress, Record
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.states import UNFINISHED
+from lakewarden.quantities import Bytes
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class OperationRow:
 
 @dataclass(frozen=True)
 class StepRow:
-    """One action of an operation, and how far it came."""
+    """One action of an operation, how far it came, and how many files it concerns."""
 
     action: str
     table: str
@@ -37,6 +39,19 @@ class StepRow:
     state: str
     at: datetime | None
     problem: str
+    files: int | None
+    bytes: Bytes | None
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """One file that an action concerns."""
+
+    action: str
+    path: str
+    bytes: Bytes
+    kind: str
+    group: int
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,8 @@ class OperationDetail:
     warnings: list[str]
     result: dict[str, Any]
     error: dict[str, Any]
+    files: list[FileRow]
+    """Only where they are asked for."""
 
 
 def row(record: Record) -> OperationRow:
@@ -77,8 +94,7 @@ def row(record: Record) -> OperationRow:
     )
 
 
-def detail(record: Record) -> OperationDetail:
-    steps = [StepRow(s.action, s.table, s.says, str(s.progress), s.at, _problem(s.error)) for s in record.steps]
+def detail(record: Record, with_files: Plan | None = None) -> OperationDetail:
     return OperationDetail(
         id=record.id,
         plan_id=record.plan.id,
@@ -92,12 +108,34 @@ def detail(record: Record) -> OperationDetail:
         finished_at=record.finished_at,
         cancel_requested=record.cancel_requested,
         request=json.loads(record.request),
-        steps=steps,
+        steps=_steps(record),
         findings=[f"{finding.table}: {finding.message}" for finding in record.findings],
         warnings=list(record.plan.warnings),
         result=dict(record.result or {}),
         error=dict(record.error or {}),
+        files=[
+            FileRow(action.id, file.path, file.bytes, file.kind, file.group)
+            for action in (with_files.actions if with_files else ())
+            for file in action.files.items
+        ],
     )
+
+
+def _steps(record: Record) -> list[StepRow]:
+    files = {action.id: action.files for action in record.plan.actions if action.files.count}
+    return [
+        StepRow(
+            action=step.action,
+            table=step.table,
+            says=step.says,
+            state=str(step.progress),
+            at=step.at,
+            problem=_problem(step.error),
+            files=files[step.action].count if step.action in files else None,
+            bytes=files[step.action].bytes if step.action in files else None,
+        )
+        for step in record.steps
+    ]
 
 
 def _asked_to_stop(record: Record) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.errors import IllegalTransition, Interrupted, LakewardenError, SomeOperationsFailed
+from lakewarden.errors import Interrupted, LakewardenError, SomeOperationsFailed
 from lakewarden.features.operation.entry import OperationRow, row
 from lakewarden.features.operation.identity import AnyOperationId
 from lakewarden.lifecycle.request import Control
@@ -32,17 +32,16 @@ class Resume(Control[list[OperationRow]]):
 
     def act(self, runner: Runner) -> list[OperationRow]:
         if self.id is not None:
-            record = runner.journal.get(self.id)
-            if record.state in (State.PLANNED, State.DONE, State.CANCELLED):
-                hint = f"Apply it with: lakewarden operation apply {record.id}" if record.state is State.PLANNED else ""
-                raise IllegalTransition(f"operation {record.id} is {record.state}: there is nothing to resume", hint)
-        runner.await_dead_holders(self.wait, only=record.id if self.id is not None else None)
-        if self.id is not None:
-            _, held = runner.unfinished()
-            lives = record.id in {other.id for other in held}
-            runner.run(record.id, wait=timedelta() if lives else self._for_tables(runner))
-            return [row(runner.journal.get(record.id))]
+            return [self._one(runner, runner.resumable(self.id).id)]
+        runner.await_dead_holders(self.wait)
         return self._all(runner)
+
+    def _one(self, runner: Runner, id: str) -> OperationRow:
+        runner.await_dead_holders(self.wait, only=id)
+        _, held = runner.unfinished()
+        lives = id in {other.id for other in held}
+        runner.run(id, wait=timedelta() if lives else self._for_tables(runner))
+        return row(runner.journal.get(id))
 
     def _all(self, runner: Runner) -> list[OperationRow]:
         free, held = runner.unfinished()

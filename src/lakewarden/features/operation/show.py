@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from lakewarden.features.operation.entry import OperationDetail, detail
 from lakewarden.features.operation.identity import OperationId
 from lakewarden.lifecycle.request import Question
@@ -16,6 +18,10 @@ class Show(Question[OperationDetail]):
     """Show one operation: what was asked, each action and how far it came, and what went wrong."""
 
     id: OperationId
+    files: bool = Field(False, description="List every file that its actions concern.")
 
     def ask(self, lake: Reader) -> OperationDetail:
-        return detail(lake.journal.get(self.id))
+        record = lake.journal.get(self.id)
+        if not self.files:
+            return detail(record)
+        return detail(record, record.plan.with_files(lambda action: lake.journal.files(record.id, action)))

@@ -1,4 +1,4 @@
-"""The journal of operations with their steps, and the leases.
+"""The journal of operations with their steps and files, and the leases.
 
 Revision 0001. A revision is never edited once it was released: it keeps its own column types.
 """
@@ -55,6 +55,12 @@ def upgrade() -> None:
     )
     op.create_index("steps_by_table", "steps", ["table", "operation"])
     op.create_table(
+        "action_files",
+        sa.Column("operation", sa.Text, sa.ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("action", sa.Text, primary_key=True),
+        sa.Column("packed", sa.LargeBinary, nullable=False),
+    )
+    op.create_table(
         "leases",
         sa.Column("key", sa.Text, primary_key=True),
         sa.Column("label", sa.Text, nullable=False),
@@ -67,5 +73,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("leases")
+    op.drop_table("action_files")
     op.drop_table("steps")
     op.drop_table("operations")

@@ -1,0 +1,40 @@
+"""Which snapshots operations under way still need, so that nothing expires what another operation reads."""
+
+from __future__ import annotations
+
+from lakewarden.lifecycle.journal import JournalReader, Progress, Record
+from lakewarden.lifecycle.plan import Action
+from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
+from lakewarden.lifecycle.states import UNFINISHED
+
+_ALL = 10**9
+
+
+def snapshots_in_use(journal: JournalReader, besides: str = "") -> dict[str, dict[int, str]]:
+    """For each table, the snapshots that unfinished operations require, each with such an operation's id.
+
+    A table is found by its name and by its uuid. What one operation needs itself, given as `besides`, is left out.
+    The answer is for all tables at once, and costs one look at the journal.
+    """
+    in_use: dict[str, dict[int, str]] = {}
+    for record in journal.list(states=sorted(UNFINISHED), limit=_ALL):
+        if record.id != besides:
+            for action in _not_yet_verified(record):
+                for table, snapshot in _required(action):
+                    in_use.setdefault(table, {})[snapshot] = record.id
+    return in_use
+
+
+def _not_yet_verified(record: Record) -> list[Action]:
+    verified = {step.action for step in record.steps if step.progress is Progress.VERIFIED}
+    return [action for action in record.plan.actions if action.id not in verified]
+
+
+def _required(action: Action) -> list[tuple[str, int]]:
+    uuids = {need.table: need.uuid for need in action.requires if isinstance(need, TableIs)}
+    needed = [
+        (need.table, need.snapshot)
+        for need in action.requires
+        if isinstance(need, RefAt | SnapshotKept) and need.snapshot is not None
+    ]
+    return needed + [(uuids[table], snapshot) for table, snapshot in needed if table in uuids]
