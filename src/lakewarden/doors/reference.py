@@ -80,7 +80,7 @@ def _usage(declared: type[Request]) -> Iterator[str]:
         if name not in positional:
             yield f"[--{name.replace('_', '-')} …]" if _takes_value(declared, name) else f"[--{name.replace('_', '-')}]"
     if issubclass(declared, Operation):
-        yield "[--apply | --plan | --check] [--wait DURATION]"
+        yield "[--apply | --plan | --check] [--files] [--wait DURATION]"
     yield "[--json]"
 
 
@@ -115,8 +115,10 @@ def _answer(declared: type[Request]) -> Iterator[str]:
         yield from ("## What `--json` answers with", "", "The report of an applied operation:", "")
         yield from (
             "```json",
-            '{"operation": {"id", "kind", "state"}, "result": {…}, "findings": [{"table", "message"}]}',
+            '{"operation": {"id", "kind", "state"}, "result": {…}, "findings": [], "left": ["table: what"]}',
             "```",
+            "",
+            "`left` is there only where the operation had enough before all was done.",
         )
         return
     schema = TypeAdapter(declared.answer_type()).json_schema(mode="serialization")

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 import lakewarden
 from lakewarden import registry
 from lakewarden.doors.cli.execution import Given, execute
-from lakewarden.lifecycle.request import Completes, Operation, Request
+from lakewarden.lifecycle.request import Completes, Operation, Request, marks
 
 _SINGLE_WORDS = ("demo",)
 _SHELLS = ("bash", "zsh", "fish")
@@ -80,10 +80,7 @@ def derive(declared: type[Request]) -> click.Command:
         given = Given(
             config=values.pop("config") or outer.config,
             json=values.pop("json") or outer.json,
-            apply=values.pop("apply", False),
-            plan=values.pop("plan", False),
-            check=values.pop("check", False),
-            wait=values.pop("wait", "0s") if issubclass(declared, Operation) else "0s",
+            **_about_the_plan(values if issubclass(declared, Operation) else {}),
         )
         source = context.get_parameter_source
         said = {name: value for name, value in values.items() if source(name) is not click.core.ParameterSource.DEFAULT}
@@ -97,6 +94,12 @@ def derive(declared: type[Request]) -> click.Command:
         short_help=declared.says().rstrip("."),
         context_settings={"max_content_width": 100},
     )
+
+
+def _about_the_plan(values: dict[str, Any]) -> dict[str, Any]:
+    """Take out what every operation takes besides its own fields."""
+    flags = {name: values.pop(name, False) for name in ("apply", "plan", "check", "files")}
+    return {**flags, "wait": values.pop("wait", "0s")}
 
 
 def _help(declared: type[Request]) -> str:
@@ -124,12 +127,28 @@ def _option(name: str, field: FieldInfo) -> click.Option:
     flag, inner = f"--{name.replace('_', '-')}", _inner(field.annotation)
     common: dict[str, Any] = {"help": _described(field), "shell_complete": _completer(field)}
     if inner is bool:
-        return click.Option([flag, name], is_flag=True, **common)
-    many = get_origin(inner) is list
-    choices = _choices(get_args(inner)[0] if many else inner)
+        both = field.get_default(call_default_factory=True) is not False  # true or left open: it can be said either way
+        return click.Option([f"{flag}/--no-{flag[2:]}" if both else flag, name], is_flag=True, default=None, **common)
+    many = get_origin(inner) in (list, tuple)
+    choices = _choices(_inner(get_args(inner)[0]) if many else inner)
     metavar = None if choices else _metavar(name, inner)
-    kind: Any = click.Choice(choices) if choices else str
-    return click.Option([flag, name], type=kind, multiple=many, metavar=metavar, **common)
+    if many:
+        kind: Any = _Choices(choices) if choices else str
+        return click.Option([flag, name], type=kind, multiple=True, metavar=metavar, callback=_flat, **common)
+    return click.Option([flag, name], type=click.Choice(choices) if choices else str, metavar=metavar, **common)
+
+
+class _Choices(click.Choice[str]):
+    """Several of a few words, separated by commas."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        parts = [part.strip() for part in str(value).split(",") if part.strip()]
+        return [super(_Choices, self).convert(part, param, ctx) for part in parts]
+
+
+def _flat(ctx: click.Context, param: click.Parameter, values: Any) -> Any:
+    """What was said in several options, and in each of them, as one list."""
+    return [each for value in values or () for each in (value if isinstance(value, list) else [value])]
 
 
 def _operation_options() -> list[click.Parameter]:
@@ -137,6 +156,7 @@ def _operation_options() -> list[click.Parameter]:
         click.Option(["--apply"], is_flag=True, help="Do it."),
         click.Option(["--plan"], is_flag=True, help="Only show what would be done."),
         click.Option(["--check"], is_flag=True, help="Only look: exit code 3 if there is something to do."),
+        click.Option(["--files"], is_flag=True, help="Show every action and every file of the plan."),
         click.Option(
             ["--wait"], metavar="DURATION", default="0s", help="Wait this long for a table held by another operation."
         ),
@@ -177,12 +197,12 @@ def _choices(annotation: Any) -> list[str]:
 
 
 def _metavar(name: str, inner: Any) -> str:
-    known = {int: "N", Path: "FILE", timedelta: "DURATION"}
+    known = {int: "N", float: "N", Path: "FILE", timedelta: "DURATION"}
     return known.get(inner, name.upper().replace("_", "-"))
 
 
 def _completer(field: FieldInfo) -> Any:
-    what = next((mark.what for mark in field.metadata if isinstance(mark, Completes)), None)
+    what = next((mark.what for mark in marks(field) if isinstance(mark, Completes)), None)
     if what is None:
         return None
 

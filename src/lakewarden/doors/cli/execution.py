@@ -31,6 +31,7 @@ class Given:
     apply: bool
     plan: bool
     check: bool
+    files: bool
     wait: str
 
 
@@ -65,11 +66,11 @@ def _operate(warden: Warden, operation: Operation, given: Given, screen: Screen)
     planned = warden.plan(operation)
     if given.check:
         found = not planned.is_empty or planned.plan.refused
-        return partial(screen.plan, planned.plan, stored=False), FOUND if found else 0
+        return partial(screen.plan, planned.plan, stored=False, files=given.files), FOUND if found else 0
     if given.plan or (operation.destructive and not given.apply):
         if not planned.is_empty:
             planned.store()
-        return partial(screen.plan, planned.plan, stored=True), 0
+        return partial(screen.plan, planned.plan, stored=True, files=given.files), 0
     return partial(screen.report, planned.plan, planned.apply(wait=wait)), 0
 
 

@@ -1,12 +1,10 @@
-"""What a person sees: tables, plans, reports and live progress; or one JSON document for a program."""
+"""What a person sees: tables, details, plans and reports; or one JSON document for a program."""
 
 from __future__ import annotations
 
 import dataclasses
-import logging
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, get_args, get_type_hints
@@ -14,13 +12,14 @@ from typing import Any, get_args, get_type_hints
 import click
 from rich import box
 from rich.console import Console, JustifyMethod
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from lakewarden.doors.cli.live import watching
+from lakewarden.doors.cli.plans import applied_lines, facts_line, left_lines, plan_lines, show_fact, warnings
 from lakewarden.doors.documents import answered, encode
 from lakewarden.lifecycle.plan import Plan
-from lakewarden.lifecycle.progress import Event, Watcher, unwatched
+from lakewarden.lifecycle.progress import Watcher, unwatched
 from lakewarden.lifecycle.request import Control, Question, Setup
 from lakewarden.lifecycle.run import Report
 from lakewarden.quantities import Unit, show_size
@@ -60,19 +59,14 @@ class Screen:
         else:
             self.out.print(request.nothing)
 
-    def plan(self, plan: Plan, stored: bool) -> None:
+    def plan(self, plan: Plan, stored: bool, files: bool = False) -> None:
         if self._json:
-            return self._document({"plan": plan.document()})
+            return self._document({"plan": plan.document(files)})
         if not plan.actions:
-            self._warn(plan)
+            self._lines(warnings(plan))
             self.out.print("Nothing to do." if not plan.refused else "Nothing else to do.")
             return
-        self.out.print(Text(f"{plan.kind.replace('.', ' ')}  {plan.target}", style="bold"))
-        for action in plan.actions:
-            self.out.print(Text(f"  {action.table}: {action.says}"))
-            if action.because:
-                self.out.print(Text(f"    by {action.route}: {action.because}", style="dim"))
-        self._warn(plan)
+        self._lines(plan_lines(plan, every=files))
         tail = f" Apply: lakewarden operation apply {plan.id}" if stored else ""
         self.out.print(Text(f"Nothing changed.{tail}"))
 
@@ -80,46 +74,33 @@ class Screen:
         if self._json:
             return self._document(report.document())
         if report.id is None:
-            if plan:
-                self._warn(plan)
+            self._lines(warnings(plan) if plan else ())
             self.out.print("Nothing to do.")
             return
-        for action in plan.actions if plan else ():
-            self.out.print(Text(f"{action.table}: {action.says}"))
-        if plan:
-            self._warn(plan)
-        facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in report.result.items())
-        self.out.print(Text.assemble((str(report.state), _STYLES[str(report.state)]), f"  {report.id}  {facts}"))
+        self._lines(applied_lines(plan) if plan else ())
+        state, facts = str(report.state), facts_line(report.result)
+        self.out.print(Text.assemble((state, _STYLES[state]), f"  {report.id}  {facts}"))
+        self._lines(left_lines(report))
 
     @contextmanager
     def watching(self, progress: bool = True) -> Iterator[Watcher]:
-        """What takes long is told on stderr while a command runs, progress live; silent for programs."""
+        """What takes long is told on stderr while a command runs; silent for programs."""
         if self._json:
             yield unwatched
             return
-        terminal = os.fdopen(os.dup(2), "w")  # ours stays the terminal while Spark's is sent to its log
-        console = _Bystander(file=terminal, stderr=True)
-        speaker = _Speaker(console)
-        logging.getLogger("lakewarden").addHandler(speaker)
-        logging.getLogger("lakewarden").setLevel(logging.INFO)
-        try:
-            if not progress or not sys.stderr.isatty():
-                yield unwatched
-            else:
-                with _bar(console) as bar:
-                    yield _follow(bar)
-        finally:
-            logging.getLogger("lakewarden").removeHandler(speaker)
-            terminal.close()
+        with watching(progress) as watch:
+            yield watch
 
     def _document(self, document: Any) -> None:
         click.echo(encode(document, indent=2))
 
-    def _warn(self, plan: Plan) -> None:
-        for warning in plan.warnings:
-            self.out.print(Text(f"  note: {warning}", style="yellow"))
-        for finding in plan.refused:
-            self.out.print(Text(f"  refused: {finding.message}", style="red"))
+    def _lines(self, lines: Iterable[Text]) -> None:
+        """Lines for people; one that must not be broken, such as a file's path, goes out as it is, and quickly."""
+        for line in lines:
+            if line.no_wrap:
+                click.echo(line.plain)
+            else:
+                self.out.print(line)
 
     def _rows(self, rows: Sequence[Any]) -> None:
         """A table, or where the terminal is too narrow for one, a block of lines for each row."""
@@ -164,7 +145,7 @@ class Screen:
             self.out.print(Text(f"\n{_title(name)}", style="bold"))
             if isinstance(value, Mapping):
                 for key, item in value.items():
-                    self.out.print(Text(f"  {key} = {item}"))
+                    self.out.print(Text(f"  {key} = {show_fact(key, item)}"))
             else:
                 self._rows(value)
 
@@ -174,49 +155,6 @@ class _Pipe(Console):
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
-
-
-class _Bystander(Console):
-    """Where what is told beside the answer goes: nothing depends on anybody hearing it."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-
-
-class _Speaker(logging.Handler):
-    """Tells what takes long, such as the start of Spark, while it happens."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(logging.INFO)
-        self._console = console
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno == logging.INFO:
-            self._console.print(Text(f"… {record.getMessage()}", style="dim"))
-
-
-def _bar(console: Console) -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
-
-
-def _follow(bar: Progress) -> Watcher:
-    tasks: dict[str, Any] = {}
-
-    def watch(event: Event) -> None:
-        if event.operation not in tasks:
-            tasks[event.operation] = bar.add_task(event.kind, total=event.total)
-        told = " ".join(part for part in (event.kind.replace(".", " "), event.table, event.phase) if part)
-        bar.update(tasks[event.operation], completed=event.done, description=told)
-
-    return watch
 
 
 def _facts_table() -> Table:

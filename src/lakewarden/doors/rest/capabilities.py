@@ -14,7 +14,14 @@ from fastapi import Body, FastAPI, Query, Response
 from lakewarden.doors.documents import answered
 from lakewarden.doors.rest.documents import Document, ErrorAnswer, PlanAnswer, ReportAnswer
 from lakewarden.doors.rest.failures import NotOverRest
-from lakewarden.doors.rest.parameters import accepted, declared_part, said_to_apply, time_to_wait, works_on_this_machine
+from lakewarden.doors.rest.parameters import (
+    accepted,
+    declared_part,
+    said_to_apply,
+    said_to_list_files,
+    time_to_wait,
+    works_on_this_machine,
+)
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
 from lakewarden.lifecycle.run import Report
 from lakewarden.warden import Warden
@@ -101,7 +108,7 @@ def _operating(warden: Warden, declared: type[Operation]) -> Endpoint:
             return Document(planned.apply(wait=time_to_wait(asked)).document())
         if not planned.is_empty:
             planned.store()
-        return Document({"plan": planned.plan.document()})
+        return Document({"plan": planned.plan.document(said_to_list_files(asked))})
 
     return operate
 

@@ -8,7 +8,8 @@ from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakewarden.doors.documents import encode
-from lakewarden.lifecycle.plan import Estimate, Finding, Requirement
+from lakewarden.lifecycle.plan import Estimate, Finding, PlannedFile, Requirement
+from lakewarden.quantities import Bytes
 
 
 class Document(Response):
@@ -24,6 +25,15 @@ class _Shape(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class FilesDocument(_Shape):
+    """The files that an action concerns."""
+
+    count: int
+    bytes: Bytes
+    digest: str = Field(description="Stands for every one of them.")
+    items: list[PlannedFile] = Field([], description='All of them; only with `"files": true`.')
+
+
 class ActionDocument(_Shape):
     """One atomic step of a plan."""
 
@@ -37,6 +47,7 @@ class ActionDocument(_Shape):
     estimate: Estimate
     route: str
     because: str
+    files: FilesDocument
 
 
 class PlanSummary(_Shape):
@@ -75,6 +86,7 @@ class ReportAnswer(_Shape):
     operation: OperationDocument
     result: dict[str, Any] = Field(description="What was measured, added up over all actions.")
     findings: list[Finding]
+    left: list[str] = Field([], description="What was not begun when the operation had enough; else not there.")
 
 
 class ErrorDocument(BaseModel):

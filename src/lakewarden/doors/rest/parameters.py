@@ -41,6 +41,8 @@ def accepted(declared: type[Request]) -> type[Request]:
     }
     if issubclass(declared, Operation):  # under other names in Python, where `apply` is a method
         fields["rest_apply"] = (bool, Field(False, alias="apply", description="Do it; else only plan it."))
+        lists = "Show every file of the plan, not only how many there are."
+        fields["rest_files"] = (bool, Field(False, alias="files", description=lists))
         waits = "How long to wait for a table that another operation holds."
         shown: dict[str, Any] = {"default": "0s"}  # pydantic would show it in another form than it is read in
         fields["rest_wait"] = (Duration, Field(timedelta(), alias="wait", description=waits, json_schema_extra=shown))
@@ -67,6 +69,10 @@ def declared_part(declared: type[Declared], asked: Request) -> Declared:
 
 def said_to_apply(asked: Any) -> bool:
     return bool(asked.rest_apply)
+
+
+def said_to_list_files(asked: Any) -> bool:
+    return bool(asked.rest_files)
 
 
 def time_to_wait(asked: Any) -> timedelta:
