@@ -15,10 +15,13 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.engine.commit import DirectCommits
+from lakewarden.engine.manifests import Manifests
 from lakewarden.features.lake.init import Init
+from lakewarden.lifecycle.ground import Stamp
 from lakewarden.warden import Warden
 
 NOBODY = 65534
+STAMP = Stamp("op-20261115-101112-ab12cd", "0123456789ab", "tester")
 
 
 def unfenced() -> None:
@@ -43,7 +46,7 @@ class Lake:
 
     @property
     def direct(self) -> DirectCommits:
-        return DirectCommits(self.tables, unfenced)
+        return DirectCommits(self.tables, unfenced, STAMP, Manifests())
 
     def create(self, name: str = "sales.orders", appends: int = 2, **properties: str) -> Any:
         """A table of one column, with a version for each append."""

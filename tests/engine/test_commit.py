@@ -15,6 +15,7 @@ import pytest
 
 from lakewarden.engine import commit as commit_module
 from lakewarden.engine.commit import ATTEMPTS, DirectCommits, RefChange, RoutedCommits, SetRef
+from lakewarden.engine.manifests import Manifests
 from lakewarden.errors import (
     BrokenTable,
     CatalogUnavailable,
@@ -25,7 +26,7 @@ from lakewarden.errors import (
     TableNotFound,
 )
 from lakewarden.lifecycle.plan import PUBLISH, SPARK_SQL
-from tests.engine.lakes import Lake, digest, lake, local, open_lake, open_path, read_only, unfenced
+from tests.engine.lakes import STAMP, Lake, digest, lake, local, open_lake, open_path, read_only, unfenced
 
 __all__ = ["lake", "open_lake", "open_path"]
 
@@ -47,7 +48,7 @@ class Orders:
         return self.change({name: None}, set=(SetRef(name, "tag", at or self.head),), **what)
 
     def commits(self, fence: Callable[[], None] = unfenced) -> DirectCommits:
-        return DirectCommits(self.lake.tables, fence, sleep=lambda _: None)
+        return DirectCommits(self.lake.tables, fence, STAMP, Manifests(), sleep=lambda _: None)
 
     @property
     def files(self) -> dict[str, str]:
@@ -292,7 +293,7 @@ class TestRaces:
     def test_losing_every_attempt(self, orders: Orders, outside: Lake) -> None:
         waits: list[float] = []
         interloper = Interloper(orders.lake.catalog, outside.append, times=ATTEMPTS)
-        commits = DirectCommits(orders.lake.tables, unfenced, sleep=waits.append)
+        commits = DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests(), sleep=waits.append)
         with pytest.raises(CommitRefused, match=f"main.sales.orders: {ATTEMPTS} attempts to commit lost") as caught:
             commits.refs(orders.tag("v1"))
         assert caught.value.hint.startswith("Nothing was written.")
@@ -333,7 +334,7 @@ class TestManyWriters:
         def write(writer: int) -> None:
             try:
                 for number in range(10):
-                    DirectCommits(orders.lake.tables, unfenced).refs(orders.tag(f"w{writer}-{number}"))
+                    DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests()).refs(orders.tag(f"w{writer}-{number}"))
             except BaseException as error:  # noqa: BLE001  (a thread's failure must reach the test)
                 failures.append(error)
 
@@ -353,13 +354,15 @@ class TestManyWriters:
             "import sys\n"
             "from lakewarden.warden import Warden\n"
             "from lakewarden.engine.commit import DirectCommits, RefChange, SetRef\n"
+            "from lakewarden.engine.manifests import Manifests\n"
+            "from lakewarden.lifecycle.ground import Stamp\n"
             "folder, uuid, head, writer = sys.argv[1:]\n"
             "tables = Warden.open(folder).ground.tables\n"
             "for number in range(10):\n"
             "    name = f'w{writer}-{number}'\n"
             "    tag = SetRef(name, 'tag', int(head))\n"
             "    change = RefChange('main.sales.orders', uuid, {name: None}, (tag,))\n"
-            "    DirectCommits(tables, lambda: None).refs(change)\n"
+            "    DirectCommits(tables, lambda: None, Stamp('op', 'a', 'test'), Manifests()).refs(change)\n"
         )
         arguments = [sys.executable, "-c", program, str(orders.lake.folder), orders.uuid, str(orders.head)]
         processes = [subprocess.Popen([*arguments, str(w)], stderr=subprocess.PIPE, text=True) for w in range(4)]
@@ -388,7 +391,7 @@ class TestTrouble:
         releasing = threading.Thread(target=release)
         releasing.start()
         try:
-            DirectCommits(orders.lake.tables, unfenced, sleep=sleep).refs(orders.tag("v1"))
+            DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests(), sleep=sleep).refs(orders.tag("v1"))
         finally:
             releasing.join()
             holder.close()
@@ -408,7 +411,7 @@ class TestTrouble:
                 holder.execute("ROLLBACK")
             released.append(seconds)
 
-        DirectCommits(orders.lake.tables, unfenced, sleep=sleep).refs(orders.tag("v1"))
+        DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests(), sleep=sleep).refs(orders.tag("v1"))
         holder.close()
         assert len(released) == 1
         assert orders.lake.refs()["v1"] == orders.head

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from lakewarden.config import LakeSettings, Settings
 from lakewarden.engine.faults import first_line, told
+from lakewarden.engine.ownership import owned_name
 from lakewarden.errors import CatalogUnavailable
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
     from pyiceberg.catalog.sql import SqlCatalog
 
     class TidySqlCatalog(SqlCatalog):
-        """PyIceberg's, but the metadata file of a commit that lost its race does not stay behind."""
+        """PyIceberg's, but metadata files tell whose they are, and that of a commit which lost its race does not stay."""
 
         def commit_table(self, *args: Any, **kwargs: Any) -> Any:
             written = _Written.of_this_thread
@@ -102,6 +103,11 @@ def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
                     with suppress(OSError):
                         io.delete(location)
                 raise
+
+        def _update_and_stage_table(self, *args: Any, **kwargs: Any) -> Any:
+            staged = super()._update_and_stage_table(*args, **kwargs)
+            staged.metadata_location = owned_name(staged.metadata_location)
+            return staged
 
         @staticmethod
         def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:

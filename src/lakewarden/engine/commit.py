@@ -1,31 +1,39 @@
-"""The only module that writes table metadata outside Spark.
+"""The only module that publishes table metadata outside Spark.
 
 One change is one `commit_table` call with explicit requirements: the table's uuid, and for every ref
 that is touched where it must still be. A commit that loses a race against a change elsewhere in the
-table is tried again on the new head; one whose requirements no longer hold is refused as stale.
-Nothing that somebody else made in between is ever overwritten. The fence is looked at right before
-each attempt, so a runner whose lease was taken over publishes nothing.
+table is tried again, planned anew against the new head; one whose requirements no longer hold is refused
+as stale. Nothing that somebody else made in between is ever overwritten. The fence is looked at right
+before each attempt, so a runner whose lease was taken over publishes nothing. What was written for an
+attempt that never landed is removed before the next one.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
+from lakewarden.engine.draft import AddedFile, Draft
+from lakewarden.engine.expiry import expiry_updates, still_needed
 from lakewarden.engine.faults import told, translate
+from lakewarden.engine.live_files import Files, SnapshotFiles
+from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.ownership import naming
 from lakewarden.engine.tables import Tables
 from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.ground import Fence
+from lakewarden.lifecycle.ground import Fence, Stamp
 from lakewarden.lifecycle.plan import PUBLISH, SPARK_SQL
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from lakewarden.engine.live_files import DeleteFile, LiveFile
 
 MAIN = "main"
 ATTEMPTS = 12
@@ -55,6 +63,55 @@ class RefChange:
     route: str = PUBLISH
 
 
+@dataclass(frozen=True)
+class RewrittenGroup:
+    """Data files, each with the deletes it was read with, and the files that now hold their rows."""
+
+    number: int
+    inputs: Mapping[str, frozenset[str]]
+    added: tuple[AddedFile, ...]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Rewritten groups of files that are to take the place of their inputs on a branch."""
+
+    table: str
+    uuid: str
+    groups: tuple[RewrittenGroup, ...]
+    branch: str = MAIN
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What a rewrite came to: groups that were sent back are those whose inputs somebody changed meanwhile."""
+
+    snapshot: int | None
+    sent_back: tuple[int, ...]
+    delete_files_removed: int = 0
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """Snapshots, and tags, that are to go; whatever else points to one of them keeps all of them."""
+
+    table: str
+    uuid: str
+    snapshots: tuple[int, ...]
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ManifestMerge:
+    """Bundles of manifests of data files, each of which is to become one."""
+
+    table: str
+    uuid: str
+    bundles: tuple[tuple[str, ...], ...]
+    branch: str = MAIN
+
+
 class Commits(Protocol):
     """What an action can publish with."""
 
@@ -62,44 +119,193 @@ class Commits(Protocol):
         """Change a table's branches, tags and properties."""
         ...
 
+    def rewrite(self, change: Rewrite, discard: Callable[[RewrittenGroup], None]) -> Rewritten:
+        """Put new files in the place of old ones; outputs of groups that are sent back are discarded before."""
+        ...
+
+    def merge_manifests(self, change: ManifestMerge) -> int | None:
+        """Write each bundle of manifests as one; answers with the new snapshot, if there was anything to do."""
+        ...
+
+    def expire(self, change: Expiry, check: Callable[[Table], None]) -> None:
+        """Let snapshots and tags go, all of them or none; `check` looks right before what else needs them."""
+        ...
+
+
+@dataclass
+class _Attempt:
+    """What one attempt asks of the catalog, and how to take back what was written for it."""
+
+    requires: tuple[TableRequirement, ...]
+    updates: tuple[TableUpdate, ...]
+    discard: Callable[[], None] = lambda: None
+
 
 class DirectCommits:
     """Publishes through PyIceberg's catalogs, without a JVM."""
 
-    def __init__(self, tables: Tables, fence: Fence, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        fence: Fence,
+        stamp: Stamp,
+        reader: Manifests,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._tables = tables
         self._fence = fence
+        self._stamp = stamp
+        self._reader = reader
         self._sleep = sleep
 
     def refs(self, change: RefChange) -> None:
-        self._publish(change, lambda table: _ref_updates(table, change))
+        def attempt(table: Table) -> _Attempt:
+            check_expected(table, change)
+            return _Attempt(requirements(change), _ref_updates(table, change))
 
-    def _publish(self, change: RefChange, updates: Callable[[Table], tuple[TableUpdate, ...]]) -> None:
+        self._publish(change.table, change.uuid, attempt)
+
+    def rewrite(self, change: Rewrite, discard: Callable[[RewrittenGroup], None]) -> Rewritten:
+        """Put new files in the place of old ones; outputs of groups that are sent back are discarded before."""
+        left = {group.number: group for group in change.groups}
+        landed: list[Rewritten] = []
+
+        def attempt(table: Table) -> _Attempt | None:
+            head = table.snapshot_by_name(change.branch)
+            files = Files(self._reader).of(table, head)
+            for group in [group for group in left.values() if not _unchanged(group, files)]:
+                discard(left.pop(group.number))
+            if not left or head is None:
+                return None
+            gone = {path for group in left.values() for path in group.inputs}
+            dangling = files.dangling(gone)
+            draft = Draft(table, head, self._stamp, self._reader)
+            try:
+                draft.remove(_by_manifest([*(files.by_path[path] for path in gone), *dangling]))
+                draft.add([added for group in left.values() for added in group.added])
+                updates = draft.updates(change.branch, change.facts)
+            except BaseException:
+                draft.discard()
+                raise
+            sent_back = tuple(group.number for group in change.groups if group.number not in left)
+            landed[:] = [Rewritten(draft.snapshot_id, sent_back, len(dangling))]
+            return _Attempt(_at(change.uuid, {change.branch: head.snapshot_id}), updates, draft.discard)
+
+        if self._publish(change.table, change.uuid, attempt):
+            return landed[0]
+        return Rewritten(None, tuple(group.number for group in change.groups))
+
+    def merge_manifests(self, change: ManifestMerge) -> int | None:
+        """Write each bundle of manifests as one; bundles of which one is no longer there are left as they are."""
+        made: list[int] = []
+
+        def attempt(table: Table) -> _Attempt | None:
+            head = table.snapshot_by_name(change.branch)
+            if head is None:
+                return None
+            there = {manifest.manifest_path: manifest for manifest in head.manifests(table.io)}
+            bundles = [bundle for bundle in change.bundles if all(path in there for path in bundle)]
+            if not bundles:
+                return None
+            draft = Draft(table, head, self._stamp, self._reader)
+            try:
+                for bundle in bundles:
+                    draft.merge([there[path] for path in bundle])
+                facts = {"manifests-created": str(len(bundles)), "manifests-replaced": str(sum(map(len, bundles)))}
+                updates = draft.updates(change.branch, facts)
+            except BaseException:
+                draft.discard()
+                raise
+            made[:] = [draft.snapshot_id]
+            return _Attempt(_at(change.uuid, {change.branch: head.snapshot_id}), updates, draft.discard)
+
+        return made[0] if self._publish(change.table, change.uuid, attempt) else None
+
+    def expire(self, change: Expiry, check: Callable[[Table], None]) -> None:
+        """Let snapshots and tags go, all of them or none; `check` looks right before what else needs them."""
+
+        def attempt(table: Table) -> _Attempt | None:
+            metadata = table.metadata
+            refs = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
+            needed = still_needed(metadata, change.snapshots, change.tags)
+            if needed:
+                raise StalePlan(f"the plan is stale: {'; '.join(needed)}", "Nothing was expired. Plan again.")
+            check(table)
+            updates = expiry_updates(table, change.snapshots, change.tags)
+            return _Attempt(_at(change.uuid, refs), updates) if updates else None
+
+        self._publish(change.table, change.uuid, attempt)
+
+    def _publish(self, name: str, uuid: str, make: Callable[[Table], _Attempt | None]) -> bool:
+        """Try until it lands; whether there was anything to publish."""
         from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
-        for attempt in range(ATTEMPTS):
+        for number in range(ATTEMPTS):
+            attempt: _Attempt | None = None
             try:
-                table = self._tables.load(change.table)
-                check_expected(table, change)
+                table = self._tables.load(name)
+                _check_identity(table, name, uuid)
+                attempt = make(table)
+                if attempt is None:
+                    return False
                 reach("commit.ready")
                 self._fence()
                 reach("commit.fenced")
-                table.catalog.commit_table(table, (*requirements(change), *_unmoved(table)), updates(table))
+                with naming(self._stamp):
+                    table.catalog.commit_table(table, (*attempt.requires, *_unmoved(table)), attempt.updates)
                 reach("commit.landed")
-                return
+                return True
             except CommitFailedException:
                 pass  # look again: either what we require moved, or only something beside it
             except CommitStateUnknownException as error:
-                raise _unknown(change.table) from error
+                raise _unknown(name) from error
             except Exception as error:
-                if not _passes(error, change.table):
-                    with told(f"table {change.table}"):
+                if not _passes(error, name):
+                    _take_back(attempt)
+                    with told(f"table {name}"):
                         raise
-            self._sleep(min(0.02 * 2**attempt, 1.0) * (0.5 + random.random()))
-        check_expected(self._tables.load(change.table), change)
+            _take_back(attempt)
+            self._sleep(min(0.02 * 2**number, 1.0) * (0.5 + random.random()))
+        make(self._tables.load(name))  # says what moved, where something we require did
         raise CommitRefused(
-            f"{change.table}: {ATTEMPTS} attempts to commit lost against other writers",
+            f"{name}: {ATTEMPTS} attempts to commit lost against other writers",
             "Nothing was written. Try again when fewer write to it.",
+        )
+
+
+def _take_back(attempt: _Attempt | None) -> None:
+    if attempt is not None:
+        attempt.discard()
+
+
+def _unchanged(group: RewrittenGroup, files: SnapshotFiles) -> bool:
+    """Whether each input is live, with exactly the deletes that it was read with."""
+    return all(
+        path in files.by_path and files.by_path[path].deletes_identity == deletes
+        for path, deletes in group.inputs.items()
+    )
+
+
+def _by_manifest(files: Sequence[LiveFile | DeleteFile]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for file in files:
+        found.setdefault(file.manifest, set()).add(file.path)
+    return found
+
+
+def _at(uuid: str, refs: Mapping[str, int]) -> tuple[TableRequirement, ...]:
+    """The table of this uuid, with each of these refs where it is now."""
+    from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+
+    asserted = [AssertRefSnapshotId.model_validate({"ref": r, "snapshot-id": s}) for r, s in refs.items()]
+    return (AssertTableUUID.model_validate({"uuid": uuid}), *asserted)
+
+
+def _check_identity(table: Table, name: str, uuid: str) -> None:
+    if str(table.metadata.table_uuid) != uuid:
+        raise StalePlan(
+            f"the plan is stale: {name} was table {uuid} and is now {table.metadata.table_uuid}",
+            "Nothing was written. Plan again.",
         )
 
 
@@ -189,11 +395,17 @@ def _unknown(table: str) -> CatalogUnavailable:
     )
 
 
+class SparkRefs(Protocol):
+    """What publishes refs where nothing but Spark can."""
+
+    def refs(self, change: RefChange) -> None: ...
+
+
 class RoutedCommits:
     """Sends each table's change by its route: directly, or through Spark where nothing else can."""
 
     def __init__(
-        self, direct: Commits, through_spark: Callable[[], Commits], needs_spark: Callable[[str], bool]
+        self, direct: DirectCommits, through_spark: Callable[[], SparkRefs], needs_spark: Callable[[str], bool]
     ) -> None:
         self._direct = direct
         self._through_spark = through_spark
@@ -207,3 +419,18 @@ class RoutedCommits:
                 "Nothing was written. Plan again.",
             )
         (self._through_spark() if needs_spark else self._direct).refs(change)
+
+    def rewrite(self, change: Rewrite, discard: Callable[[RewrittenGroup], None]) -> Rewritten:
+        return self._by_us(change.table).rewrite(change, discard)
+
+    def merge_manifests(self, change: ManifestMerge) -> int | None:
+        return self._by_us(change.table).merge_manifests(change)
+
+    def expire(self, change: Expiry, check: Callable[[Table], None]) -> None:
+        self._by_us(change.table).expire(change, check)
+
+    def _by_us(self, table: str) -> DirectCommits:
+        """What on Spark is one of Iceberg's procedures, and not a commit of ours."""
+        if self._needs_spark(table):
+            raise StalePlan(f"the plan is stale: {table} has another format now", "Nothing was written. Plan again.")
+        return self._direct

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakewarden.config import Settings
 from lakewarden.engine.catalogs import Catalogs
+from lakewarden.engine.expiry import lineage_of
 from lakewarden.engine.faults import told
 from lakewarden.engine.reference import Reference, TableName, parse, parse_table, parse_time
 from lakewarden.engine.route import Route, route_for
@@ -189,8 +190,10 @@ def _as_of(table: Table, reference: Reference, milliseconds: int) -> Snapshot:
 
 
 def ancestors(table: Table, snapshot_id: int | None) -> Iterator[int]:
-    """A snapshot and all that it was built on, as far back as the table still knows."""
-    snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
-    while snapshot_id is not None and snapshot_id in snapshots:
+    """A snapshot and all that it was built on, as far back as the table still knows, over gaps that expiry left."""
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in table.metadata.snapshots}
+    over_gaps = lineage_of(table.metadata.properties)
+    while snapshot_id is not None and snapshot_id in parents:
         yield snapshot_id
-        snapshot_id = snapshots[snapshot_id].parent_snapshot_id
+        parent = parents[snapshot_id]
+        snapshot_id = parent if parent in parents else over_gaps.get(snapshot_id)

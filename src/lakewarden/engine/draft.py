@@ -1,0 +1,215 @@
+"""A new snapshot in the making: what of the head it keeps, what it takes away, what it adds.
+
+Written next to the head it is planned on and published by `commit.py`, which throws it away if another writer
+was quicker. Added files stay under the partition spec and the values of what they stand in for, and under a
+data sequence number of their own, so that deletes committed meanwhile apply to them as they would have before.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.manifests import Manifests, partition_key, write_entries
+from lakewarden.lifecycle.ground import Stamp
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableUpdate
+
+_COUNTED = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
+
+
+@dataclass(frozen=True)
+class AddedFile:
+    """A data file that takes the place of others: its partition spec, and the sequence number of its rows."""
+
+    file: DataFile = field(repr=False)
+    spec_id: int
+    sequence: int
+
+
+@dataclass
+class _Tally:
+    """What a snapshot's summary counts, added and taken away."""
+
+    added: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))
+    removed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))
+
+    def count(self, file: DataFile, added: bool) -> None:
+        from pyiceberg.manifest import DataFileContent
+
+        side = self.added if added else self.removed
+        side["files-size"] += file.file_size_in_bytes
+        if file.content == DataFileContent.DATA:
+            side["data-files"] += 1
+            side["records"] += file.record_count
+        else:
+            kind = "position-deletes" if file.content == DataFileContent.POSITION_DELETES else "equality-deletes"
+            side["delete-files"] += 1
+            side[kind] += file.record_count
+
+    def summary(self, before: Mapping[str, str]) -> dict[str, str]:
+        """The changes, and each total that the head told carried on."""
+        names = {"data-files": "deleted-data-files", "records": "deleted-records"}
+        facts = {f"added-{what}": str(n) for what, n in self.added.items() if n}
+        facts |= {names.get(what, f"removed-{what}"): str(n) for what, n in self.removed.items() if n}
+        for what in _COUNTED:
+            total = before.get(f"total-{what}", "")
+            if total.isascii() and total.isdigit():
+                facts[f"total-{what}"] = str(max(int(total) + self.added[what] - self.removed[what], 0))
+        return facts
+
+
+class Draft:
+    """One `replace` snapshot on top of a head, with the files of metadata that were written for it."""
+
+    def __init__(self, table: Table, head: Snapshot, stamp: Stamp, reader: Manifests) -> None:
+        self.table = table
+        self.head = head
+        self.snapshot_id = table.metadata.new_snapshot_id()
+        self.written: list[str] = []
+        self._stamp = stamp
+        self._reader = reader
+        self._tally = _Tally()
+        self._token = uuid.uuid4().hex[:8]
+        self._manifests = [m for m in head.manifests(table.io) if _has_live_files(m)]
+
+    def remove(self, paths_by_manifest: Mapping[str, set[str]]) -> None:
+        """Take files away: each manifest that lists one is written anew, with the others as they were."""
+        from pyiceberg.manifest import ManifestContent
+
+        kept: list[ManifestFile] = []
+        for manifest in self._manifests:
+            gone = paths_by_manifest.get(manifest.manifest_path)
+            if not gone:
+                kept.append(manifest)
+                continue
+            entries = self._reader.entries(self.table.io, manifest)
+            removed = [entry for entry in entries if entry.data_file.file_path in gone]
+            for entry in removed:
+                self._tally.count(entry.data_file, added=False)
+            existing = [entry for entry in entries if entry.data_file.file_path not in gone]
+            deletes = manifest.content == ManifestContent.DELETES
+            kept.append(self._write(manifest.partition_spec_id, deletes, existing=existing, removed=removed))
+        self._manifests = kept
+
+    def add(self, files: Sequence[AddedFile]) -> None:
+        """Add files, one manifest a partition spec."""
+        from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
+
+        with_sequences = self.table.metadata.format_version > 1
+        for spec_id in sorted({added.spec_id for added in files}):
+            entries = []
+            for added in files:
+                if added.spec_id == spec_id:
+                    self._tally.count(added.file, added=True)
+                    entries.append(
+                        ManifestEntry.from_args(
+                            status=ManifestEntryStatus.ADDED,
+                            snapshot_id=self.snapshot_id,
+                            sequence_number=added.sequence if with_sequences else None,
+                            data_file=added.file,
+                        )
+                    )
+            self._manifests.insert(0, self._write(spec_id, False, added=entries))
+
+    def merge(self, manifests: Sequence[ManifestFile]) -> None:
+        """Write the entries of several manifests of data files, all of one spec, as one, in order of partition."""
+        names = {manifest.manifest_path for manifest in manifests}
+        entries = [entry for manifest in manifests for entry in self._reader.entries(self.table.io, manifest)]
+        entries.sort(key=lambda entry: tuple(map(str, partition_key(entry.data_file))))
+        merged = self._write(manifests[0].partition_spec_id, False, existing=entries)
+        self._manifests = [*(m for m in self._manifests if m.manifest_path not in names), merged]
+
+    def updates(self, branch: str, facts: Mapping[str, str]) -> tuple[TableUpdate, ...]:
+        """Write the list of manifests; what is to be told to the catalog then."""
+        from pyiceberg.manifest import write_manifest_list
+        from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+        from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+
+        metadata, path = self.table.metadata, self._path("snap")
+        sequence = getattr(metadata, "last_sequence_number", -1) + 1  # format v1 has none: 0
+        self.written.append(path)
+        with write_manifest_list(
+            metadata.format_version,
+            self.table.io.new_output(path),
+            self.snapshot_id,
+            self.head.snapshot_id,
+            sequence,
+            "deflate",
+        ) as listing:
+            listing.add_manifests(self._manifests)
+        before = self.head.summary.additional_properties if self.head.summary else {}
+        told = {**self._tally.summary(before), **facts, **self._stamp.properties()}
+        snapshot = Snapshot.model_validate(
+            {
+                "snapshot-id": self.snapshot_id,
+                "parent-snapshot-id": self.head.snapshot_id,
+                "manifest-list": path,
+                "sequence-number": sequence,
+                "timestamp-ms": max(_now_ms(), metadata.last_updated_ms),
+                "schema-id": metadata.current_schema_id,
+                "summary": Summary(Operation.REPLACE, **told),
+            }
+        )
+        ref = metadata.refs[branch].model_dump(exclude_none=True, by_alias=True)
+        moved = {**ref, "ref-name": branch, "type": "branch", "snapshot-id": self.snapshot_id}
+        return AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate.model_validate(moved)
+
+    def discard(self) -> None:
+        """Remove what was written for it; it never landed."""
+        for path in self.written:
+            try:
+                self.table.io.delete(path)
+            except (FileNotFoundError, OSError):
+                continue  # then it is an orphan, and found as one
+        self.written.clear()
+
+    def _write(
+        self,
+        spec_id: int,
+        deletes: bool,
+        *,
+        added: Iterable[ManifestEntry] = (),
+        existing: Iterable[ManifestEntry] = (),
+        removed: Iterable[ManifestEntry] = (),
+    ) -> ManifestFile:
+        path = self._path(f"m{len(self.written)}")
+        self.written.append(path)
+        return write_entries(
+            self.table.metadata,
+            self.table.io,
+            path,
+            spec_id,
+            self.snapshot_id,
+            deletes,
+            added=added,
+            existing=existing,
+            removed=removed,
+        )
+
+    def _path(self, what: str) -> str:
+        return f"{metadata_folder(self.table)}/{self._stamp.file_prefix}-{self._token}-{what}.avro"
+
+
+def metadata_folder(table: Table) -> str:
+    """Where a table's metadata files go."""
+    own = table.metadata.properties.get("write.metadata.path")
+    return (own or f"{table.metadata.location.rstrip('/')}/metadata").rstrip("/")
+
+
+def _has_live_files(manifest: ManifestFile) -> bool:
+    """Manifests that only say what an earlier snapshot removed are of no use to a later one."""
+    counts = (manifest.added_files_count, manifest.existing_files_count)
+    return any(count is None or count > 0 for count in counts)
+
+
+def _now_ms() -> int:
+    import time
+
+    return int(time.time() * 1000)
