@@ -2,121 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from lakewarden.errors import LakewardenError, LeaseHeld, LeaseLost, SomeTablesFailed, StalePlan, VerificationFailed
-from lakewarden.lifecycle.journal import MemoryJournal, Record
-from lakewarden.lifecycle.leases import MemoryLeases
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
+from lakewarden.errors import (
+    IllegalTransition,
+    LakewardenError,
+    LeaseHeld,
+    LeaseLost,
+    SomeTablesFailed,
+    StalePlan,
+    VerificationFailed,
+)
+from lakewarden.lifecycle.journal import Record
+from lakewarden.lifecycle.plan import Action, Facts, Finding, Outcome, Plan
 from lakewarden.lifecycle.progress import Event
-from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.requirement import RefAt, TableIs
-from lakewarden.lifecycle.runner import Runner
+from lakewarden.lifecycle.requirement import RefAt, SnapshotKept
 from lakewarden.lifecycle.states import State
-
-
-class FakeTables:
-    """Tables that are nothing but refs."""
-
-    def __init__(self) -> None:
-        self.refs: dict[tuple[str, str], int] = {}
-
-    def uuid(self, name: str) -> str:
-        return f"uuid of {name}"
-
-    def ref(self, name: str, ref: str) -> int | None:
-        return self.refs.get((name, ref))
-
-
-class FakeLake:
-    def __init__(self) -> None:
-        self.tables = FakeTables()
-
-
-class Mark(Operation):
-    """Set a ref on some tables, in two actions each."""
-
-    tables: list[str]
-    lies: bool = False
-    hooks: ClassVar[list[Callable[[Action], None]]] = []
-
-    def plan(self, lake: Any) -> Plan:
-        actions = [
-            Action(
-                verb="mark",
-                table=table,
-                says=f"mark {table} {ref}",
-                arguments={"ref": ref},
-                requires=(TableIs(table, f"uuid of {table}"), RefAt(table, ref, None)),
-                expects={"marks": 1},
-            )
-            for table in self.tables
-            for ref in ("a", "b")
-        ]
-        return Plan(self.kind(), ",".join(self.tables), tuple(actions))
-
-    def holds(self, action: Action, lake: Any) -> bool:
-        return bool(lake.tables.ref(action.table, action.arguments["ref"]) == 1)
-
-    def apply(self, action: Action, lake: Any) -> Outcome:
-        for hook in self.hooks:
-            hook(action)
-        if not self.lies:
-            lake.tables.refs[(action.table, action.arguments["ref"])] = 1
-        return Outcome({"marks": 1})
-
-
-class House:
-    """A runner and all that it was handed."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-        self.lake = FakeLake()
-        self.journal = MemoryJournal()
-        self.leases = MemoryLeases(lambda: self.now)
-        self.events: list[Event] = []
-        self.slept: list[float] = []
-        self.ids = iter(f"op-{number}" for number in range(100))
-        self.runner = Runner(
-            journal=self.journal,
-            leases=self.leases,
-            reader=self.lake,  # type: ignore[arg-type]
-            open_writer=lambda stamp, fence, tell: self.lake,  # type: ignore[arg-type, return-value]
-            find_operation=lambda kind: Mark,
-            clock=lambda: self.now,
-            new_id=lambda: next(self.ids),
-            actor="somebody",
-            holder="here",
-            lease_timeout=timedelta(seconds=60),
-            watch=self.events.append,
-            sleep=self.sleep,
-        )
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += timedelta(seconds=10)
-
-    def start(self, *tables: str, **fields: Any) -> Any:
-        operation = Mark(tables=list(tables), **fields)
-        return self.runner.start(operation, self.runner.plan(operation))
-
-
-@pytest.fixture
-def house() -> House:
-    Mark.hooks.clear()
-    return House()
+from tests.lifecycle.house import House, Mark
 
 
 def test_runs_through_every_state_and_tells_how_far_it_is(house: House) -> None:
     report = house.start("t", "u")
 
-    assert report.result == {"actions": 4, "tables": 2, "marks": 4}
-    assert [event.phase for event in house.events].count("applied") == 4
+    assert report.result == {"actions": 4, "tables": 2, "marks": 4, "last": "mark u b"}  # text: the last one counts
+    phases = [event.phase for event in house.events]
+    assert (phases.count("applied"), phases.count("working")) == (4, 4)
+    assert {(e.part, e.says) for e in house.events if e.phase == "working"} == {(0.5, "half of it")}
     assert [event.done for event in house.events if event.phase == "applied"] == [1, 2, 3, 4]
     assert (house.events[0].phase, house.events[-1].phase) == ("started", "finished")
     record = house.journal.get(str(report.id))
@@ -223,6 +139,9 @@ def test_an_interrupt_pauses_and_a_resume_does_only_the_rest(house: House) -> No
     free, held = house.runner.unfinished()
     assert ([record.id for record in free], held) == (["op-0"], [])
     assert house.runner.run("op-0").result["marks"] == 2
+    first, interrupted, again = house.stamps  # whoever goes on stamps its commits as the one before did
+    assert interrupted == again
+    assert first.operation == again.operation == "op-0"
 
 
 def test_an_empty_plan_is_done_and_not_written_down(house: House) -> None:
@@ -396,7 +315,8 @@ def test_a_stopped_run_counts_only_the_tables_it_touched(house: House) -> None:
     Mark.hooks.append(interrupt)
     with pytest.raises(LakewardenError, match="stopped after 2 of 6"):
         house.start("t", "u", "v")
-    assert house.journal.get("op-0").result == {"actions": 2, "tables": 1, "marks": 2}
+    result = house.journal.get("op-0").result
+    assert result == {"actions": 2, "tables": 1, "marks": 2, "last": "mark t b"}
 
 
 def test_an_operation_is_free_when_its_own_lease_is_though_its_table_is_still_held(house: House) -> None:
@@ -408,3 +328,92 @@ def test_an_operation_is_free_when_its_own_lease_is_though_its_table_is_still_he
     free, held = house.runner.unfinished()
     assert ([record.id for record in free], held) == ([id], [])
     assert house.runner.run(id, wait=timedelta(seconds=60)).state is State.DONE
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "part"), [(0, 4, 0.0), (1, 4, 0.25), (4, 4, 1.0), (9, 4, 1.0), (-1, 4, 0.0), (1, 0, 0.0)]
+)
+def test_an_action_may_tell_any_numbers(house: House, done: int, total: int, part: float) -> None:
+    class Counts(Mark):
+        def apply(self, action: Action, lake: Any) -> Outcome:
+            lake.progress(done, total)
+            return super().apply(action, lake)
+
+    operation = Counts(tables=["t"])
+    house.runner.start(operation, house.runner.plan(operation))
+    told = next(event for event in house.events if event.phase == "working")
+    assert (told.part, told.table, told.says) == (part, "t", "mark t a")
+
+
+def test_results_add_up_numbers_and_keep_the_last_of_anything_else(house: House) -> None:
+    facts: Iterator[Facts] = iter(
+        [{"n": 1, "x": 0.5, "s": "a", "b": True}, {"n": 2, "x": 0.25, "s": "b", "b": False, "z": None}]
+    )
+
+    class Tells(Mark):
+        def apply(self, action: Action, lake: Any) -> Outcome:
+            super().apply(action, lake)
+            return Outcome(next(facts))
+
+    operation = Tells(tables=["t"])
+    report = house.runner.start(operation, house.runner.plan(operation))
+    assert report.result == {"actions": 2, "tables": 1, "n": 3, "x": 0.75, "s": "b", "b": False, "z": None}
+
+
+def test_a_requirement_is_asked_with_the_action_and_its_files(house: House) -> None:
+    """Which files must still be live is known to the action, not to the requirement."""
+    asked: list[Action] = []
+
+    @dataclass(frozen=True)
+    class Asks(RefAt):
+        def broken(self, lake: Any, action: Action) -> str | None:
+            asked.append(action)
+            return super().broken(lake, action)
+
+    operation = Mark(tables=["t"], files=3)
+    plan = house.runner.plan(operation)
+    need = Asks("t", "a", None)
+    house.runner.start(operation, replace(plan, actions=(replace(plan.actions[0], requires=(need,)),)))
+    assert [(action.says, len(action.files.items)) for action in asked] == [("mark t a", 3)]
+
+
+def test_a_snapshot_that_is_gone_makes_an_action_stale(house: House) -> None:
+    operation = Mark(tables=["t"])
+    plan = house.runner.plan(operation)
+    needing = replace(plan, actions=tuple(replace(a, requires=(SnapshotKept("t", 7),)) for a in plan.actions))
+    with pytest.raises(StalePlan, match="snapshot 7 of t no longer exists"):
+        house.runner.start(operation, needing)
+    assert house.lake.tables.refs == {}
+
+    house.lake.tables.snapshots[("t", 7)] = object()
+    assert house.runner.run("op-0").state is State.DONE
+
+
+def test_what_may_be_applied_and_what_resumed(house: House) -> None:
+    id = house.store("t")
+    with pytest.raises(IllegalTransition, match="is planned: there is nothing to resume"):
+        house.runner.resumable(id)
+    house.runner.apply(id)
+    for refused in (house.runner.apply, house.runner.resumable):
+        with pytest.raises(IllegalTransition, match=f"operation {id} is done"):
+            refused(id)
+
+    Mark.hooks.append(_interrupt)
+    with pytest.raises(LakewardenError, match="stopped after 0"):
+        house.start("u")
+    with pytest.raises(IllegalTransition, match="is paused, not planned") as told:
+        house.runner.apply("op-1")
+    assert told.value.hint == "Go on with it by: lakewarden operation resume op-1"
+    assert house.runner.resumable("op-1").id == "op-1"
+
+
+def test_a_refusal_says_what_to_do_whatever_was_asked(house: House) -> None:
+    operation = Mark(tables=["t"])
+    plan = replace(house.runner.plan(operation), refused=(Finding("u", "gc.enabled is false"),))
+    with pytest.raises(SomeTablesFailed) as told:
+        house.runner.start(operation, plan)
+    assert told.value.hint == "Mend what is said of each, or leave those tables out, and plan again."
+
+
+def _interrupt(action: Action) -> None:
+    raise KeyboardInterrupt

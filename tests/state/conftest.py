@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakewarden.lifecycle.journal import Journal, MemoryJournal
 from lakewarden.state.database import Database
+from lakewarden.state.journal import SqlJournal
 
 if TYPE_CHECKING:
     from tests.services.postgres import Postgres
@@ -58,6 +60,12 @@ def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Data
 def database(request: pytest.FixtureRequest, rows: Callable[[str], Database]) -> Database:
     """A control database without rows, once of each kind."""
     return rows(request.param)
+
+
+@pytest.fixture(params=["memory", *KINDS])
+def journal(request: pytest.FixtureRequest, rows: Callable[[str], Database]) -> Journal:
+    """A journal without operations, once of each kind."""
+    return MemoryJournal() if request.param == "memory" else SqlJournal(rows(request.param))
 
 
 @pytest.fixture(params=KINDS)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action, Estimate, Plan
+from lakewarden.lifecycle.plan import Action, Estimate, FileList, Plan, PlannedFile
 from lakewarden.lifecycle.requirement import RefAt, TableIs
 
 NOON = datetime(2026, 3, 29, 12, 0, 0, 123456, UTC)
 
 
 def a_plan(*tables: str, kind: str = "version.tag", name: str = "v1") -> Plan:
-    """A plan with two actions for each table."""
+    """A plan with two actions for each table, the first of them with files."""
     actions = [
         Action(
             verb=verb,
@@ -22,6 +22,9 @@ def a_plan(*tables: str, kind: str = "version.tag", name: str = "v1") -> Plan:
             requires=(TableIs(table, f"uuid-of-{table}"), RefAt(table, "main", 2**62 + 1), RefAt(table, name, None)),
             expects={"rows": 10},
             estimate=Estimate(files=3, bytes=2**40, rows=10, seconds=1.5),
+            files=FileList.of([PlannedFile(f"s3://ü/{table}/{n}", 2**40 + n, "data", n) for n in range(3)])
+            if verb == "tag"
+            else FileList(),
         )
         for table in tables
         for verb in ("tag", "check")

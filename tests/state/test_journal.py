@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from lakewarden.errors import AlreadyExists, IllegalTransition, OperationNotFound
-from lakewarden.lifecycle.journal import Journal, MemoryJournal, Progress, Record
-from lakewarden.lifecycle.plan import Action, Finding, Plan
+from lakewarden.lifecycle.journal import Journal, Progress, Record
+from lakewarden.lifecycle.plan import Action, FileList, Finding, Plan
 from lakewarden.lifecycle.states import State
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
 from tests.state.records import NOON, a_plan, an_operation
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def journal(request: pytest.FixtureRequest, rows: Callable[[str], Database]) -> Journal:
-    return MemoryJournal() if request.param == "memory" else SqlJournal(rows(request.param))
 
 
 def ids(records: list[Record]) -> list[str]:
@@ -72,7 +66,10 @@ def test_what_is_not_there_is_said(journal: Journal) -> None:
         lambda: journal.get("gone"),
         lambda: journal.move("gone", State.RUNNING, NOON),
         lambda: journal.step("gone", an_operation("x").steps[0]),
+        lambda: journal.verified("gone", "a.b", NOON),
         lambda: journal.request_cancel("gone"),
+        lambda: journal.cancel_requested("gone"),
+        lambda: journal.files("gone", "any"),
     ):
         with pytest.raises(OperationNotFound, match="no operation or plan gone"):
             attempt()
@@ -146,6 +143,54 @@ def test_steps_are_written_one_by_one(journal: Journal) -> None:
     assert journal.get("one").steps == (first, done, third, retried)
 
 
+def test_files_are_kept_beside_the_plan(journal: Journal) -> None:
+    record = an_operation("one", a_plan("a.b", "c.d"))
+    journal.add(record)
+    journal.add(an_operation("other", a_plan("e.f")))
+    stored = journal.get("one").plan
+    assert [action.files.count for action in stored.actions] == [3, 0, 3, 0]
+    assert all(action.files.items == () for action in stored.actions)
+    for planned, action in zip(record.plan.actions, stored.actions, strict=True):
+        found = journal.files("one", action.id)
+        assert (found, found.items) == (planned.files, planned.files.items)
+    assert journal.files("other", stored.actions[0].id) == FileList()
+    assert journal.files("one", "no-such-action") == FileList()
+
+
+def test_only_what_was_done_to_a_table_is_verified(journal: Journal) -> None:
+    journal.add(an_operation("one", a_plan("a.b", "c.d")))
+    journal.add(an_operation("other", a_plan("a.b")))
+    done, pending, elsewhere, _ = journal.get("one").steps
+    journal.step("one", replace(done, progress=Progress.DONE, at=NOON))
+    journal.step("one", replace(elsewhere, progress=Progress.DONE, at=NOON))
+    journal.verified("one", "a.b", NOON + timedelta(minutes=1))
+    found = journal.get("one").steps
+    assert found[0] == replace(done, progress=Progress.VERIFIED, at=NOON + timedelta(minutes=1))
+    assert found[1] == pending
+    assert found[2].progress is Progress.DONE
+    assert {step.progress for step in journal.get("other").steps} == {Progress.PENDING}
+
+
+def test_when_each_table_was_last_brought_to_its_end(journal: Journal) -> None:
+    def operate(id: str, plan: Plan, minutes: int, *tables: str) -> None:
+        journal.add(an_operation(id, plan))
+        for step in journal.get(id).steps:
+            journal.step(id, replace(step, progress=Progress.DONE, at=NOON))
+        for table in tables:
+            journal.verified(id, table, NOON + timedelta(minutes=minutes))
+
+    operate("late", a_plan("a.b", "c.d", kind="retention.expire"), 9, "a.b")
+    operate("early", a_plan("a.b", "c.d", kind="retention.expire"), 1, "a.b", "c.d")
+    operate("compact", a_plan("a.b", "e.f", kind="compaction.compact"), 5, "a.b", "e.f")
+    at = {minutes: NOON + timedelta(minutes=minutes) for minutes in (1, 5, 9)}
+    assert journal.last_done(["retention.expire"]) == {"a.b": at[9], "c.d": at[1]}
+    assert journal.last_done(["compaction.compact"]) == {"a.b": at[5], "e.f": at[5]}
+    both = journal.last_done(["compaction.compact", "retention.expire"])
+    assert both == {"a.b": at[9], "c.d": at[1], "e.f": at[5]}
+    assert both["a.b"].utcoffset() == timedelta()
+    assert journal.last_done(["version.tag"]) == journal.last_done([]) == {}
+
+
 def test_a_request_to_cancel_is_not_forgotten_when_the_operation_is_taken_up_again(journal: Journal) -> None:
     journal.add(an_operation("one"))
     journal.move("one", State.RUNNING, NOON)
@@ -190,6 +235,21 @@ class TestOnlyLasting:
     def test_a_time_without_a_zone_is_refused(self, database: Database) -> None:
         with pytest.raises(Exception, match="has no time zone"):
             SqlJournal(database).add(replace(an_operation("one"), created_at=datetime(2026, 1, 1)))
+
+    def test_an_operation_that_is_refused_leaves_no_files_behind(self, database: Database) -> None:
+        journal = SqlJournal(database)
+        journal.add(an_operation("one"))
+        other = a_plan("other.table")
+        with pytest.raises(AlreadyExists):
+            journal.add(an_operation("one", other))
+        assert journal.files("one", other.actions[0].id) == FileList()
+
+    def test_files_go_with_their_operation(self, database: Database) -> None:
+        SqlJournal(database).add(an_operation("one"))
+        with database.begin() as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM action_files").scalar() == 1
+            connection.exec_driver_sql("DELETE FROM operations")
+            assert connection.exec_driver_sql("SELECT count(*) FROM action_files").scalar() == 0
 
     def test_a_plan_of_thousands_of_actions(self, database: Database) -> None:
         actions = (Action("tag", f"sales.orders_{n}", "tag it", {"number": n}) for n in range(4000))

@@ -71,6 +71,20 @@ class Journals(RuleBasedStateMachine):
         changed = replace(template, progress=progress, facts=facts, at=self.now)
         self.both(lambda journal: journal.step(id, changed))
 
+    @rule(id=some_operation, table=st.sampled_from(["a.b", "c.d"]))
+    def verified(self, id: str, table: str) -> None:
+        self.now += timedelta(microseconds=1)
+        self.both(lambda journal: journal.verified(id, table, self.now))
+
+    @rule(kinds=st.lists(st.sampled_from(["version.tag", "other.kind"]), max_size=2))
+    def last_done(self, kinds: list[str]) -> None:
+        self.both(lambda journal: journal.last_done(kinds))
+
+    @rule(id=some_operation, which=st.integers(0, 3))
+    def files(self, id: str, which: int) -> None:
+        action = a_plan("a.b", "c.d").actions[which].id
+        self.both(lambda journal: journal.files(id, action))
+
     @rule(id=some_operation)
     def cancel(self, id: str) -> None:
         self.both(lambda journal: journal.request_cancel(id))

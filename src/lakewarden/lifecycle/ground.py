@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from lakewarden.config import Settings
     from lakewarden.engine.commit import Commits
+    from lakewarden.engine.live_files import Files
+    from lakewarden.engine.procedures import Procedures
     from lakewarden.engine.rows import Rows
+    from lakewarden.engine.storage import Storage, StoredFiles
     from lakewarden.engine.tables import Tables
     from lakewarden.lifecycle.journal import JournalReader
 
@@ -50,6 +53,8 @@ class Reader(Protocol):
     @property
     def tables(self) -> Tables: ...
     @property
+    def files(self) -> Files: ...
+    @property
     def rows(self) -> Rows: ...
     @property
     def journal(self) -> JournalReader: ...
@@ -58,6 +63,10 @@ class Reader(Protocol):
     @property
     def clock(self) -> Clock: ...
 
+    def storage(self, lake: str) -> StoredFiles:
+        """The files of one lake, to look at."""
+        ...
+
 
 class Writer(Reader, Protocol):
     """What an action may change the lake with."""
@@ -65,7 +74,17 @@ class Writer(Reader, Protocol):
     @property
     def commits(self) -> Commits: ...
     @property
+    def procedures(self) -> Procedures: ...
+    @property
     def stamp(self) -> Stamp: ...
+
+    def sweep(self, table: str) -> int:
+        """Remove what earlier runs of this very action wrote to a table's folders and never published."""
+        ...
+
+    def storage(self, lake: str) -> Storage:
+        """The files of one lake, to change: behind the action's fence."""
+        ...
 
     def progress(self, done: int, total: int, says: str = "") -> None:
         """Tell how far a long action is, after each piece of its work. An interrupt may come out of this."""

@@ -78,6 +78,7 @@ class Run:
     findings: list[Finding] = field(default_factory=list)
     failures: dict[str, LakewardenError] = field(default_factory=dict)
     stop: Stop | None = None
+    has_begun: bool = False
 
     def __post_init__(self) -> None:
         self._lock = RLock()
@@ -97,9 +98,9 @@ class Run:
         return self._steps[action.id]
 
     def is_enough(self, now: datetime) -> bool:
-        """Whether the operation has had enough; once it has, it has for good."""
+        """Whether the operation has had enough: never before its first action, and once it has, for good."""
         with self._lock:
-            if self.stop is None and self.operation.enough(now - self.began):
+            if self.stop is None and self.has_begun and self.operation.enough(now - self.began):
                 self.stop = Stop.BUDGET
             return self.stop is Stop.BUDGET
 

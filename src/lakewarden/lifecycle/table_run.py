@@ -39,7 +39,7 @@ class TableRun:
         self._run = run
         self.name = table
         self._means = means
-        self._unasked = begins_unasked  # one action is done before the operation is asked if it has had enough
+        self._unasked = begins_unasked  # what a killed run was in the midst of is not left there
         self._applying = True
 
     def finish(self) -> None:
@@ -101,9 +101,9 @@ class TableRun:
             self._check(action)
             reach("action.checked")
             fence()
+            run.has_begun, self._unasked = True, False
             stamp = Stamp(run.record.id, action.id, means.actor)
             outcome = run.operation.apply(action, means.open_writer(stamp, fence, self._teller(action)))
-            self._unasked = False
         reach("action.applied")
         run.fence()
         done = replace(step, progress=Progress.DONE, facts=dict(outcome.facts), error=None, at=means.clock())

@@ -77,6 +77,8 @@ class SqlJournal:
 
     def verified(self, id: str, table: str, at: datetime) -> None:
         with self._database.begin() as connection:
+            if connection.execute(_lock(id)).first() is None:
+                raise not_found(id)
             connection.execute(_mark_verified(id, table, at))
 
     def cancel_requested(self, id: str) -> bool:
