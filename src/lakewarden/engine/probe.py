@@ -19,7 +19,7 @@ from lakewarden.engine.faults import first_line, told
 from lakewarden.engine.java import find as find_java
 from lakewarden.engine.quoting import identifier
 from lakewarden.engine.spark import Spark, send_by_value, spark_told
-from lakewarden.engine.storage import Storage
+from lakewarden.engine.storage import Storage, Stores
 from lakewarden.errors import LakewardenError
 from lakewarden.lifecycle.ground import Check, Probe
 
@@ -66,7 +66,7 @@ def _lake(lake: str, settings: Settings, catalogs: Catalogs) -> Iterator[Check]:
         yield Check(f"{lake}: catalog", "ok", f"type {lake_settings.type}, {len(namespaces)} namespaces")
     except LakewardenError as error:
         yield Check(f"{lake}: catalog", "failed", error.message, error.hint)
-    storage, warehouse = Storage(lake_settings), lake_settings.warehouse
+    storage, warehouse = Storage(Stores(lake_settings)), lake_settings.warehouse
     if lake_settings.is_local and not Path(warehouse.removeprefix("file://")).is_dir():  # writing would make it
         yield Check(f"{lake}: storage", "failed", f"there is no folder {warehouse}", "Make or mount it, or correct it.")
     else:

@@ -1,53 +1,280 @@
-"""Files and objects of a lake, whatever they are stored on."""
+"""Files and objects of a lake, whatever they are stored on: a part to look at them, and one to change them.
+
+Whoever only reads is given `StoredFiles`, which cannot change anything. `Storage` adds what an action may do. It
+looks at its fence before each batch of deletions or moves, so that whoever lost a lease stops there. How files
+are listed, deleted and moved on each kind of storage is in `stores.py` and `object_store.py`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 from lakewarden.config import LakeSettings
 from lakewarden.engine.catalogs import pyiceberg_properties
+from lakewarden.engine.faults import told
+from lakewarden.engine.locations import apart, is_local
+from lakewarden.engine.stores import ArrowStore, LocalStore, Store, StoredFile, arrow_path
+from lakewarden.errors import AlreadyExists, LakewardenError
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.ground import Fence
 
 if TYPE_CHECKING:
+    from pyarrow import NativeFile
     from pyarrow.fs import FileSystem
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+__all__ = ["Moved", "Removed", "Storage", "StoredFile", "StoredFiles", "Stores"]
+
+Item = TypeVar("Item")
+Progress = Callable[[int, int], None]
+Failures = tuple[tuple[str, str], ...]
+_THREADS = 16
+_BATCH = 1000
+_COMPARED = 1 << 20  # bytes of two files that are compared at a time
 
 
-class Storage:
-    """One lake's storage, through Arrow's filesystems."""
+@dataclass(frozen=True)
+class Removed:
+    """What a deletion came to: bytes are those that the files had."""
+
+    files: int = 0
+    bytes: int = 0
+    missing: int = 0
+    failed: Failures = ()
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Where files are after they were moved; one that was at its new place already counts as moved."""
+
+    files: int = 0
+    bytes: int = 0
+    missing: tuple[str, ...] = ()
+    failed: Failures = ()
+
+
+class Stores:
+    """What one lake's files are stored on: opened when first used, and kept."""
 
     def __init__(self, settings: LakeSettings) -> None:
-        self._settings = settings
+        self.settings = settings
+        self._open: dict[str, Store] = {}
+        self._lock = threading.Lock()
 
-    def write(self, location: str, content: bytes) -> None:
-        filesystem, path = self._at(location)
-        with filesystem.open_output_stream(path) as stream:
-            stream.write(content)
+    @property
+    def local(self) -> LocalStore:
+        return LocalStore()
 
-    def read(self, location: str) -> bytes:
-        filesystem, path = self._at(location)
-        with filesystem.open_input_stream(path) as stream:
-            return bytes(stream.read())
+    def of(self, location: str) -> Store:
+        if is_local(location):
+            return self.local
+        authority = apart(location)[0]
+        with self._lock:
+            if authority not in self._open:
+                self._open[authority] = self._opened(authority)
+            return self._open[authority]
+
+    def filesystem(self, location: str) -> FileSystem:
+        scheme, _, host = apart(location)[0].partition("://")
+        return self._arrow.fs_by_scheme(scheme.rstrip(":"), host)
+
+    @cached_property
+    def _arrow(self) -> PyArrowFileIO:
+        from pyiceberg.io.pyarrow import PyArrowFileIO
+
+        return PyArrowFileIO(pyiceberg_properties(self.settings))
+
+    def _opened(self, authority: str) -> Store:
+        if authority.startswith("s3:"):
+            from lakewarden.engine import object_store
+
+            properties = pyiceberg_properties(self.settings)
+            if object_store.can_serve(properties):
+                return object_store.S3Store(properties)
+        return ArrowStore(self.filesystem(authority))
+
+
+class StoredFiles:
+    """One lake's files, to look at."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    @property
+    def renames(self) -> bool:
+        """Whether moving a file within the lake's warehouse copies nothing."""
+        return self._stores.of(self._stores.settings.warehouse).renames
+
+    def read(self, location: str, most: int | None = None) -> bytes:
+        """A file's content, or only the beginning of it."""
+        with told(location), self._opened(location) as stream:
+            return bytes(stream.read(most))
 
     def list(self, location: str) -> list[str]:
-        """The names right below a place."""
+        """The names right below a place; none where it is not there."""
         from pyarrow.fs import FileSelector
 
-        filesystem, path = self._at(location)
-        return [info.base_name for info in filesystem.get_file_info(FileSelector(path))]
+        selector = FileSelector(arrow_path(location), allow_not_found=True)
+        with told(location):
+            return [info.base_name for info in self._stores.filesystem(location).get_file_info(selector)]
+
+    def walk(self, location: str, without: Collection[str] = ()) -> Iterator[StoredFile]:
+        """Every file at a place and below, in any order, spelled as the place is; none where it is not there.
+
+        Folders right below it that have one of the names in `without` are left out. Streamed, and listed by several
+        threads: however many files there are, some thousands are in memory at a time.
+        """
+        with told(location):
+            yield from self._stores.of(location).walk(location, without)
+
+    def look(self, locations: Iterable[str]) -> dict[str, StoredFile | None]:
+        """The files at these places, where there are any."""
+        asked = iter(locations)
+        found: dict[str, StoredFile | None] = {}
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="look") as threads:
+            while some := list(islice(asked, _BATCH)):
+                found |= dict(zip(some, threads.map(self._look, some), strict=True))
+        return found
+
+    def sizes(self, locations: Iterable[str]) -> dict[str, int | None]:
+        """How large the files at these places are; none where there is no file."""
+        return {location: file.bytes if file else None for location, file in self.look(locations).items()}
+
+    def same_content(self, one: str, other: str) -> bool:
+        """Whether two files hold the same, byte by byte."""
+        with told(one), self._opened(one) as a, self._opened(other) as b:
+            while True:
+                left, right = a.read(_COMPARED), b.read(_COMPARED)
+                if left != right:
+                    return False
+                if not left:
+                    return True
+
+    def _opened(self, location: str) -> NativeFile:
+        return self._stores.filesystem(location).open_input_stream(arrow_path(location))
+
+    def _look(self, location: str) -> StoredFile | None:
+        with told(location):
+            return self._stores.of(location).look(location)
+
+
+class Storage(StoredFiles):
+    """One lake's files, to change."""
+
+    def __init__(self, stores: Stores, fence: Fence = lambda: None) -> None:
+        super().__init__(stores)
+        self._fence = fence
+
+    def write(self, location: str, content: bytes) -> None:
+        """Write a file, whole or not at all; over one that is there."""
+        self._fence()
+        with told(location):
+            if is_local(location):
+                self._stores.local.write(location, content)
+                return
+            with self._stores.filesystem(location).open_output_stream(arrow_path(location)) as stream:
+                stream.write(content)
 
     def delete(self, location: str) -> None:
-        filesystem, path = self._at(location)
-        filesystem.delete_file(path)
+        with told(location):
+            self._stores.filesystem(location).delete_file(arrow_path(location))
+
+    def delete_all(self, locations: Sequence[str], progress: Progress | None = None) -> Removed:
+        """Delete files, as many as can be: one that cannot is told of, one that is not there is counted apart."""
+        files = size = missing = 0
+        failed: list[tuple[str, str]] = []
+        for batch in self._batches(locations, progress):
+            sizes = self.sizes(batch)
+            there = [location for location in batch if sizes[location] is not None]
+            reach("storage.deleting")
+            problems = self._delete(there)
+            reach("storage.deleted")
+            gone = [location for location in there if location not in problems]
+            files, size = files + len(gone), size + sum(sizes[location] or 0 for location in gone)
+            missing += len(batch) - len(there)
+            failed += problems.items()
+        return Removed(files, size, missing, tuple(failed))
+
+    def move(self, source: str, target: str) -> bool:
+        """See to it that a file is at another place; false where it is at neither.
+
+        A move that stopped halfway is brought to its end. Another file that is there is never overwritten.
+        """
+        with told(source):
+            return self._put(source, target) is not None
+
+    def move_all(self, moves: Sequence[tuple[str, str]], progress: Progress | None = None) -> Moved:
+        """Move files, each from a place to another, as many as can be."""
+        files = size = 0
+        missing: list[str] = []
+        failed: list[tuple[str, str]] = []
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="move") as threads:
+            for batch in self._batches(moves, progress):
+                for (source, _), outcome in zip(batch, threads.map(self._moved, batch), strict=True):
+                    if isinstance(outcome, str):
+                        failed.append((source, outcome))
+                    elif outcome is None:
+                        missing.append(source)
+                    else:
+                        files, size = files + 1, size + outcome
+                    reach("storage.moved")
+        return Moved(files, size, tuple(missing), tuple(failed))
 
     def make_folder(self, location: str) -> None:
         """Needed on local disks only; object stores have no folders."""
-        filesystem, path = self._at(location)
-        if self._settings.is_local:
-            filesystem.create_dir(path, recursive=True)
+        if is_local(location):
+            with told(location):
+                self._stores.filesystem(location).create_dir(arrow_path(location), recursive=True)
 
-    def _at(self, location: str) -> tuple[FileSystem, str]:
-        from pyiceberg.io.pyarrow import PyArrowFileIO
+    def remove_empty_folder(self, location: str) -> None:
+        """Take a folder away that nothing is in; one that holds something stays."""
+        if is_local(location):
+            self._stores.local.remove_empty_folder(location)
 
-        io = PyArrowFileIO(pyiceberg_properties(self._settings))
-        scheme, host, path = io.parse_location(location)
-        return io.fs_by_scheme(scheme or "file", host or urlsplit(location).netloc), path
+    def _batches(self, items: Sequence[Item], progress: Progress | None) -> Iterator[Sequence[Item]]:
+        for start in range(0, len(items), _BATCH):
+            batch = items[start : start + _BATCH]
+            self._fence()
+            yield batch
+            if progress:
+                progress(start + len(batch), len(items))
+
+    def _delete(self, locations: Sequence[str]) -> dict[str, str]:
+        stores: dict[Store, list[str]] = {}
+        for location in locations:
+            stores.setdefault(self._stores.of(location), []).append(location)
+        problems: dict[str, str] = {}
+        for store, some in stores.items():
+            with told(some[0]):
+                problems |= store.delete(some)
+        return problems
+
+    def _moved(self, move: tuple[str, str]) -> int | str | None:
+        """How large the moved file is; nothing where there is none, and in words why it could not be moved."""
+        try:
+            with told(move[0]):
+                return self._put(*move)
+        except LakewardenError as error:
+            return error.message
+
+    def _put(self, source: str, target: str) -> int | None:
+        old, new = self._look(source), self._look(target)
+        if old is None:
+            return new.bytes if new else None
+        store = self._stores.of(source)
+        if new is None:
+            store.move(old, target)
+        elif old.bytes != new.bytes or not self.same_content(source, target):
+            raise AlreadyExists(
+                f"{target} is there already, and is not the file that was to be put there",
+                "Nothing was overwritten. Look at both, and put one away.",
+            )
+        elif problems := store.delete([source]):  # copied before, and stopped there
+            raise OSError(problems[source])
+        return old.bytes
