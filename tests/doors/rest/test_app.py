@@ -32,7 +32,11 @@ from lakewarden.doors.cli.main import run
 from lakewarden.doors.rest.capabilities import path_of
 from lakewarden.doors.rest.documents import PlanAnswer, ReportAnswer
 from lakewarden.features.version.tag import Tag
+from lakewarden.lifecycle.journal import Record
+from lakewarden.lifecycle.plan import Action, FileList, Plan, PlannedFile
 from lakewarden.lifecycle.request import Question, Request, Setup
+from lakewarden.lifecycle.run import Report
+from lakewarden.lifecycle.states import State
 from tests.doors.rest.client import API, Client, error_of
 from tests.small_lake import SmallLake
 
@@ -108,6 +112,29 @@ def test_an_operation_only_plans_unless_it_is_told_to_apply(client: Client, lake
     assert report["result"]["tags"] == 1 and report["findings"] == []
     shown = client.get("operation", "show", id=report["operation"]["id"]).json()
     assert shown["plan_id"] == plan["id"] and shown["state"] == "done"
+
+
+def test_every_file_of_a_plan_is_shown_when_asked(client: Client, lake: SmallLake) -> None:
+    counted = client.post("version", "tag", version="sales.orders", name="v1").json()
+    assert counted["plan"]["actions"][0]["files"] == {"count": 0, "bytes": 0, "digest": ""}
+    listed = client.post("version", "tag", version="sales.orders", name="v1", files=True).json()
+    assert listed["plan"]["actions"][0]["files"] == {"count": 0, "bytes": 0, "digest": "", "items": []}
+    assert listed["plan"]["id"] == counted["plan"]["id"]
+
+    files = FileList.of(PlannedFile(f"s3://lake/{n}.parquet", n, "data") for n in range(3))
+    plan = Plan("retention.expire", "t", (Action("expire", "t", "expire", {}, files=files),))
+    PlanAnswer.model_validate({"plan": plan.document()})
+    PlanAnswer.model_validate({"plan": plan.document(files=True)})
+    lake.warden.ground.journal.add(Record.planned("op-1", plan, "{}", "ada", datetime(2026, 1, 1, tzinfo=UTC)))
+    assert client.get("operation", "show", id="op-1").json()["files"] == []
+    shown = client.get("operation", "show", id="op-1", files=True).json()["files"]
+    assert [file["path"] for file in shown] == [f"s3://lake/{n}.parquet" for n in range(3)]
+
+
+def test_what_a_budget_left_undone_is_in_the_report() -> None:
+    report = Report("op-1", "policy.run", State.DONE, {"left": 1, "stopped": "budget"}, ("t: compact",))
+    ReportAnswer.model_validate(report.document())
+    assert report.document()["left"] == ["t: compact"]
 
 
 def test_what_is_stored_is_the_declaration_and_nothing_of_the_door(client: Client, lake: SmallLake) -> None:

@@ -83,7 +83,7 @@ def test_a_capability_is_described_in_full(declared: type[Request], schema: dict
     answer = operation["responses"]["200"]["content"]["application/json"]["schema"]
     assert answer.keys() & {"$ref", "anyOf", "items"}
     taken = _fields(schema, operation)
-    extra = {"apply", "wait"} if issubclass(declared, Operation) else set()
+    extra = {"apply", "files", "wait"} if issubclass(declared, Operation) else set()
     assert set(taken) == set(declared.model_fields) | extra
     assert all('"description"' in json.dumps(field) for field in taken.values())
     assert {n for n, f in taken.items() if f["required"]} == {
