@@ -10,6 +10,7 @@
     │       ├── LakeNotFound, TableNotFound, VersionNotFound, OperationNotFound, ColumnNotFound
     ├── Conflict                         the request is fine; the lake's or the journal's state forbids it
     │   ├── AlreadyExists, NotAncestor, StalePlan, LeaseHeld, LeaseLost, CommitRefused
+    │   ├── DeletionForbidden            the table, or another one below it, says that its files must stay
     │   └── IllegalTransition            an operation cannot go from this state to that one
     ├── Unavailable                      something around Lakewarden does not answer or does not let it
     │   ├── CatalogUnavailable (CatalogBusy), StorageUnavailable, StateUnavailable, SparkUnavailable
@@ -118,6 +119,10 @@ class LeaseLost(Conflict):
 
 class CommitRefused(Conflict):
     code = "commit-refused"
+
+
+class DeletionForbidden(Conflict):
+    code = "deletion-forbidden"
 
 
 class IllegalTransition(Conflict):

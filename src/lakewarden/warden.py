@@ -30,10 +30,16 @@ from lakewarden import config, registry
 from lakewarden.config import Environment, Settings
 from lakewarden.engine.catalogs import Catalogs
 from lakewarden.engine.commit import Commits, DirectCommits, RoutedCommits
+from lakewarden.engine.leftovers import sweep
+from lakewarden.engine.live_files import Files
+from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.procedures import Procedures
 from lakewarden.engine.quoting import identifier
+from lakewarden.engine.rewrite import Rewriter
 from lakewarden.engine.rows import Rows
 from lakewarden.engine.spark import Spark
 from lakewarden.engine.spark_commit import SparkCommits
+from lakewarden.engine.storage import Storage, StoredFiles, Stores
 from lakewarden.engine.tables import Tables
 from lakewarden.errors import BadValue, did_you_mean
 from lakewarden.lifecycle import failpoints
@@ -71,12 +77,28 @@ class Ground:
         return Tables(self.catalogs, self.settings)
 
     @cached_property
+    def manifests(self) -> Manifests:
+        return Manifests()
+
+    @cached_property
+    def files(self) -> Files:
+        return Files(self.manifests)
+
+    @cached_property
     def spark(self) -> Spark:
         return Spark(self.settings, self.environment)
 
     @cached_property
     def rows(self) -> Rows:
         return Rows(lambda: self.spark)
+
+    @cached_property
+    def stores(self) -> dict[str, Stores]:
+        return {name: Stores(lake) for name, lake in self.settings.lakes.items()}
+
+    def storage(self, lake: str) -> StoredFiles:
+        self.settings.lake(lake)  # tells what is known where it is not
+        return StoredFiles(self.stores[lake])
 
     @cached_property
     def database(self) -> Database:
@@ -127,6 +149,10 @@ class Workbench:
         return self._ground.tables
 
     @property
+    def files(self) -> Files:
+        return self._ground.files
+
+    @property
     def rows(self) -> Rows:
         return self._ground.rows
 
@@ -142,6 +168,21 @@ class Workbench:
     def clock(self) -> Clock:
         return self._ground.clock
 
+    def storage(self, lake: str) -> Storage:
+        self.settings.lake(lake)
+        return Storage(self._ground.stores[lake], self._fence)
+
+    def rewriter(self, lake: str) -> Rewriter:
+        return Rewriter(lambda: self._ground.spark, self.settings.lake(lake), self.storage(lake))
+
+    @cached_property
+    def procedures(self) -> Procedures:
+        return Procedures(self.tables, self._ground.spark, self._fence)
+
+    def sweep(self, table: str) -> int:
+        name = self.tables.name(table)
+        return sweep(self.tables.load(name), self.stamp, self.storage(name.lake))
+
     @cached_property
     def commits(self) -> Commits:
         def needs_spark(table: str) -> bool:
@@ -149,7 +190,7 @@ class Workbench:
             return self.tables.route(self.tables.load(name), name).needs_spark
 
         return RoutedCommits(
-            DirectCommits(self.tables, self._fence),
+            DirectCommits(self.tables, self._fence, self.stamp, self._ground.manifests),
             lambda: SparkCommits(self.tables, self._ground.spark, self._fence),
             needs_spark,
         )

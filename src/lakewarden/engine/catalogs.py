@@ -90,7 +90,7 @@ def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
     from pyiceberg.catalog.sql import SqlCatalog
 
     class TidySqlCatalog(SqlCatalog):
-        """PyIceberg's, but metadata files tell whose they are, and that of a commit which lost its race does not stay."""
+        """PyIceberg's, but metadata files tell whose they are, and that of a commit that lost its race goes."""
 
         def commit_table(self, *args: Any, **kwargs: Any) -> Any:
             written = _Written.of_this_thread

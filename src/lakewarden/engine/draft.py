@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.manifests import Manifests, partition_key, write_entries
+from lakewarden.engine.manifests import Manifests, has_live_files, partition_key, write_entries
 from lakewarden.lifecycle.ground import Stamp
 
 if TYPE_CHECKING:
@@ -77,25 +77,30 @@ class Draft:
         self._reader = reader
         self._tally = _Tally()
         self._token = uuid.uuid4().hex[:8]
-        self._manifests = [m for m in head.manifests(table.io) if _has_live_files(m)]
+        self._manifests = [m for m in head.manifests(table.io) if has_live_files(m)]
 
     def remove(self, paths_by_manifest: Mapping[str, set[str]]) -> None:
-        """Take files away: each manifest that lists one is written anew, with the others as they were."""
-        from pyiceberg.manifest import ManifestContent
+        """Take files away: a manifest that lists some is written anew with the others as they were.
 
+        What went is told in one manifest for each spec, and by the next snapshot forgotten.
+        """
         kept: list[ManifestFile] = []
+        removed: dict[tuple[int, bool], list[ManifestEntry]] = {}
         for manifest in self._manifests:
             gone = paths_by_manifest.get(manifest.manifest_path)
             if not gone:
                 kept.append(manifest)
                 continue
+            spec_id, deletes = manifest.partition_spec_id, bool(manifest.content)
             entries = self._reader.entries(self.table.io, manifest)
-            removed = [entry for entry in entries if entry.data_file.file_path in gone]
-            for entry in removed:
-                self._tally.count(entry.data_file, added=False)
+            removed.setdefault((spec_id, deletes), []).extend(e for e in entries if e.data_file.file_path in gone)
             existing = [entry for entry in entries if entry.data_file.file_path not in gone]
-            deletes = manifest.content == ManifestContent.DELETES
-            kept.append(self._write(manifest.partition_spec_id, deletes, existing=existing, removed=removed))
+            if existing:
+                kept.append(self._write(spec_id, deletes, existing=existing))
+        for (spec_id, deletes), entries_gone in removed.items():
+            for entry in entries_gone:
+                self._tally.count(entry.data_file, added=False)
+            kept.append(self._write(spec_id, deletes, removed=entries_gone))
         self._manifests = kept
 
     def add(self, files: Sequence[AddedFile]) -> None:
@@ -201,12 +206,6 @@ def metadata_folder(table: Table) -> str:
     """Where a table's metadata files go."""
     own = table.metadata.properties.get("write.metadata.path")
     return (own or f"{table.metadata.location.rstrip('/')}/metadata").rstrip("/")
-
-
-def _has_live_files(manifest: ManifestFile) -> bool:
-    """Manifests that only say what an earlier snapshot removed are of no use to a later one."""
-    counts = (manifest.added_files_count, manifest.existing_files_count)
-    return any(count is None or count > 0 for count in counts)
 
 
 def _now_ms() -> int:

@@ -15,7 +15,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.faults import told
-from lakewarden.engine.manifests import Manifests, is_deletion_vector, partition_key, referenced_data_file
+from lakewarden.engine.manifests import (
+    Manifests,
+    has_live_files,
+    is_deletion_vector,
+    partition_key,
+    referenced_data_file,
+)
 from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:
@@ -92,7 +98,7 @@ class SnapshotFiles:
         self._io = io
         self._reader = reader
         self._about = about
-        self.manifests = list(manifests)
+        self.manifests = [manifest for manifest in manifests if has_live_files(manifest)]
 
     @cached_property
     def deletes(self) -> tuple[DeleteFile, ...]:

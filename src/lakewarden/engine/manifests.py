@@ -90,6 +90,12 @@ def is_deletion_vector(file: DataFile) -> bool:
     return len(fields) > _CONTENT_OFFSET and fields[_CONTENT_OFFSET] is not None
 
 
+def has_live_files(manifest: ManifestFile) -> bool:
+    """Manifests that only say what an earlier snapshot removed are of no use to a later one."""
+    counts = (manifest.added_files_count, manifest.existing_files_count)
+    return any(count is None or count > 0 for count in counts)
+
+
 def partition_key(file: DataFile) -> tuple[Any, ...]:
     """A file's partition values as something to compare and sort into groups by."""
     return tuple(file.partition[place] for place in range(len(file.partition)))

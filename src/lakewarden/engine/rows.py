@@ -52,6 +52,13 @@ class Rows:
             return self._through_spark(version, predicate, selected, limit)
         return reader.schema, _told_batches(reader, f"table {version.name}")
 
+    def files_of(self, version: Resolved, where: str) -> set[str]:
+        """The data files that may hold rows of a filter, by their partitions and bounds."""
+        predicate = _predicate(version, version_schema(version), where)
+        scan = version.table.scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
+        with told(f"table {version.name}"):
+            return {task.file.file_path for task in scan.plan_files()}
+
     def dataframe(self, version: Resolved) -> DataFrame:
         """The version as a Spark DataFrame."""
         name = version.name

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.commit import Commits
     from lakewarden.engine.live_files import Files
     from lakewarden.engine.procedures import Procedures
+    from lakewarden.engine.rewrite import Rewriter
     from lakewarden.engine.rows import Rows
     from lakewarden.engine.storage import Storage, StoredFiles
     from lakewarden.engine.tables import Tables
@@ -77,6 +78,10 @@ class Writer(Reader, Protocol):
     def procedures(self) -> Procedures: ...
     @property
     def stamp(self) -> Stamp: ...
+
+    def rewriter(self, lake: str) -> Rewriter:
+        """What writes files of a lake anew, on Spark."""
+        ...
 
     def sweep(self, table: str) -> int:
         """Remove what earlier runs of this very action wrote to a table's folders and never published."""

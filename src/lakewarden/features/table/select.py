@@ -1,12 +1,15 @@
-"""Which tables are meant by a name or a pattern like `sales.*`."""
+"""Which tables are meant: by a name, a pattern like `sales.*`, a namespace, or all of them."""
 
 from __future__ import annotations
 
 import fnmatch
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from lakewarden.engine.reference import Reference
-from lakewarden.errors import BadReference, TableNotFound
+from pydantic import Field
+
+from lakewarden.engine.reference import Reference, TableName
+from lakewarden.errors import BadReference, BadValue, TableNotFound
+from lakewarden.lifecycle.request import Completes, Positional, Request
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
@@ -35,3 +38,35 @@ def select(lake: Reader, text: str) -> list[Reference]:
         )
         raise TableNotFound(f"no table matches {pattern}", skipped)
     return [Reference(name, ref or None) for name in chosen]
+
+
+class Selects(Request):
+    """A request about one table, those of a pattern, those of a namespace, or all."""
+
+    table: Annotated[str | None, Positional(), Completes("tables")] = Field(
+        None, description="[lake.]namespace.table, or a pattern such as 'sales.*'."
+    )
+    all: bool = Field(False, description="Every table of every lake.")
+    namespace: str | None = Field(None, description="Every table of this namespace and those below it.")
+
+    @property
+    def is_one(self) -> bool:
+        """Whether one table is meant by its name: then what is wrong with it is an error, and nothing is left out."""
+        return self.table is not None and not is_pattern(self.table)
+
+    @property
+    def target(self) -> str:
+        return self.table or (f"namespace {self.namespace}" if self.namespace else "all tables")
+
+    def chosen(self, lake: Reader) -> list[TableName]:
+        """The tables that are meant; of many, those are left out that the configuration says to skip."""
+        said = [self.table is not None, self.all, self.namespace is not None]
+        if sum(said) != 1:
+            what = "nothing says which tables" if not any(said) else "a table, --all and --namespace exclude each other"
+            raise BadValue(what, f"lakewarden {self.address()} TABLE, or --all, or --namespace NS")
+        if self.table is not None:
+            if "@" in self.table and "`" not in self.table:
+                raise BadReference(f"{self.table!r} names a version, and a table is meant here", "Leave the @… out.")
+            return [reference.name for reference in select(lake, self.table)]
+        names = lake.tables.names(namespace=self.namespace)
+        return [name for name in names if not lake.settings.skips(name.lake, name.within_lake)]

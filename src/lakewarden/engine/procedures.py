@@ -1,0 +1,113 @@
+"""Iceberg's own procedures on Spark: the way for tables whose files or metadata only Spark can write.
+
+They commit on whatever head they find, and are idempotent by nature: running one again does what is left. What
+they would do beyond what was planned is looked for before they are called, and refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.expiry import LINEAGE, kept_lineage, still_needed
+from lakewarden.engine.quoting import identifier, literal
+from lakewarden.errors import Conflict, StalePlan
+from lakewarden.lifecycle.failpoints import reach
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.commit import Expiry
+    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.spark import Spark
+    from lakewarden.engine.tables import Tables
+    from lakewarden.lifecycle.ground import Fence
+
+_MANY = 2**31 - 1
+_NEVER = "TIMESTAMP '1970-01-01 00:00:00'"
+
+
+class Procedures:
+    """Calls of Iceberg's procedures, each behind the fence."""
+
+    def __init__(self, tables: Tables, spark: Spark, fence: Fence) -> None:
+        self._tables = tables
+        self._spark = spark
+        self._fence = fence
+
+    def expire_snapshots(self, change: Expiry, check: Callable[[Table], None]) -> None:
+        """Let exactly these snapshots and tags go. Spark deletes the files that this sets free."""
+        name = self._tables.name(change.table)
+        self._spark.session()  # its start takes long: what is looked at is looked at after it
+        table = self._tables.load(name)
+        needed = still_needed(table.metadata, change.snapshots, change.tags)
+        if needed:
+            raise StalePlan(f"the plan is stale: {'; '.join(needed)}", "Nothing was expired. Plan again.")
+        _check_takes_no_more(name, table, change)
+        check(table)
+        there = sorted({s.snapshot_id for s in table.metadata.snapshots} & set(change.snapshots))
+        lineage = kept_lineage(table.metadata, set(there))
+        if lineage:
+            told = json.dumps({str(child): ancestor for child, ancestor in lineage.items()})
+            self._run(f"ALTER TABLE {_named(name)} SET TBLPROPERTIES ({literal(LINEAGE)} = {literal(told)})")
+        for tag in change.tags:
+            if tag in table.metadata.refs:
+                self._run(f"ALTER TABLE {_named(name)} DROP TAG {identifier(tag)}")
+        if there:
+            ids = ", ".join(f"{snapshot}L" for snapshot in there)
+            only = (
+                f"snapshot_ids => ARRAY({ids}), older_than => TIMESTAMP '1970-01-01 00:00:00', retain_last => {_MANY}"
+            )
+            self._run(f"CALL {_procedure(name, 'expire_snapshots')}({_table(name)}, {only})")
+
+    def rewrite_data_files(
+        self, table: str, options: Mapping[str, str], strategy: str = "binpack", sort_order: str = "", where: str = ""
+    ) -> dict[str, Any]:
+        """Rewrite files of a table as its options say; answers with what Iceberg says it did."""
+        name = self._tables.name(table)
+        pairs = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in sorted(options.items()))
+        given = [_table(name), f"strategy => {literal(strategy)}", f"options => map({pairs})"]
+        given += [f"sort_order => {literal(sort_order)}"] if sort_order else []
+        given += [f"where => {literal(where)}"] if where else []
+        return self._run(f"CALL {_procedure(name, 'rewrite_data_files')}({', '.join(given)})")
+
+    def rewrite_manifests(self, table: str) -> dict[str, Any]:
+        name = self._tables.name(table)
+        return self._run(f"CALL {_procedure(name, 'rewrite_manifests')}({_table(name)})")
+
+    def _run(self, statement: str) -> dict[str, Any]:
+        self._spark.session()
+        self._fence()
+        reach("procedure.fenced")
+        rows = self._spark.sql(statement).collect()
+        reach("procedure.done")
+        return rows[0].asDict() if rows else {}
+
+
+def _check_takes_no_more(name: TableName, table: Table, change: Expiry) -> None:
+    """Iceberg's expiry also follows what refs say of their own age; what the plan does not say is not done."""
+    more = [
+        ref_name
+        for ref_name, ref in table.metadata.refs.items()
+        if ref_name not in change.tags
+        and (ref.max_ref_age_ms is not None or ref.max_snapshot_age_ms is not None or ref.min_snapshots_to_keep)
+        and ref_name != "main"
+    ]
+    if more:
+        raise Conflict(
+            f"{name}: Iceberg's expiry on Spark would also act on how long {', '.join(more)} is kept",
+            "Format v3 leaves no other way. Remove the keep period of that ref, or let it go with --expire-tags.",
+        )
+
+
+def _procedure(name: TableName, procedure: str) -> str:
+    return f"{identifier(name.lake)}.system.{procedure}"
+
+
+def _table(name: TableName) -> str:
+    return f"table => {literal('.'.join(identifier(part) for part in name.identifier))}"
+
+
+def _named(name: TableName) -> str:
+    return identifier(name.lake, name.identifier)

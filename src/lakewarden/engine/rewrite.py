@@ -1,0 +1,208 @@
+"""The rewrite kernel's own side: sends groups of files to Spark's tasks, and believes nothing that it has not checked.
+
+Each task takes one group (`kernel_task.py`), writes new files into a folder of the action's own, and reports. Here
+rows in less rows dropped must equal rows out, the footers of the new files are read back, and null counts and
+bounds are compared, before the files are handed on as what the commit layer may publish. What no report names,
+such as the files of a task that was tried twice, is removed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.commit import RewrittenGroup
+from lakewarden.engine.draft import AddedFile
+from lakewarden.engine.faults import told
+from lakewarden.engine.kernel import Access, Failure, Group, GroupReport, Input, Layout
+from lakewarden.engine.new_files import check_nulls, data_file, read_footer
+from lakewarden.errors import BrokenTable, LakewardenError, StorageUnavailable, VerificationFailed
+from lakewarden.lifecycle.failpoints import reach
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.config import LakeSettings
+    from lakewarden.engine.live_files import LiveFile
+    from lakewarden.engine.spark import Spark
+    from lakewarden.engine.storage import Storage
+
+Progress = Callable[[int, int], None]
+_FOOTER_READERS = 8
+_LOOK_EVERY = 2.0  # seconds between two looks at how much has been written
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Live files of one partition whose rows are to be written anew, together."""
+
+    number: int
+    files: tuple[LiveFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+
+@dataclass(frozen=True)
+class RewriteResult:
+    """Groups that are ready to be published, and what they measured."""
+
+    groups: tuple[RewrittenGroup, ...]
+    peak_bytes: int
+    """The most memory that any task's process had."""
+
+
+class Rewriter:
+    """Rewrites groups of files of one table on Spark."""
+
+    def __init__(self, spark: Callable[[], Spark], settings: LakeSettings, storage: Storage) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._storage = storage
+
+    def rewrite(
+        self, table: Table, groups: Sequence[FileGroup], layout: Layout, folder: str, progress: Progress
+    ) -> RewriteResult:
+        """Write the rows of each group anew into a folder; raises, and leaves nothing there, if anything is amiss."""
+        about = f"table {'.'.join(table.name())}"
+        tasks = [_task(group, folder) for group in groups]
+        self._storage.make_folder(folder)
+        try:
+            with told(about):
+                reports = self._run(tasks, layout, folder, sum(group.bytes for group in groups), progress)
+                reach("rewrite.written")
+                _check_failures(about, reports.values())
+                self._remove_unreported(folder, reports)
+                rewritten = self._checked(table, groups, reports, about)
+                reach("rewrite.checked")
+                return rewritten
+        except BaseException:
+            self._storage.delete_all([file.path for file in self._storage.walk(folder)])
+            raise
+
+    def discard(self, group: RewrittenGroup) -> None:
+        """Remove the new files of a group that is not published."""
+        self._storage.delete_all([added.file.file_path for added in group.added])
+
+    def _run(
+        self, tasks: Sequence[Group], layout: Layout, folder: str, bytes_in: int, progress: Progress
+    ) -> dict[int, GroupReport]:
+        from lakewarden.engine.kernel_task import REPORT_SCHEMA, parts, run_task
+        from lakewarden.engine.spark import send_by_value, spark_told
+
+        for part in parts():
+            send_by_value(part)
+        task = run_task(tasks, layout, access_of(self._settings))
+        with spark_told():
+            frame = self._spark().session().range(0, len(tasks), 1, len(tasks)).mapInArrow(task, REPORT_SCHEMA)
+            with _watched(self._storage, folder, bytes_in, progress):
+                rows = frame.collect()
+        reports = [GroupReport.from_json(row["report"]) for row in rows]
+        return {report.number: report for report in reports}
+
+    def _remove_unreported(self, folder: str, reports: Mapping[int, GroupReport]) -> None:
+        reported = {output.path for report in reports.values() for output in report.outputs}
+        stray = [file.path for file in self._storage.walk(folder) if file.path not in reported]
+        if stray:
+            self._storage.delete_all(stray)
+
+    def _checked(
+        self, table: Table, groups: Sequence[FileGroup], reports: Mapping[int, GroupReport], about: str
+    ) -> RewriteResult:
+        missing = [group.number for group in groups if group.number not in reports]
+        if missing:
+            raise VerificationFailed(f"{about}: {len(missing)} rewrite tasks did not report", "Try again.")
+        outputs = [output.path for report in reports.values() for output in report.outputs]
+        with ThreadPoolExecutor(_FOOTER_READERS, thread_name_prefix="footers") as readers:
+            footers = dict(
+                zip(outputs, readers.map(lambda path: read_footer(self._storage, path), outputs), strict=True)
+            )
+        rewritten = tuple(_rewritten(table, group, reports[group.number], footers, about) for group in groups)
+        return RewriteResult(rewritten, max((report.peak_bytes for report in reports.values()), default=0))
+
+
+def access_of(settings: LakeSettings) -> Access:
+    """How tasks reach a lake's storage; it travels inside the task, and in no plan that Spark shows."""
+    given = settings.storage
+    return Access(
+        given.endpoint, given.access_key, given.secret_key, given.session_token, given.region, given.path_style
+    )
+
+
+def _task(group: FileGroup, folder: str) -> Group:
+    inputs = tuple(Input(file.path, file.rows, tuple(delete.path for delete in file.deletes)) for file in group.files)
+    return Group(group.number, inputs, folder)
+
+
+def _rewritten(
+    table: Table, group: FileGroup, report: GroupReport, footers: Mapping[str, Any], about: str
+) -> RewrittenGroup:
+    """One group as the commit layer may publish it, once all that can be compared is equal."""
+    rows_in = sum(file.rows for file in group.files)
+    rows_out = sum(footers[output.path].metadata.num_rows for output in report.outputs)
+    if report.rows_in != rows_in or rows_out != rows_in - report.rows_masked - report.rows_dropped:
+        raise VerificationFailed(
+            f"{about}: {rows_in} rows were to be rewritten and {report.rows_masked} of them are deleted, "
+            f"but {report.rows_in} were read and {rows_out} written",
+            "Nothing was published.",
+        )
+    if report.checksum_in != report.checksum_out:
+        raise VerificationFailed(f"{about}: rewritten rows differ from what was read", "Nothing was published.")
+    first = group.files[0]
+    files = [data_file(table, footers[output.path], first) for output in report.outputs]
+    check_nulls(about, report, files)
+    sequence = max(file.sequence for file in group.files)
+    return RewrittenGroup(
+        number=group.number,
+        inputs={file.path: file.deletes_identity for file in group.files},
+        added=tuple(AddedFile(file, first.partition[0], sequence) for file in files),
+    )
+
+
+def _check_failures(about: str, reports: Any) -> None:
+    failures: list[Failure] = [report.failure for report in reports if report.failure is not None]
+    if not failures:
+        return
+    first, more = failures[0], f" (and {len(failures) - 1} more)" if failures[1:] else ""
+    said = f"{about}: {first.message}{more}"
+    if first.file and first.file not in said:
+        said += f": {first.file}"
+    if first.kind in ("missing", "unreadable", "rows", "no-field-ids", "schema"):
+        raise BrokenTable(said, "Nothing was changed. Restore that file, or roll back to a version without it.")
+    if first.kind in ("unwritable", "storage"):
+        raise StorageUnavailable(said, "Nothing was changed. lakewarden lake doctor tells more.")
+    if first.kind == "checksum":
+        raise VerificationFailed(said, "Nothing was published.")
+    raise LakewardenError(said, "Nothing was changed.")
+
+
+class _watched:
+    """While a job runs, looks now and then how much it has written, and tells."""
+
+    def __init__(self, storage: Storage, folder: str, bytes_in: int, progress: Progress) -> None:
+        self._storage, self._folder, self._bytes_in, self._progress = storage, folder, bytes_in, progress
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="rewrite progress", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(_LOOK_EVERY):
+            try:
+                written = sum(file.bytes for file in self._storage.walk(self._folder))
+            except (LakewardenError, OSError):
+                continue  # it is only for show
+            self._progress(min(written, self._bytes_in), self._bytes_in)

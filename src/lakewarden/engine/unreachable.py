@@ -1,0 +1,71 @@
+"""Which files a table would no longer need, and which it needs no more: told from metadata, not by listing storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.faults import told
+from lakewarden.engine.locations import is_below, same_place
+from lakewarden.engine.reachable import ReachableFile, manifests_and_files, reachable_files
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+_PLACES = ("write.data.path", "write.metadata.path", "write.folder-storage.path", "write.object-storage.path")
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """Files that only the snapshots that go lead to, beside how much the others have."""
+
+    files: tuple[ReachableFile, ...]
+    elsewhere: int
+    """Files that only they lead to, but that do not lie where the table's own files do: another table may own them."""
+    bytes_kept: int
+    """Of the data, delete and manifest files that the versions which stay have together."""
+
+
+def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
+    """What would be unreachable once these snapshots are gone."""
+    gone, metadata = set(going), table.metadata
+    leaving = [s for s in metadata.snapshots if s.snapshot_id in gone]
+    staying = [s for s in metadata.snapshots if s.snapshot_id not in gone]
+    with told(f"table {'.'.join(table.name())}"):
+        kept = {m.manifest_path: m for s in staying for m in s.manifests(table.io)}
+        only_theirs = {
+            m.manifest_path: m for s in leaving for m in s.manifests(table.io) if m.manifest_path not in kept
+        }
+        files = {same_place(file.path): file for file in manifests_and_files(table.io, only_theirs.values())}
+        needed: dict[int, int] = {}  # by a digest of its place: a file may be listed by several manifests
+        for file in manifests_and_files(table.io, kept.values()):
+            place = same_place(file.path)
+            files.pop(place, None)
+            needed[hash(place)] = file.bytes or 0
+        lists = [ReachableFile(s.manifest_list, "manifest-list") for s in leaving]
+    statistics = [
+        ReachableFile(s.statistics_path, "statistics", s.file_size_in_bytes)
+        for s in [*metadata.statistics, *metadata.partition_statistics]
+        if s.snapshot_id in gone
+    ]
+    all_files = [*files.values(), *lists, *statistics]
+    own = [file for file in all_files if is_own(table, file.path)]
+    return Unreachable(tuple(own), len(all_files) - len(own), sum(needed.values()))
+
+
+def still_unreachable(table: Table, paths: Sequence[str]) -> list[str]:
+    """Which of these files no version leads to, by the metadata as it is now; nor are they its metadata."""
+    left = {same_place(path): path for path in paths}
+    left.pop(same_place(table.metadata_location), None)
+    for file in reachable_files(table, table.metadata.snapshots):
+        left.pop(same_place(file.path), None)
+        if not left:
+            break
+    return list(left.values())
+
+
+def is_own(table: Table, path: str) -> bool:
+    """Whether a file lies where the table's own files do."""
+    places = [table.metadata.properties.get(place) for place in _PLACES]
+    return any(is_below(path, place) for place in [table.metadata.location, *places] if place)

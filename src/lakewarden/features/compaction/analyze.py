@@ -1,0 +1,88 @@
+"""`compaction analyze`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.errors import LakewardenError
+from lakewarden.features.compaction.survey import Survey, survey
+from lakewarden.features.table.select import Selects
+from lakewarden.lifecycle.request import Question
+from lakewarden.quantities import Bytes
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What a table's files are like, and whether writing some of them anew pays."""
+
+    table: str
+    needs_compaction: bool | None = None
+    reason: str = ""
+    expected_gain: str = ""
+    files: int | None = None
+    bytes: Bytes | None = None
+    average_file_bytes: Bytes | None = None
+    small_files: int | None = None
+    delete_files: int | None = None
+    deleted_rows_present: int | None = None
+    row_groups: int | None = None
+    manifests: int | None = None
+    next: str = ""
+    problem: str = ""
+
+
+class Analyze(Selects, Question[list[Analysis]]):
+    """Say which tables need compaction, why, and what they would gain; from metadata, without Spark.
+
+    It asks the very function that plans a compaction: where that finds nothing worth doing, a table needs none,
+    however small its files are.
+    """
+
+    nothing = "No tables."
+
+    def ask(self, lake: Reader) -> list[Analysis]:
+        names = self.chosen(lake)
+        if self.is_one:
+            return [_analysis(survey(lake, names[0], {}))]
+        return list(lake.tables.read_all(names, lambda name: _guarded(lake, name)))
+
+
+def _guarded(lake: Reader, name: TableName) -> Analysis:
+    try:
+        return _analysis(survey(lake, name, {}))
+    except LakewardenError as error:
+        return Analysis(str(name), problem=error.message)
+
+
+def _analysis(found: Survey) -> Analysis:
+    files, packing = found.files.data, found.packing
+    total = sum(file.bytes for file in files)
+    needed = bool(packing.bins)
+    return Analysis(
+        table=str(found.name),
+        needs_compaction=needed,
+        reason=packing.reason,
+        expected_gain=_gain(found) if needed else "",
+        files=len(files),
+        bytes=total,
+        average_file_bytes=total // len(files) if files else 0,
+        small_files=sum(file.bytes < found.policy.small for file in files),
+        delete_files=len({delete.path for delete in found.files.deletes}),
+        deleted_rows_present=sum(found.files.masked(file) for file in files),
+        row_groups=sum(len(file.entry.data_file.split_offsets or ()) or 1 for file in files),
+        manifests=len(found.files.manifests),
+        next=f"lakewarden compaction compact {found.name}" if needed else "",
+    )
+
+
+def _gain(found: Survey) -> str:
+    """A prediction, in words."""
+    packing = found.packing
+    told = f"{packing.files} files become about {packing.files_after(found.policy)}"
+    masked = sum(bin.masked for bin in packing.bins)
+    return f"{told}, {masked:,} deleted rows go" if masked else told

@@ -1,0 +1,217 @@
+"""Compacting a table: groups of files as actions, each one commit; their rewriting and publishing.
+
+A group that loses its inputs to another writer meanwhile is looked at again: what is left of it is rewritten with
+the deletes that apply then. Appends by others disturb nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.commit import MAIN, Rewrite
+from lakewarden.engine.leftovers import staging_folder
+from lakewarden.engine.new_files import layout_for
+from lakewarden.engine.rewrite import FileGroup
+from lakewarden.errors import CatalogUnavailable, StalePlan
+from lakewarden.features.compaction.binpack import Bin, together
+from lakewarden.features.compaction.policy import CompactionPolicy
+from lakewarden.features.compaction.survey import Survey, route_of
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
+from lakewarden.lifecycle.requirement import SnapshotKept, TableIs
+from lakewarden.quantities import show_size
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.live_files import SnapshotFiles
+    from lakewarden.engine.rewrite import RewriteResult
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+COMPACT, SORT = "compact", "sort"
+_ROUNDS = 5  # times that groups are taken up again whose inputs others changed
+_SECONDS_PER_GB = 15  # a guess, for the estimate only
+
+
+def actions_for(found: Survey, arguments: Mapping[str, Any] | None = None) -> tuple[Action, ...]:
+    """What makes few files of many: one action a commit, or one call where Spark must do it."""
+    bins = found.packing.bins
+    if not bins or found.head is None:
+        return ()
+    sorts = bool((arguments or {}).get("sort_order"))
+    parts = [bins] if found.route.needs_spark or sorts else list(together(bins, found.policy))
+    return tuple(_action(found, part, place, len(parts), dict(arguments or {})) for place, part in enumerate(parts))
+
+
+def holds(action: Action, lake: Reader) -> bool:
+    """Whether none of the files is live any more that were to be written anew."""
+    table = lake.tables.load(action.table)
+    live = lake.files.of(table, table.snapshot_by_name(MAIN)).by_path
+    return not any(file.path in live for file in action.files.items)
+
+
+def apply(action: Action, lake: Writer) -> Outcome:
+    return _through_spark(action, lake) if action.route == SPARK_SQL else _by_kernel(action, lake)
+
+
+def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, arguments: dict[str, Any]) -> Action:
+    target, metadata = str(found.name), found.table.metadata
+    uuid, policy = str(metadata.table_uuid), found.policy
+    files = [PlannedFile(f.path, f.bytes, "data", group) for group, bin in enumerate(bins) for f in bin.files]
+    listed = FileList.of(files)
+    masked = sum(bin.masked for bin in bins)
+    sorts = bool(arguments.get("sort_order"))
+    what = f"sort {listed.count} files" if sorts else f"compact {listed.count} files into about {_after(bins, policy)}"
+    dropped = f", dropping {masked:,} rows that are deleted" if masked else ""
+    some = f" (part {place + 1} of {parts})" if parts > 1 else ""
+    because = found.route.because or ("only Spark sorts" if sorts else "")
+    return Action(
+        verb=SORT if sorts else COMPACT,
+        table=target,
+        says=f"{what} ({show_size(listed.bytes)}){dropped}{some}",
+        arguments={
+            "uuid": uuid,
+            "part": place,
+            "target_bytes": policy.target,
+            "small_bytes": policy.enough,
+            "verify": policy.verify,
+            "task_memory_mb": policy.task_memory_mb,
+            "delta_encoding": policy.delta_encoding,
+            **arguments,
+        },
+        requires=(TableIs(target, uuid), SnapshotKept(target, found.head or 0)),
+        expects={},
+        estimate=Estimate(
+            files=_after(bins, policy),
+            bytes=listed.bytes,
+            rows=sum(file.rows for bin in bins for file in bin.files) - masked,
+            seconds=round(listed.bytes / (1 << 30) * _SECONDS_PER_GB, 1),
+        ),
+        files=listed,
+        route=SPARK_SQL if sorts else found.route.name,
+        because=because,
+    )
+
+
+def _after(bins: tuple[Bin, ...], policy: CompactionPolicy) -> int:
+    return sum(max(1, -(-bin.bytes // policy.target)) for bin in bins)
+
+
+def _by_kernel(action: Action, lake: Writer) -> Outcome:
+    """Rewrite the groups on Spark, publish them ourselves, and take up again what was sent back."""
+    name = lake.tables.name(action.table)
+    lake.sweep(action.table)
+    waiting = _planned_groups(action)
+    total: dict[str, int] = {}
+    for _ in range(_ROUNDS):
+        table = lake.tables.load(name)
+        files = lake.files.of(table, table.snapshot_by_name(MAIN))
+        groups = _live_groups(waiting, files)
+        if not groups:
+            return Outcome(total)
+        _check_route(action, lake, table, files)
+        sent_back, done = _rewrite_and_publish(action, lake, table, groups)
+        for fact, value in done.items():
+            total[fact] = total.get(fact, 0) + value
+        waiting = {number: paths for number, paths in waiting.items() if number in sent_back}
+        if not waiting:
+            return Outcome(total)
+    raise StalePlan(
+        f"{len(waiting)} groups of {action.table} were changed by other writers each time they had been rewritten",
+        "The others are done. Compact the rest when fewer write to it.",
+    )
+
+
+def _rewrite_and_publish(
+    action: Action, lake: Writer, table: Table, groups: list[FileGroup]
+) -> tuple[tuple[int, ...], dict[str, int]]:
+    asked = action.arguments
+    rewriter = lake.rewriter(lake.tables.name(action.table).lake)
+    layout = layout_for(
+        table,
+        int(asked["target_bytes"] or 0),
+        "full" if asked["verify"] == "full" else "counts",
+        int(asked["task_memory_mb"] or 512) << 20,
+        bool(asked["delta_encoding"]),
+    )
+    folder = f"{staging_folder(table, lake.stamp)}/{secrets.token_hex(4)}"  # nobody else's, not even another epoch's
+    result = rewriter.rewrite(
+        table, groups, layout, folder, lambda done, all: lake.progress(done, all, "bytes rewritten")
+    )
+    reach("compaction.rewritten")
+    change = Rewrite(action.table, str(asked["uuid"]), result.groups)
+    try:
+        published = lake.commits.rewrite(change, rewriter.discard)
+    except CatalogUnavailable:
+        raise  # it may have landed: resume looks
+    except BaseException:
+        for group in result.groups:
+            rewriter.discard(group)
+        raise
+    return published.sent_back, _facts(groups, result, published.sent_back, published.delete_files_removed)
+
+
+def _facts(groups: list[FileGroup], result: RewriteResult, sent_back: tuple[int, ...], deletes: int) -> dict[str, int]:
+    """What was published, measured."""
+    kept = [group for group in groups if group.number not in sent_back]
+    made = [added.file for group in result.groups if group.number not in sent_back for added in group.added]
+    before, after = sum(group.rows for group in kept), sum(file.record_count for file in made)
+    return {
+        "files_rewritten": sum(len(group.files) for group in kept),
+        "files_written": len(made),
+        "bytes_before": sum(group.bytes for group in kept),
+        "bytes_after": sum(file.file_size_in_bytes for file in made),
+        "deleted_rows_dropped": before - after,
+        "delete_files_removed": deletes,
+        "groups_sent_back": len(sent_back),
+    }
+
+
+def _planned_groups(action: Action) -> dict[int, list[str]]:
+    groups: dict[int, list[str]] = {}
+    for file in action.files.items:
+        groups.setdefault(file.group, []).append(file.path)
+    return groups
+
+
+def _live_groups(waiting: Mapping[int, list[str]], files: SnapshotFiles) -> list[FileGroup]:
+    """What is left of the planned groups, with the deletes that apply now."""
+    live = files.by_path
+    groups = [FileGroup(n, tuple(live[path] for path in paths if path in live)) for n, paths in waiting.items()]
+    return [group for group in groups if group.files]
+
+
+def _check_route(action: Action, lake: Writer, table: Table, files: SnapshotFiles) -> None:
+    usual = lake.tables.route(table, lake.tables.name(action.table))
+    now = route_of(usual, files, [file for file in files.data if file.path in {f.path for f in action.files.items}])
+    if now.needs_spark:
+        raise StalePlan(f"the plan is stale: {action.table}: {now.because}", "Nothing was written. Plan again.")
+
+
+def _through_spark(action: Action, lake: Writer) -> Outcome:
+    """Let Iceberg's procedure do it; it chooses the files itself, by options that cover what was planned."""
+    asked = action.arguments
+    sorts = action.verb == SORT
+    options = {
+        "target-file-size-bytes": str(asked["target_bytes"]),
+        "min-file-size-bytes": str(asked["small_bytes"]),
+        "max-file-size-bytes": str(int(asked["target_bytes"] or 0) * 2),
+        "min-input-files": "2",
+        "delete-file-threshold": "1",
+        "remove-dangling-deletes": "true",
+        "rewrite-all": "true" if sorts else "false",
+    }
+    order = str(asked.get("sort_by") or "")
+    where = str(asked.get("where") or "")
+    strategy = "sort" if sorts else "binpack"
+    done = lake.procedures.rewrite_data_files(action.table, options, strategy, order, where)
+    return Outcome(
+        {
+            "files_rewritten": int(done.get("rewritten_data_files_count", 0)),
+            "files_written": int(done.get("added_data_files_count", 0)),
+            "bytes_before": int(done.get("rewritten_bytes_count", 0)),
+            "delete_files_removed": int(done.get("removed_delete_files_count", 0)),
+        }
+    )

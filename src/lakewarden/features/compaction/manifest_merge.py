@@ -1,0 +1,100 @@
+"""Manifests: which of them are worth being written as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.commit import MAIN, ManifestMerge
+from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
+from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.quantities import show_size
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
+
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+MERGE = "merge-manifests"
+_TARGET = 8 << 20
+_WORTH = 10  # manifests that one must replace: fewer cost a reader next to nothing
+
+
+def bundles(manifests: Sequence[ManifestFile], target: int = _TARGET) -> list[list[ManifestFile]]:
+    """Manifests of data files that become one each: of one spec, together no larger than the target."""
+    from pyiceberg.manifest import ManifestContent
+
+    found: list[list[ManifestFile]] = []
+    data = [manifest for manifest in manifests if manifest.content == ManifestContent.DATA]
+    for spec in sorted({manifest.partition_spec_id for manifest in data}):
+        current: list[ManifestFile] = []
+        for manifest in (m for m in data if m.partition_spec_id == spec and m.manifest_length < target):
+            if current and sum(m.manifest_length for m in current) + manifest.manifest_length > target:
+                found.append(current)
+                current = []
+            current.append(manifest)
+        found.append(current)
+    return [bundle for bundle in found if len(bundle) >= _WORTH]
+
+
+def actions_for(lake: Reader, name: TableName) -> tuple[Action, ...]:
+    """One commit that merges what pays; none where nothing does."""
+    table = lake.tables.load(name)
+    files = lake.files.of(table, table.snapshot_by_name(MAIN))
+    found = bundles(files.manifests)
+    if not found:
+        return ()
+    route, target, uuid = lake.tables.route(table, name), str(name), str(table.metadata.table_uuid)
+    listed = FileList.of(
+        PlannedFile(manifest.manifest_path, manifest.manifest_length, "manifest", group)
+        for group, bundle in enumerate(found)
+        for manifest in bundle
+    )
+    says = f"write {listed.count} manifests as {len(found)} ({show_size(listed.bytes)})"
+    return (
+        Action(
+            verb=MERGE,
+            table=target,
+            says=says,
+            arguments={"uuid": uuid},
+            requires=(TableIs(target, uuid),),
+            estimate=Estimate(files=len(found), bytes=listed.bytes),
+            files=listed,
+            route=route.name,
+            because=route.because,
+        ),
+    )
+
+
+def holds(action: Action, lake: Reader) -> bool:
+    """Whether none of the manifests is in use any more."""
+    table = lake.tables.load(action.table)
+    used = {manifest.manifest_path for manifest in lake.files.of(table, table.snapshot_by_name(MAIN)).manifests}
+    planned = _bundles(action)
+    return not any(used.issuperset(bundle) for bundle in planned)
+
+
+def apply(action: Action, lake: Writer) -> Outcome:
+    planned = _bundles(action)
+    if action.route == SPARK_SQL:
+        done = lake.procedures.rewrite_manifests(action.table)
+        return Outcome(
+            {
+                "manifests_replaced": int(done.get("rewritten_manifests_count", 0)),
+                "manifests_written": int(done.get("added_manifests_count", 0)),
+            }
+        )
+    lake.sweep(action.table)
+    change = ManifestMerge(action.table, str(action.arguments["uuid"]), planned)
+    made = lake.commits.merge_manifests(change)
+    if made is None:
+        return Outcome({"manifests_replaced": 0, "manifests_written": 0})
+    return Outcome({"manifests_replaced": sum(map(len, planned)), "manifests_written": len(planned)})
+
+
+def _bundles(action: Action) -> tuple[tuple[str, ...], ...]:
+    groups: dict[int, list[str]] = {}
+    for file in action.files.items:
+        groups.setdefault(file.group, []).append(file.path)
+    return tuple(tuple(paths) for paths in groups.values())

@@ -1,0 +1,36 @@
+"""`compaction manifests`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakewarden.features.compaction import manifest_merge
+from lakewarden.features.table.each import plan_each
+from lakewarden.features.table.select import Selects
+from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.request import Operation
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+
+class Manifests(Selects, Operation):
+    """Write many small manifests as few, in order of partition, where that makes planning of reads cheaper.
+
+    What readers see stays the same. Ten manifests must become one for it to pay.
+    """
+
+    destructive = True
+
+    def plan(self, lake: Reader) -> Plan:
+        def plan_one(name: TableName) -> Plan:
+            return Plan(self.kind(), str(name), manifest_merge.actions_for(lake, name))
+
+        return plan_each(lake, self.kind(), self, plan_one)
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        return manifest_merge.holds(action, lake)
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        return manifest_merge.apply(action, lake)

@@ -1,0 +1,97 @@
+"""A table's files as compaction sees them: what is live, what pays to be written anew, and by which way that goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.commit import MAIN
+from lakewarden.engine.route import Route
+from lakewarden.features.compaction.binpack import Candidate, Packing, pack
+from lakewarden.features.compaction.policy import CompactionPolicy, declared_policy, policy_of
+from lakewarden.lifecycle.plan import SPARK_SQL
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.live_files import LiveFile, SnapshotFiles
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader
+
+_OWN = "/lw-op-"  # in the path of a file that a rewrite of ours made
+
+
+@dataclass(frozen=True)
+class Survey:
+    """One table's main branch, looked at for compaction."""
+
+    name: TableName
+    table: Table
+    files: SnapshotFiles
+    policy: CompactionPolicy
+    packing: Packing
+    route: Route
+
+    @property
+    def head(self) -> int | None:
+        return self.table.metadata.current_snapshot_id
+
+
+def survey(
+    lake: Reader, name: TableName, options: Mapping[str, Any], where: str = "", sort_order: int | None = None
+) -> Survey:
+    """Look at a table's files, all of them or those that may hold rows of a filter.
+
+    With a sort order's id, the files that are not in that order are what is to be written anew.
+    """
+    table = lake.tables.load(name)
+    files = lake.files.of(table, table.snapshot_by_name(MAIN))
+    policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, options))
+    chosen: Sequence[LiveFile] = files.data
+    if where:
+        matching = lake.rows.files_of(lake.tables.resolve(str(name)), where)
+        chosen = [file for file in chosen if file.path in matching]
+    route = route_of(lake.tables.route(table, name), files, chosen)
+    if sort_order is not None:
+        chosen = [file for file in chosen if (file.entry.data_file.sort_order_id or 0) != sort_order]
+        everything = CompactionPolicy(**{**vars(policy), "rewrite_all": True})
+        unsorted = [Candidate(**{**vars(c), "is_rewritten": False}) for c in candidates(files, chosen)]
+        return Survey(name, table, files, policy, pack(unsorted, everything), route)
+    return Survey(name, table, files, policy, pack(candidates(files, chosen), policy), route)
+
+
+def route_of(usual: Route, files: SnapshotFiles, chosen: Sequence[LiveFile]) -> Route:
+    """Ours, unless Spark alone can do it."""
+    if usual.needs_spark:
+        return usual
+    if any(delete.is_equality for delete in files.deletes):
+        return Route(SPARK_SQL, "it has equality deletes, which only Spark applies")
+    others = sorted({file.format for file in chosen} - {"parquet"})
+    if others:
+        return Route(SPARK_SQL, f"it has files in {', '.join(others)}, which only Spark rewrites")
+    return usual
+
+
+def candidates(files: SnapshotFiles, chosen: Sequence[LiveFile]) -> list[Candidate]:
+    """Data files as packing looks at them."""
+    shared_by = Counter(delete.identity for file in files.data for delete in file.deletes if delete.is_equality)
+
+    def masked(file: LiveFile) -> int:
+        by_equality = sum(d.rows // shared_by[d.identity] for d in file.deletes if d.is_equality)  # at a guess
+        return min(files.masked(file) + by_equality, file.rows)
+
+    return [
+        Candidate(
+            path=file.path,
+            bytes=file.bytes,
+            rows=file.rows,
+            partition=file.partition,
+            masked=masked(file) if file.deletes else 0,
+            deletes=len(file.deletes),
+            order=file.sequence,
+            is_rewritten=_OWN in file.path,
+        )
+        for file in chosen
+    ]

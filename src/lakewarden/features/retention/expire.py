@@ -1,0 +1,50 @@
+"""`retention expire`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.features.retention import expiry
+from lakewarden.features.table.each import plan_each
+from lakewarden.features.table.select import Selects
+from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.request import Operation
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+
+class Expire(Selects, Operation):
+    """Let old versions go, and remove the files that only they needed.
+
+    A version stays if it is current, among the newest, young enough, tagged, at the head of a branch or in its
+    history, or needed by an operation under way. What is not said by an option comes from the configuration, the
+    table's own properties, its layer, or the defaults; lakewarden policy show tells which. The plan lists every
+    file that would be removed, and only those are.
+    """
+
+    destructive = True
+
+    keep_last: int | None = Field(None, ge=1, description="Keep this many of the newest versions of each branch.")
+    keep_days: int | None = Field(None, ge=0, description="Keep versions younger than this many days.")
+    keep_tagged: bool | None = Field(None, description="Whether a tag keeps its version.")
+    expire_tags: bool = Field(False, description="Also let tags go whose keep period is over.")
+
+    def plan(self, lake: Reader) -> Plan:
+        in_use = expiry.InUse(lake)
+        options = {"keep_last": self.keep_last, "keep_days": self.keep_days, "keep_tagged": self.keep_tagged}
+
+        def plan_one(name: TableName) -> Plan:
+            found = expiry.look(lake, name, options, self.expire_tags, in_use)
+            return expiry.actions_for(lake, self.kind(), found)
+
+        return plan_each(lake, self.kind(), self, plan_one)
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        return expiry.holds(action, lake)
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        return expiry.apply(action, lake)

@@ -1,0 +1,40 @@
+"""Planning for many tables: each by itself, so that one which cannot be planned for does not hold up the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from lakewarden.errors import LakewardenError
+from lakewarden.lifecycle.plan import Finding, Plan
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.features.table.select import Selects
+    from lakewarden.lifecycle.ground import Reader
+
+
+def plan_each(lake: Reader, kind: str, request: Selects, plan_one: Callable[[TableName], Plan]) -> Plan:
+    """One plan for all chosen tables; where a single one was named, what is wrong with it is raised."""
+    names = request.chosen(lake)
+    if request.is_one:
+        part = plan_one(names[0])
+        return Plan(kind, str(names[0]), part.actions, part.warnings, part.refused)
+
+    def guarded(name: TableName) -> Plan:
+        try:
+            return plan_one(name)
+        except LakewardenError as error:
+            return Plan(kind, str(name), refused=(Finding(str(name), error.message),))
+
+    return joined(kind, request.target, list(lake.tables.read_all(names, guarded)))
+
+
+def joined(kind: str, target: str, parts: Sequence[Plan]) -> Plan:
+    return Plan(
+        kind,
+        target,
+        actions=tuple(action for part in parts for action in part.actions),
+        warnings=tuple(warning for part in parts for warning in part.warnings),
+        refused=tuple(finding for part in parts for finding in part.refused),
+    )
