@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
+_LARGE = 8 << 20  # a manifest of this size stays by itself
 _COUNTED = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
 
 
@@ -121,7 +122,25 @@ class Draft:
                             data_file=added.file,
                         )
                     )
-            self._manifests.insert(0, self._write(spec_id, False, added=entries))
+            existing = self._take_own(spec_id)
+            self._manifests.insert(0, self._write(spec_id, False, added=entries, existing=existing))
+
+    def _take_own(self, spec_id: int) -> list[ManifestEntry]:
+        """What earlier commits of the same operation added: told in one manifest, however many commits it takes."""
+        operation = f"/lw-{self._stamp.operation}-"
+        own = [
+            manifest
+            for manifest in self._manifests
+            if operation in manifest.manifest_path
+            and manifest.partition_spec_id == spec_id
+            and not manifest.content
+            and manifest.manifest_length < _LARGE
+            and has_live_files(manifest)
+            and manifest.manifest_path not in self.written
+        ]
+        taken = {manifest.manifest_path for manifest in own}
+        self._manifests = [manifest for manifest in self._manifests if manifest.manifest_path not in taken]
+        return [entry for manifest in own for entry in self._reader.entries(self.table.io, manifest)]
 
     def merge(self, manifests: Sequence[ManifestFile]) -> None:
         """Write the entries of several manifests of data files, all of one spec, as one, in order of partition."""

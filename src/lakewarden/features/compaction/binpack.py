@@ -17,7 +17,7 @@ FEW = 10  # so many small files are no reason to do anything
 TOGETHER = 5  # files that must come together to be worth it, unless they fill a whole new one
 MASKED_SHARE = 0.1  # of a file's rows: with more deleted it is written anew even by itself
 MANY_DELETES = 10  # delete files that one data file needs to be read
-SPLIT_FROM = 1.5  # a bin is shared by several tasks while each part is this much larger than what is enough
+SPLIT_FROM = 1.25  # a bin is shared by several tasks while each part is this much larger than what is enough
 MOST_PARTS = 8
 
 
@@ -138,7 +138,8 @@ def _bins(files: Iterable[Candidate], target: int) -> Iterator[Bin]:
 def _shared(bin: Bin, policy: CompactionPolicy) -> Iterator[Bin]:
     """A large bin in parts of about the same size, for several tasks at once; each part stays large enough."""
     parts = 1
-    while parts < MOST_PARTS and bin.bytes / (parts * 2) >= policy.enough * SPLIT_FROM:
+    left = sum(file.bytes * (1 - file.masked / max(file.rows, 1)) for file in bin.files)
+    while parts < MOST_PARTS and left / (parts * 2) >= policy.enough * SPLIT_FROM:
         parts *= 2
     share, current, size = bin.bytes / parts, list[Candidate](), 0
     for file in bin.files:

@@ -21,7 +21,6 @@ from lakewarden.features.compaction.survey import Survey, route_of
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import SnapshotKept, TableIs
-from lakewarden.quantities import show_size
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -70,7 +69,7 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
     return Action(
         verb=SORT if sorts else COMPACT,
         table=target,
-        says=f"{what} ({show_size(listed.bytes)}){dropped}{some}",
+        says=f"{what}{dropped}{some}",
         arguments={
             "uuid": uuid,
             "part": place,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.commit import MAIN, ManifestMerge
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
-from lakewarden.quantities import show_size
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
@@ -51,7 +50,7 @@ def actions_for(lake: Reader, name: TableName) -> tuple[Action, ...]:
         for group, bundle in enumerate(found)
         for manifest in bundle
     )
-    says = f"write {listed.count} manifests as {len(found)} ({show_size(listed.bytes)})"
+    says = f"write {listed.count} manifests as {len(found)}"
     return (
         Action(
             verb=MERGE,

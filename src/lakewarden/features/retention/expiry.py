@@ -22,7 +22,7 @@ from lakewarden.lifecycle.in_use import snapshots_in_use
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, Plan, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.states import UNFINISHED
-from lakewarden.quantities import show_size, to_millis
+from lakewarden.quantities import to_millis
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -46,13 +46,23 @@ class Expiring:
     files: FileList
 
 
-def look(lake: Reader, name: TableName, options: Mapping[str, Any], expire_tags: bool, in_use: InUse) -> Expiring:
-    """Decide on every version of a table, and find out what that sets free."""
+def look(
+    lake: Reader,
+    name: TableName,
+    options: Mapping[str, Any],
+    expire_tags: bool,
+    in_use: InUse,
+    with_files: bool = True,
+) -> Expiring:
+    """Decide on every version of a table, and find out which files that sets free, unless only the first matters."""
     table = lake.tables.load(name)
     policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, options))
     needed = in_use.of(str(name), table)
     decisions = decide(table, policy, lake.clock(), needed, expire_tags)
-    unreachable = unreachable_after(table, decisions.expired) if decisions.expired else Unreachable((), 0, 0)
+    nothing = Unreachable((), 0, 0)
+    if not with_files:
+        return Expiring(name, table, policy, decisions, nothing, FileList())
+    unreachable = unreachable_after(table, decisions.expired) if decisions.expired else nothing
     files = [*unreachable.files, *_superseded_metadata(lake, table, policy)]
     return Expiring(name, table, policy, decisions, unreachable, _sized(lake, name, files))
 
@@ -214,11 +224,11 @@ def _remove_action(lake: Reader, found: Expiring, route: Route) -> Action:
     asked = lake.settings.quarantine.expired_files
     can_move = lake.storage(found.name.lake).renames
     quarantined = asked == "always" or (asked == "auto" and can_move)
-    verb = "move to quarantine" if quarantined else "delete"
+    free = "files that nothing leads to then"
     return Action(
         verb=REMOVE,
         table=target,
-        says=f"{verb} {files.count} files that nothing leads to then ({show_size(files.bytes)})",
+        says=f"move {free} into quarantine" if quarantined else f"delete {free}",
         arguments={"uuid": uuid, "how": "quarantine" if quarantined else "delete"},
         requires=(TableIs(target, uuid),),
         files=files,

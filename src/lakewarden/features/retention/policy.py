@@ -141,12 +141,20 @@ def _keep_branch(
     told = show_duration(timedelta(milliseconds=age_ms)) if age_ms is not None else f"{policy.days} days"
     if name != "main":
         reasons.add(ref.snapshot_id, f"branch head ({name})")
-    for place, snapshot in enumerate(ancestors(table, ref.snapshot_id)):
-        on = "" if name == "main" else f" on {name}"
-        if place < last:
+    on = "" if name == "main" else f" on {name}"
+    counted = 0
+    for snapshot in ancestors(table, ref.snapshot_id):
+        if counted < last:
             reasons.add(snapshot, f"recent (top {last}{on})")
         if _is_young(times[snapshot], policy.days if age_ms is None else age_ms / _DAY_MS, now):
             reasons.add(snapshot, f"within retention ({told}{on})")
+        counted += changes_content(table, snapshot)
+
+
+def changes_content(table: Table, snapshot_id: int) -> bool:
+    """Whether a snapshot is a version of its own: a compaction is not, and does not push one out of the newest."""
+    snapshot = table.snapshot_by_id(snapshot_id)
+    return snapshot is None or snapshot.summary is None or snapshot.summary.operation.value != "replace"
 
 
 def _is_young(milliseconds: int, days: float, now: datetime) -> bool:

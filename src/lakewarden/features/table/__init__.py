@@ -1,3 +1,3 @@
 """Look at tables."""
 
-VERBS = ("list", "show")
+VERBS = ("list", "show", "health")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
@@ -43,6 +43,9 @@ def select(lake: Reader, text: str) -> list[Reference]:
 class Selects(Request):
     """A request about one table, those of a pattern, those of a namespace, or all."""
 
+    all_unless_said: ClassVar[bool] = False
+    """Whether every table is meant where nothing says which."""
+
     table: Annotated[str | None, Positional(), Completes("tables")] = Field(
         None, description="[lake.]namespace.table, or a pattern such as 'sales.*'."
     )
@@ -61,7 +64,7 @@ class Selects(Request):
     def chosen(self, lake: Reader) -> list[TableName]:
         """The tables that are meant; of many, those are left out that the configuration says to skip."""
         said = [self.table is not None, self.all, self.namespace is not None]
-        if sum(said) != 1:
+        if sum(said) != 1 and not (self.all_unless_said and not any(said)):
             what = "nothing says which tables" if not any(said) else "a table, --all and --namespace exclude each other"
             raise BadValue(what, f"lakewarden {self.address()} TABLE, or --all, or --namespace NS")
         if self.table is not None:

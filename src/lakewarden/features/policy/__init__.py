@@ -1,0 +1,3 @@
+"""What is declared about tables, and keeping them so."""
+
+VERBS = ("show", "run")

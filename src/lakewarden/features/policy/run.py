@@ -1,0 +1,61 @@
+"""`policy run`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.errors import LakewardenError
+from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep, verbs_of
+from lakewarden.features.retention.expiry import InUse
+from lakewarden.features.table.each import joined
+from lakewarden.features.table.select import Selects
+from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
+from lakewarden.lifecycle.request import Operation
+from lakewarden.quantities import Duration
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+
+class Run(Selects, Operation):
+    """Do all the upkeep that the policies ask for: expire old versions, merge manifests, compact files.
+
+    Every table is meant unless some are named. Tables that gain most for the time it takes come first; what does not
+    pay is left. At the end of the budget it stops between two steps, and lists what is left for the next run.
+    """
+
+    destructive = True
+    all_unless_said = True
+
+    only: list[Kind] = Field(list(KINDS), description="Only these, as in retention,compaction.")
+    parallel: int = Field(1, ge=1, le=64, description="How many tables to work on at once.")
+    budget: Duration | None = Field(None, description="Stop beginning anything new after this long, as in 2h.")
+
+    def plan(self, lake: Reader) -> Plan:
+        in_use = InUse(lake)
+
+        def guarded(name: TableName) -> Worth:
+            try:
+                return upkeep(lake, self.kind(), name, self.only, in_use)
+            except LakewardenError as error:
+                if self.is_one:
+                    raise
+                refused = Finding(str(name), error.message)
+                return Worth(Plan(self.kind(), str(name), refused=(refused,)), 0.0)
+
+        worth = list(lake.tables.read_all(self.chosen(lake), guarded))
+        worth.sort(key=lambda one: -one.points_per_second)
+        return joined(self.kind(), self.target, [one.plan for one in worth])
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        return verbs_of(action).holds(action, lake)
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        return verbs_of(action).apply(action, lake)
+
+    def enough(self, elapsed: timedelta) -> bool:
+        return self.budget is not None and elapsed >= self.budget

@@ -1,0 +1,64 @@
+"""What state a table is in: what is wrong with it, how much that weighs, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FILES, ROWS, VERSIONS, MANIFESTS, METADATA = 40, 30, 15, 10, 5  # the most that each can take from a hundred
+_ROWS_SHARE = 0.3  # of all rows: as many deleted ones are as bad as it gets
+_METADATA_BYTES = 64 << 20  # a metadata file this large is as bad as it gets
+
+
+@dataclass(frozen=True)
+class Symptoms:
+    """What is counted in a table, and what of it upkeep would take away."""
+
+    files: int
+    small_files: int
+    delete_files: int
+    files_saved: int
+    rows: int
+    rows_masked: int
+    versions: int
+    versions_expirable: int
+    manifests: int
+    manifests_saved: int
+    metadata_bytes: int
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """One thing that is wrong, how many of a hundred points it takes, and which command mends it."""
+
+    points: float
+    reason: str
+    remedy: str
+
+
+def complaints(found: Symptoms) -> list[Complaint]:
+    """What is wrong, the worst first."""
+    saved, masked = _share(found.files_saved, found.files), _share(found.rows_masked, found.rows)
+    aged = f"{found.versions_expirable} of {found.versions} versions too old"
+    old, bundled = _share(found.versions_expirable, found.versions), _share(found.manifests_saved, found.manifests)
+    large = min(found.metadata_bytes / _METADATA_BYTES, 1.0)
+    all = [
+        Complaint(FILES * saved, f"{found.files_saved} of {found.files} files too many", "compaction compact"),
+        Complaint(
+            ROWS * min(masked / _ROWS_SHARE, 1.0),
+            f"{found.rows_masked:,} of {found.rows:,} rows are deleted and still there",
+            "compaction compact",
+        ),
+        Complaint(VERSIONS * old, aged, "retention expire"),
+        Complaint(MANIFESTS * bundled, f"{found.manifests_saved} manifests too many", "compaction manifests"),
+        Complaint(METADATA * large, f"metadata of {found.metadata_bytes >> 20} MB", "retention expire"),
+    ]
+    return sorted((complaint for complaint in all if complaint.points >= 0.5), key=lambda c: -c.points)
+
+
+def score(found: list[Complaint]) -> int:
+    """A hundred for a table that nothing is wrong with."""
+    return max(0, round(100 - sum(complaint.points for complaint in found)))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

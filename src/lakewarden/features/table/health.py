@@ -1,0 +1,85 @@
+"""`table health`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.errors import LakewardenError
+from lakewarden.features.policy.upkeep import UPKEEP, diagnosis
+from lakewarden.features.retention.expiry import InUse
+from lakewarden.features.table.condition import score
+from lakewarden.features.table.select import Selects
+from lakewarden.lifecycle.request import Question
+from lakewarden.quantities import Bytes
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader
+
+
+@dataclass(frozen=True)
+class TableHealth:
+    """How well a table is, what is worst, and what to type next."""
+
+    table: str
+    score: int
+    worst: str = ""
+    files: int | None = None
+    small_files: int | None = None
+    delete_files: int | None = None
+    deleted_rows: int | None = None
+    snapshots: int | None = None
+    manifests: int | None = None
+    metadata: Bytes | None = None
+    last_upkeep: datetime | None = None
+    next: str = ""
+
+
+class Health(Selects, Question[list[TableHealth]]):
+    """Say how well tables are, the worst first: one row a table, with the command that helps most.
+
+    Every table is meant unless some are named. A hundred is a table that upkeep would change nothing about; points go
+    for files that could be fewer, rows that are deleted and still there, versions past their retention, manifests and
+    metadata that slow down every read. Read from metadata, without Spark.
+    """
+
+    nothing = "No tables yet."
+    all_unless_said = True
+
+    worst: int = Field(20, gt=0, description="Show this many of the worst.")
+
+    def ask(self, lake: Reader) -> list[TableHealth]:
+        names, in_use, upkept = self.chosen(lake), InUse(lake), lake.journal.last_done(UPKEEP)
+
+        def row(name: TableName) -> TableHealth:
+            try:
+                return _row(lake, name, in_use, upkept.get(str(name)))
+            except LakewardenError as error:
+                if self.is_one:
+                    raise
+                return TableHealth(str(name), 0, error.message, next=f"lakewarden table show {name}")
+
+        rows = list(lake.tables.read_all(names, row))
+        return sorted(rows, key=lambda found: (found.score, found.table))[: self.worst]
+
+
+def _row(lake: Reader, name: TableName, in_use: InUse, last_upkeep: datetime | None) -> TableHealth:
+    found, complaints = diagnosis(lake, name, in_use)
+    return TableHealth(
+        table=str(name),
+        score=score(complaints),
+        worst=complaints[0].reason if complaints else "",
+        files=found.files,
+        small_files=found.small_files,
+        delete_files=found.delete_files,
+        deleted_rows=found.rows_masked,
+        snapshots=found.versions,
+        manifests=found.manifests,
+        metadata=found.metadata_bytes,
+        last_upkeep=last_upkeep,
+        next=f"lakewarden {complaints[0].remedy} {name}" if complaints else "",
+    )
