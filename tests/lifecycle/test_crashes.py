@@ -6,6 +6,10 @@ process of its own, on a real lake, and resumed.
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +19,14 @@ import pytest
 from tests.small_lake import SmallLake
 
 TABLES = ("sales.a", "sales.b")
+MANY = tuple(f"sales.t{number}" for number in range(6))
+SIDE_BY_SIDE = """
+import sys
+from lakewarden.doors.cli.main import main
+from lakewarden.features.version.tag import Tag
+Tag.parallel = 3
+main(sys.argv[1:])
+"""
 
 
 @pytest.fixture
@@ -91,3 +103,73 @@ def test_a_dead_holder_keeps_its_table_no_longer_than_the_timeout(two_tables: Sm
 
 def test_leases_last_sixty_seconds_unless_configured(lake: SmallLake) -> None:
     assert lake.warden.ground.settings.leases.timeout.total_seconds() == 60
+
+
+@pytest.fixture
+def many_tables(tmp_path: Path, state_url: str) -> Iterator[SmallLake]:
+    with SmallLake(tmp_path / "lake", state_url, lease_timeout="2s") as lake:
+        for name in MANY:
+            lake.create(name, appends=1)
+        yield lake
+
+
+def tag_side_by_side(lake: SmallLake, tag: str, failpoints: str) -> subprocess.Popen[str]:
+    """Tag all tables, three at once, in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", SIDE_BY_SIDE, "--config", str(lake.folder), "version", "tag", "sales.*", tag],
+        env=lake.environment(failpoints),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def commits_to(lake: SmallLake, name: str) -> int:
+    """How many there were. A metadata file that no commit led to may lie there, left by a thread that was cut off."""
+    return len(lake.catalog.load_table(name).metadata.metadata_log)
+
+
+@pytest.mark.slow
+def test_tables_side_by_side_killed_in_the_midst_of_several(many_tables: SmallLake, tmp_path: Path) -> None:
+    lake, trace = many_tables, tmp_path / "trace"
+    undisturbed = tag_side_by_side(lake, "undisturbed", f"trace:{trace}")
+    undisturbed.communicate(timeout=60)
+    assert undisturbed.returncode == 0
+    points = trace.read_text().split()
+    assert points.count("action.journaled") == len(MANY)
+    assert points[: points.index("table.released")].count("table.leased") > 1  # several were held at once
+    commits = {name: commits_to(lake, name) for name in MANY}
+
+    for number in range(4, len(points), len(points) // 8):
+        tag = f"r{number}"
+        killed = tag_side_by_side(lake, tag, f"kill@{number}")
+        killed.communicate(timeout=60)
+        assert killed.returncode == -9
+        (resumed,) = lake.warden.operation.resume(wait="10s")
+        assert (resumed.state, resumed.done) == ("done", len(MANY)), number
+        for name in MANY:
+            assert lake.refs(name)[tag] == lake.head(name), number
+            commits[name] += 1
+            assert commits_to(lake, name) == commits[name], number
+
+
+def test_tables_side_by_side_are_all_left_between_two_actions_by_an_interrupt(
+    many_tables: SmallLake, tmp_path: Path
+) -> None:
+    lake, gate = many_tables, tmp_path / "gate"
+    running = tag_side_by_side(lake, "v1", f"wait@commit.ready:{gate}")
+    while not gate.exists():
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert running.poll() is None  # one of them stands at its commit, and is waited for
+    gate.unlink()
+    _, err = running.communicate(timeout=60)
+
+    (row,) = lake.warden.operation.list()
+    assert (running.returncode, row.state) == (1, "paused"), err
+    assert f"lakewarden operation resume {row.id}" in err
+    assert lake.warden.ground.leases.held() == []
+    (resumed,) = lake.warden.operation.resume(row.id)
+    assert (resumed.state, resumed.done) == ("done", len(MANY))
+    assert all(lake.refs(name)["v1"] == lake.head(name) for name in MANY)

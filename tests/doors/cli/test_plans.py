@@ -12,6 +12,8 @@ from rich.progress import Progress
 from lakewarden.doors.cli.live import follow
 from lakewarden.doors.cli.main import run
 from lakewarden.doors.cli.render import Screen
+from lakewarden.features.operation.entry import FileRow
+from lakewarden.features.version.tag import Tag
 from lakewarden.lifecycle.journal import Record
 from lakewarden.lifecycle.plan import Action, Estimate, FileList, Finding, Plan, PlannedFile
 from lakewarden.lifecycle.progress import Event
@@ -89,6 +91,29 @@ def test_a_report_shows_sizes_and_what_is_left(capsys: pytest.CaptureFixture[str
     assert (document["left"][22], document["result"]["bytes_freed"]) == ("t22: expire", 5 * MB)
 
 
+def test_an_operation_that_had_enough_ends_well_and_says_what_is_left(
+    lake: SmallLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("sales.a", "sales.b", "sales.c"):
+        lake.create(name, appends=1)
+    monkeypatch.setattr(Tag, "enough", lambda self, elapsed: True)
+    tag = ["--config", str(lake.folder), "version", "tag", "sales.*"]
+
+    assert run([*tag, "v1"]) == 0
+
+    said = capsys.readouterr().out.splitlines()
+    assert said[-3] == "left for another time (2):"
+    assert said[-2].startswith("  main.sales.b: tag v1 at ")
+    assert said[-4].endswith("actions 1, tables 1, tags 1, left 2, stopped budget")
+    assert ["v1" in lake.refs(name) for name in ("sales.a", "sales.b", "sales.c")] == [True, False, False]
+
+    assert run([*tag, "v2", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["operation"]["state"], len(document["left"]), document["result"]["left"]) == ("done", 2, 2)
+    row = lake.warden.operation.list(limit=1)[0]
+    assert (row.state, row.done, row.actions) == ("done", 1, 3)
+
+
 def test_files_can_be_asked_for_on_the_command_line(lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.create(appends=1)
     common = ["--config", str(lake.folder), "--json"]
@@ -122,6 +147,15 @@ def test_operation_show_counts_files_and_lists_them(lake: SmallLake, capsys: pyt
 
     assert run(show) == 0
     assert "6.0 MB" in capsys.readouterr().out
+
+
+def test_very_many_rows_are_written_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [FileRow("abc", f"s3://lake/{'x' * 300}-{n}", n * MB, "data", 0) for n in range(1500)]
+    Screen(as_json=False)._rows(rows)
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == ["action", "path", "bytes", "kind", "group"]
+    assert [line.split()[1] for line in lines] == [row.path for row in rows]
+    assert "1.5 GB" in lines[-1]
 
 
 class TestTheLiveBar:

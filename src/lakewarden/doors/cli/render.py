@@ -26,6 +26,7 @@ from lakewarden.quantities import Unit, show_size
 
 Answering = Question[Any] | Control[Any] | Setup[Any]
 _WIDE = 240  # what is piped is not cut to a terminal's width
+_MANY = 1000  # rows that are still worth a table
 _STYLES = {
     "ok": "green",
     "done": "green",
@@ -108,6 +109,8 @@ class Screen:
         units = _units(type(rows[0])) if dataclasses.is_dataclass(rows[0]) else {}
         shown = [name for name in names if any(_value(row, name) not in (None, "", []) for row in rows)] or names
         cells = {name: [_cell(_value(row, name), units.get(name)) for row in rows] for name in shown}
+        if len(rows) > _MANY:
+            return self._plain(cells)
         values = {name: [_value(row, name) for row in rows] for name in shown}
         least = {name: _least_width(name, values[name], cells[name]) for name in shown}
         if sum(least.values()) + 3 * len(shown) > self.out.width:
@@ -120,6 +123,13 @@ class Screen:
         for number in range(len(rows)):
             table.add_row(*[cells[name][number] for name in shown])
         self.out.print(table)
+
+    def _plain(self, cells: Mapping[str, Sequence[Text]]) -> None:
+        """More rows than anybody reads one by one: a line each, and quickly."""
+        columns = [[_title(name), *(cell.plain for cell in column)] for name, column in cells.items()]
+        widths = [max(map(len, column)) for column in columns]
+        for line in zip(*columns, strict=True):
+            click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
     def _blocks(self, rows: Sequence[Any], cells: Mapping[str, Sequence[Text]]) -> None:
         for number in range(len(rows)):
