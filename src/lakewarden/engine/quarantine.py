@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakewarden.engine.locations import file_name, same_place
 from lakewarden.engine.storage import Moved, Progress, Removed, Storage, StoredFiles
-from lakewarden.errors import AlreadyExists, BadValue, BrokenTable, StorageUnavailable
+from lakewarden.errors import AlreadyExists, BadValue, BrokenTable, NotFound, StorageUnavailable
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.quantities import Bytes
 
@@ -116,6 +116,14 @@ def find(storage: StoredFiles, location: str, id: str) -> Batch | None:
     if batch.version > _VERSION:
         raise BrokenTable(f"{record} was written by a newer Lakewarden", "Use that version, or a newer one.")
     return replace(batch, location=location, id=id)
+
+
+def existing(storage: StoredFiles, location: str, id: str) -> Batch:
+    """A batch that must be there."""
+    batch = find(storage, location, id)
+    if batch is None:
+        raise NotFound(f"no batch {id} in quarantine at {location}", "lakewarden orphan list shows what is there.")
+    return batch
 
 
 def restore(storage: Storage, batch: Batch, progress: Progress | None = None) -> Moved:
