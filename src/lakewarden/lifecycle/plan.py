@@ -16,6 +16,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from operator import attrgetter
 from typing import Annotated, Any
@@ -129,6 +130,17 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """What a plan decided about one thing it looked at, and every reason for that."""
+
+    table: str
+    subject: str
+    at: datetime
+    verdict: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Plan:
     """What an operation of this kind will do to this target, action by action."""
 
@@ -138,6 +150,8 @@ class Plan:
     warnings: tuple[str, ...] = ()
     refused: tuple[Finding, ...] = ()
     """Tables that were asked for and cannot be done; the others still are, and the whole then counts as failed."""
+    verdicts: tuple[Verdict, ...] = ()
+    """What was decided on the way and why; not part of what is done, nor of the plan's id."""
 
     @cached_property
     def id(self) -> str:
@@ -206,6 +220,7 @@ class Plan:
             "summary": summary,
             "warnings": list(self.warnings),
             "refused": [asdict(finding) for finding in self.refused],
+            **({"verdicts": _VERDICTS.dump_python(self.verdicts, mode="json")} if self.verdicts else {}),
         }
 
     def to_json(self) -> str:
@@ -253,4 +268,5 @@ def _digest(value: object) -> str:
 
 _EVERY_ACTIONS_FILES = {"__all__": {"files": {"items"}}}
 _PLAN = TypeAdapter(Plan)
+_VERDICTS = TypeAdapter(tuple[Verdict, ...])
 _ACTIONS = TypeAdapter(tuple[Action, ...])

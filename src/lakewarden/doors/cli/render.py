@@ -63,6 +63,9 @@ class Screen:
     def plan(self, plan: Plan, stored: bool, files: bool = False) -> None:
         if self._json:
             return self._document({"plan": plan.document(files)})
+        if len({verdict.table for verdict in plan.verdicts}) == 1:  # of many tables nobody would read them all
+            self._rows([_VerdictRow(v.subject, v.at, v.verdict, list(v.reasons)) for v in plan.verdicts])
+            self.out.print()
         if not plan.actions:
             self._lines(warnings(plan))
             self.out.print("Nothing to do." if not plan.refused else "Nothing else to do.")
@@ -158,6 +161,16 @@ class Screen:
                     self.out.print(Text(f"  {key} = {show_fact(key, item)}"))
             else:
                 self._rows(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _VerdictRow:
+    """One decision of a plan as people see it."""
+
+    version: str
+    committed_at: datetime
+    verdict: str
+    reasons: list[str]
 
 
 class _Pipe(Console):

@@ -58,7 +58,7 @@ def upkeep(lake: Reader, kind: str, name: TableName, only: Sequence[str], in_use
     retention = expiry.actions_for(lake, kind, expiring) if expiring else Plan(kind, str(name))
     merging = manifest_merge.actions_for(lake, name) if "manifests" in only else ()
     actions = (*retention.actions, *merging, *(compacting.actions_for(found) if found else ()))
-    plan = Plan(kind, str(name), actions, retention.warnings)
+    plan = Plan(kind, str(name), actions, retention.warnings, verdicts=retention.verdicts if retention.actions else ())
     seconds = plan.estimate.seconds + _SECONDS_AN_ACTION * len(actions)
     points = sum(complaint.points for complaint in complaints(symptoms(lake, name, expiring, found)))
     return Worth(plan, points / seconds if actions else 0.0)

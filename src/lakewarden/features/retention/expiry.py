@@ -16,10 +16,17 @@ from lakewarden.engine.quarantine import Batch, QuarantinedFile, stash
 from lakewarden.engine.reachable import ReachableFile
 from lakewarden.engine.unreachable import Unreachable, still_unreachable, unreachable_after
 from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
-from lakewarden.features.retention.policy import Decisions, RetentionPolicy, decide, declared_policy, policy_of
+from lakewarden.features.retention.policy import (
+    Decision,
+    Decisions,
+    RetentionPolicy,
+    decide,
+    declared_policy,
+    policy_of,
+)
 from lakewarden.features.table.summary import summary
 from lakewarden.lifecycle.in_use import snapshots_in_use
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, Plan, PlannedFile
+from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, Plan, PlannedFile, Verdict
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.states import UNFINISHED
 from lakewarden.quantities import to_millis
@@ -95,8 +102,9 @@ def actions_for(lake: Reader, kind: str, found: Expiring) -> Plan:
     ]
     if found.unreachable.elsewhere:
         warnings.append(f"{target}: {found.unreachable.elsewhere} files lie outside of its location and are left there")
+    verdicts = tuple(_verdict(target, version) for version in decisions.versions)
     if not decisions.expired and not decisions.tags_going and not found.files.count:
-        return Plan(kind, target, warnings=tuple(warnings))
+        return Plan(kind, target, warnings=tuple(warnings), verdicts=verdicts)
     _check_deletion_allowed(found)
     route = lake.tables.route(found.table, found.name)
     actions = []
@@ -104,7 +112,12 @@ def actions_for(lake: Reader, kind: str, found: Expiring) -> Plan:
         actions.append(_expire_action(found, route))
     if found.files.count:
         actions.append(_remove_action(lake, found, route))
-    return Plan(kind, target, tuple(actions), tuple(warnings))
+    return Plan(kind, target, tuple(actions), tuple(warnings), verdicts=verdicts)
+
+
+def _verdict(target: str, version: Decision) -> Verdict:
+    verdict = "kept" if version.kept else "expired"
+    return Verdict(target, str(version.snapshot_id), version.committed_at, verdict, version.reasons)
 
 
 def holds(action: Action, lake: Reader) -> bool:

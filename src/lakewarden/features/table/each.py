@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakewarden.errors import LakewardenError
@@ -19,7 +20,7 @@ def plan_each(lake: Reader, kind: str, request: Selects, plan_one: Callable[[Tab
     names = request.chosen(lake)
     if request.is_one:
         part = plan_one(names[0])
-        return Plan(kind, str(names[0]), part.actions, part.warnings, part.refused)
+        return replace(part, kind=kind, target=str(names[0]))
 
     def guarded(name: TableName) -> Plan:
         try:
@@ -37,4 +38,5 @@ def joined(kind: str, target: str, parts: Sequence[Plan]) -> Plan:
         actions=tuple(action for part in parts for action in part.actions),
         warnings=tuple(warning for part in parts for warning in part.warnings),
         refused=tuple(finding for part in parts for finding in part.refused),
+        verdicts=tuple(verdict for part in parts for verdict in part.verdicts),
     )
