@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from threading import Barrier, Event
@@ -95,21 +96,23 @@ def test_one_that_fails_does_not_stop_the_others(any_house: House) -> None:
 
 
 def test_an_interrupt_lets_every_thread_stop_between_two_actions(any_house: House) -> None:
-    others_are_at_work = Barrier(3, timeout=30)
+    all_are_at_work = Barrier(3, timeout=30)
 
     def interrupt(action: Action) -> None:
-        others_are_at_work.wait()
+        if action.table in TABLES[:3]:
+            all_are_at_work.wait()
         if action.table == "t0":
             raise KeyboardInterrupt
+        time.sleep(0.1)
 
     on_first(interrupt)
-    with pytest.raises(LakewardenError, match="stopped after [0-4] of 16 actions"):
+    with pytest.raises(LakewardenError, match="stopped after [0-9] of 16 actions"):
         any_house.start(*TABLES, parallel=3)
     record = any_house.journal.get("op-0")
     assert record.state is State.PAUSED
     assert threads_of("op-0") == []
     assert any_house.leases.held() == []
-    assert {table for table, _ in any_house.lake.tables.refs} <= {"t1", "t2"}
+    assert {"t0", "t7"}.isdisjoint(table for table, _ in any_house.lake.tables.refs)
 
     Mark.hooks.clear()
     assert any_house.runner.run("op-0").result["marks"] == 16
