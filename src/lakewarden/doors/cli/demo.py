@@ -29,6 +29,9 @@ _NEXT = (
     ("table show crm.customers", "columns, partitions, branches, tags"),
     ("version read sales.orders@month-end --where \"status = 'open'\" --limit 5", "read any version"),
     ("version branch sales.orders@month-end what-if", "start a branch from a tag"),
+    ("compaction analyze --all", "which tables need it, why, and what it would bring"),
+    ("policy show sales.orders", "what holds for a table, and where that was said"),
+    ("orphan find --all", "files that no version of a table needs"),
     ("operation show ID", "all that an operation did"),
 )
 
@@ -118,6 +121,21 @@ class _Tour:
 
         self._title("Nothing is lost: the bad state has a name too, and the journal says who did what")
         self._type("version", "list", "sales.orders", "--tagged")
+
+        self._title("In the morning: how well are the tables, and what helps most?")
+        self._type("table", "health")
+        self._title("All the upkeep that the policies ask for: the plan first, then the same with --apply")
+        self._type("policy", "run")
+        self._type("policy", "run", "--apply")
+        self._type("table", "health")
+        self._same(after, _totals(warden), "upkeep")
+
+        self._title("Old versions: each one kept or expired, with every reason, and every file that goes is in the plan")
+        self._type("retention", "expire", "sales.orders", "--keep-last", "3", "--keep-days", "0")
+        self._type("retention", "expire", "sales.orders", "--keep-last", "3", "--keep-days", "0", "--apply")
+        self._same(after, _totals(warden), "expiry")
+        self._title("What went is in quarantine for seven days, from where it can be brought back")
+        self._type("orphan", "list")
         self._type("operation", "list")
         self._end()
 
@@ -144,8 +162,11 @@ class _Tour:
         table.add_row("rows", *(f"{totals[0]:,}" for totals in (before, broken, after)))
         table.add_row("amount", *(f"{totals[1]:,.2f}" for totals in (before, broken, after)))
         self._console.print(table)
+        self._same(before, after, "rollback")
+
+    def _same(self, before: _Totals, after: _Totals, what: str) -> None:
         if before != after:
-            raise LakewardenError("the demo's rollback did not bring back what was there", "This is a defect.")
+            raise LakewardenError(f"after the demo's {what} its orders are not what they were", "This is a defect.")
 
     def _end(self) -> None:
         self._title(f"The lake stays in {self._directory}. Try next, with --config {self._directory}:")

@@ -26,6 +26,8 @@ state: "sqlite:///lakewarden.db"       # for more than one host: "postgresql+psy
 # leases:
 #   timeout: 60s                       # how long a dead process keeps its table
 
+# quarantine: {{grace: 7d, expired_files: auto}}   # what leaves a table can be brought back for so long
+
 # defaults:
 #   retention: {{keep_last: 30, keep_days: 90, keep_tagged: true, production_keep_days: 730}}
 #   compaction: {{target_file_size_mb: 512, min_file_size_mb: 10, max_concurrent_files: 100, rewrite_all: false}}
