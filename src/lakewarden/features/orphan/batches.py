@@ -1,0 +1,56 @@
+"""Batches of files in quarantine, over all tables: they are kept in the lake itself, under each table's location."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.quarantine import Batch, batches
+from lakewarden.errors import LakewardenError, NotFound, did_you_mean
+from lakewarden.lifecycle.plan import FileList, PlannedFile
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is in quarantine under one table's location; `problem` says why that is not known."""
+
+    name: TableName
+    uuid: str = ""
+    batches: list[Batch] = field(default_factory=list)
+    problem: LakewardenError | None = None
+
+
+def kept(lake: Reader, names: Sequence[TableName]) -> list[Kept]:
+    """What each of these tables has in quarantine; one that cannot be read does not hold up the others."""
+    return list(lake.tables.read_all(names, lambda name: _kept(lake, name)))
+
+
+def named(found: Sequence[Kept], id: str) -> list[tuple[Kept, Batch]]:
+    """The batch of this id, or all of an operation of this id."""
+    chosen = [(table, batch) for table in found for batch in table.batches if id in (batch.id, batch.operation)]
+    if not chosen:
+        known = [batch.id for table in found for batch in table.batches]
+        problems = [table.problem.message for table in found if table.problem]
+        unread = f" ({len(problems)} tables could not be looked at, as {problems[0]})" if problems else ""
+        hint = did_you_mean(id, known, "lakewarden orphan list shows what is there.")
+        raise NotFound(f"no batch {id} in quarantine{unread}", hint)
+    return chosen
+
+
+def listed(batch: Batch) -> FileList:
+    """A batch's files as a plan lists them: by where they came from."""
+    return FileList.of(PlannedFile(file.path, file.bytes, file.kind) for file in batch.files)
+
+
+def _kept(lake: Reader, name: TableName) -> Kept:
+    try:
+        table = lake.tables.load(name)
+        found = batches(lake.storage(name.lake), table.metadata.location)
+        return Kept(name, str(table.metadata.table_uuid), found)
+    except LakewardenError as error:
+        return Kept(name, problem=error)

@@ -1,0 +1,109 @@
+"""`orphan delete`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.engine import quarantine
+from lakewarden.engine.unreachable import still_unreachable
+from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
+from lakewarden.features.orphan.batches import Kept, kept, listed, named
+from lakewarden.features.orphan.judgement import refuse_forbidden
+from lakewarden.features.table.select import Selects
+from lakewarden.lifecycle.plan import Action, Estimate, Finding, Outcome, Plan
+from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.requirement import TableIs
+
+if TYPE_CHECKING:
+    from lakewarden.engine.quarantine import Batch
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+
+class Delete(Selects, Operation):
+    """Delete for good what is in quarantine and whose grace is over.
+
+    Files that a version of the table leads to again are not deleted: bring them back with orphan restore. How long
+    the grace is stands in the configuration (quarantine: grace), and with each batch when it ends.
+    """
+
+    destructive = True
+
+    batch: str | None = Field(None, description="Only this batch, or all that this operation put away; in any table.")
+    now: bool = Field(False, description="Also what could be brought back for a while yet.")
+
+    def plan(self, lake: Reader) -> Plan:
+        found = kept(lake, self._names(lake))
+        if self.is_one and found[0].problem:
+            raise found[0].problem
+        chosen = named(found, self.batch) if self.batch else [(t, batch) for t in found for batch in t.batches]
+        actions, warnings = [], []
+        for table, batch in chosen:
+            if not self.now and batch.delete_after > lake.clock():
+                warnings.append(f"{batch.id} of {table.name} stays: its grace ends at {batch.delete_after:%F %R} UTC")
+            elif batch.uuid != table.uuid and not self.batch:
+                warnings.append(f"{batch.id} is of an earlier table of the name {table.name}: --batch {batch.id}")
+            else:
+                actions.append(_action(table, batch))
+        refused = tuple(Finding(str(table.name), table.problem.message) for table in found if table.problem)
+        target = self.batch or self.target
+        return Plan(self.kind(), target, tuple(actions), tuple(warnings), () if self.batch else refused)
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        """The batch has ended: its record goes after its last file."""
+        return _batch(action, lake) is None
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        name, batch = lake.tables.name(action.table), _batch(action, lake)
+        if batch is None:
+            return Outcome({"files_deleted": 0, "bytes_freed": 0})
+        self._check(name, action, batch, lake)
+        storage = lake.storage(name.lake)
+        gone = quarantine.discard(storage, batch, lambda done, total: lake.progress(done, total, "files"))
+        if gone.failed:
+            raise StorageUnavailable(
+                f"{name}: {len(gone.failed)} of {len(batch.files)} files of {batch.id} could not be deleted, as "
+                f"{gone.failed[0][0]}: {gone.failed[0][1]}",
+                f"Go on with: lakewarden operation resume {lake.stamp.operation}",
+            )
+        return Outcome({"files_deleted": gone.files, "bytes_freed": gone.bytes})
+
+    def _names(self, lake: Reader) -> list[TableName]:
+        anywhere = self.batch is not None and not (self.table or self.all or self.namespace)
+        return lake.tables.names() if anywhere else self.chosen(lake)
+
+    def _check(self, name: TableName, action: Action, batch: Batch, lake: Reader) -> None:
+        table = lake.tables.load(name)
+        refuse_forbidden(name, table)
+        if listed(batch) != action.files:
+            raise StalePlan(f"the plan is stale: batch {batch.id} holds other files now", "Plan again.")
+        if not self.now and batch.delete_after > lake.clock():
+            raise StalePlan(f"the plan is stale: the grace of {batch.id} is not over", "Say --now, or wait.")
+        paths = [file.path for file in batch.files]
+        needed = set(paths) - set(still_unreachable(table, paths))
+        if needed:
+            raise DeletionForbidden(
+                f"{name}: a version leads to {len(needed)} files of {batch.id} again, as {min(needed)}",
+                f"Bring them back: lakewarden orphan restore {batch.id}",
+            )
+
+
+def _batch(action: Action, lake: Reader) -> Batch | None:
+    storage = lake.storage(lake.tables.name(action.table).lake)
+    return quarantine.find(storage, str(action.arguments["location"]), str(action.arguments["batch"]))
+
+
+def _action(table: Kept, batch: Batch) -> Action:
+    target, files = str(table.name), listed(batch)
+    return Action(
+        verb="delete",
+        table=target,
+        says=f"delete {files.count} files of {batch.id} for good",
+        arguments={"batch": batch.id, "location": batch.location},
+        requires=(TableIs(target, table.uuid),),
+        expects={"files_deleted": files.count, "bytes_freed": files.bytes},
+        estimate=Estimate(files=files.count, bytes=files.bytes),
+        files=files,
+    )

@@ -1,0 +1,93 @@
+"""`orphan find`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.errors import LakewardenError
+from lakewarden.features.orphan.age import Aged
+from lakewarden.features.orphan.neighbours import Neighbours
+from lakewarden.features.orphan.search import Orphan, search
+from lakewarden.lifecycle.request import Question
+from lakewarden.quantities import Bytes
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader
+
+
+@dataclass(frozen=True)
+class OrphanRow:
+    """The orphans of one table, or one of them: then `path` and `kind` are told, and `oldest` is when it was written.
+
+    `problem` says why a table cannot be looked at, `next` what to type to put its orphans away.
+    """
+
+    table: str
+    orphans: int | None = None
+    bytes: Bytes | None = None
+    oldest: datetime | None = None
+    kept_recent: int | None = None
+    kept_unknown_age: int | None = None
+    kept_in_use: int | None = None
+    path: str = ""
+    kind: str = ""
+    problem: str = ""
+    next: str = ""
+
+
+class Find(Aged, Question[list[OrphanRow]]):
+    """Find files under a table's location that no version of it needs.
+
+    They are left by writers that failed, or by engines that clean up badly. What is too young, of unknown age, or
+    may still be committed by an operation under way is kept, and counted. Exit code 3 if there are orphans.
+    """
+
+    nothing = "No orphans."
+
+    files: bool = Field(False, description="List every file.")
+
+    def ask(self, lake: Reader) -> list[OrphanRow]:
+        look = partial(self._rows, lake, self.before(lake), Neighbours(lake))
+        names = self.chosen(lake)
+        if self.is_one:
+            return look(names[0])
+
+        def guarded(name: TableName) -> list[OrphanRow]:
+            try:
+                return look(name)
+            except LakewardenError as error:
+                return [OrphanRow(str(name), problem=error.message)]
+
+        return [row for rows in lake.tables.read_all(names, guarded) for row in rows]
+
+    def found(self, answer: list[OrphanRow]) -> bool:
+        return any(row.orphans or row.path or row.problem for row in answer)
+
+    def _rows(self, lake: Reader, before: datetime, neighbours: Neighbours, name: TableName) -> list[OrphanRow]:
+        each: list[OrphanRow] = []
+
+        def take(orphan: Orphan) -> None:
+            if self.files:
+                each.append(
+                    OrphanRow(str(name), None, orphan.bytes, orphan.modified_at, path=orphan.path, kind=orphan.kind)
+                )
+
+        found = search(lake, name, before, neighbours, take)
+        if self.files:
+            return sorted(each, key=lambda row: row.path)
+        row = OrphanRow(
+            str(name),
+            found.orphans,
+            found.bytes,
+            found.oldest,
+            found.kept["recent"],
+            found.kept["unknown age"],
+            found.kept["in use"],
+        )
+        return [replace(row, next=f"lakewarden orphan quarantine {name}{self.options()}") if found.orphans else row]

@@ -1,0 +1,94 @@
+"""What may go: a file that no version leads to, that is old enough, and that nobody may still be about to commit."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from lakewarden.engine.locations import apart, file_name
+from lakewarden.errors import DeletionForbidden
+from lakewarden.features.orphan.neighbours import is_metadata
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.reachable import ReachableSet
+    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.storage import StoredFile
+    from lakewarden.features.orphan.unfinished import Unfinished
+
+Verdict = Literal["needed", "recent", "unknown age", "in use", "orphan"]
+_HINT = "version-hint.text"  # tells clients of a file-system catalog which metadata is current; nothing leads to it
+
+
+def refuse_forbidden(name: TableName, table: Table) -> None:
+    """Refuse a table that says that none of its files may be deleted."""
+    if table.metadata.properties.get("gc.enabled", "true").lower() == "false":
+        raise DeletionForbidden(
+            f"{name}: gc.enabled=false forbids every deletion of its files",
+            "Another table may share them. If none does, set gc.enabled to true first.",
+        )
+
+
+class Judge:
+    """Decides on the files of one table."""
+
+    def __init__(self, name: TableName, needed: ReachableSet, before: datetime, unfinished: Unfinished) -> None:
+        self._name = name
+        self._needed = needed
+        self._before = before
+        self._unfinished = unfinished
+
+    def verdict(self, file: StoredFile) -> Verdict:
+        if self.is_needed(file.path):
+            return "needed"
+        if file.modified_at is None:
+            return "unknown age"
+        if file.modified_at > self._before:
+            return "recent"
+        return "in use" if self._unfinished.owns(file.path, file.modified_at) else "orphan"
+
+    def is_needed(self, path: str) -> bool:
+        """Whether metadata leads to a file, however it spells it."""
+        subject = checked_file(path)
+        if file_name(subject) == _HINT:
+            return True
+        if subject not in self._needed:
+            return False
+        if apart(path)[0] not in self._needed.authorities:
+            known = ", ".join(sorted(self._needed.authorities))
+            raise DeletionForbidden(
+                f"{self._name}: {path} is listed, and the table's metadata tells of the same path in {known}",
+                "If these are one place under two names, make the table's location say the one its metadata uses.",
+            )
+        return True
+
+
+def checked_file(path: str) -> str:
+    """The file that a checksum file of Hadoop's is for: `.a.parquet.crc` goes where `a.parquet` goes."""
+    folder, slash, name = path.rpartition("/")
+    is_checksum = name.startswith(".") and name.endswith(".crc")
+    return f"{folder}{slash}{name[1:-4]}" if is_checksum else path
+
+
+def is_hidden(below: str) -> bool:
+    """Whether clients of Iceberg leave a path, given below its table's location, alone: so do we.
+
+    Folders of partitions are not hidden, whatever their column is called.
+    """
+    *folders, name = below.split("/")
+    if any(folder.startswith((".", "_")) and "=" not in folder for folder in folders):
+        return True
+    return name.startswith((".", "_")) and checked_file(below) == below
+
+
+def kind_of(path: str) -> str:
+    """What a file is, as its name tells."""
+    name = file_name(checked_file(path))
+    if is_metadata(name):
+        return "metadata"
+    if name.endswith((".stats", ".puffin")):
+        return "statistics" if "/metadata/" in path else "deletes"
+    if name.endswith(".avro") and "/metadata/" in path:
+        return "manifest-list" if name.startswith("snap-") else "manifest"
+    return "data"

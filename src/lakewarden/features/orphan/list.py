@@ -1,0 +1,61 @@
+"""`orphan list`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from lakewarden.features.orphan.batches import kept
+from lakewarden.features.table.select import select
+from lakewarden.lifecycle.request import Completes, Positional, Question
+from lakewarden.quantities import Bytes
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader
+
+
+@dataclass(frozen=True)
+class BatchRow:
+    """One batch of files in quarantine, or a table whose quarantine cannot be read."""
+
+    id: str
+    table: str
+    reason: str = ""
+    files: int | None = None
+    bytes: Bytes | None = None
+    made_at: datetime | None = None
+    delete_after: datetime | None = None
+    problem: str = ""
+
+
+class List(Question[list[BatchRow]]):
+    """List the files that are put away and can still be brought back, batch by batch, oldest first.
+
+    Orphans that were put away, and files of expired versions where those go through the quarantine.
+    """
+
+    nothing = "Nothing is in quarantine."
+
+    table: Annotated[str | None, Positional(), Completes("tables")] = Field(
+        None, description="[lake.]namespace.table, or a pattern such as 'sales.*'; else all tables."
+    )
+    namespace: str | None = Field(None, description="Only tables of this namespace and those below it.")
+
+    def ask(self, lake: Reader) -> list[BatchRow]:
+        if self.table is not None:
+            names = [reference.name for reference in select(lake, self.table)]
+        else:
+            names = lake.tables.names(namespace=self.namespace)
+        found = kept(lake, names)
+        if self.table is not None and len(found) == 1 and found[0].problem:
+            raise found[0].problem
+        rows = [
+            BatchRow(b.id, str(table.name), b.reason, len(b.files), b.bytes, b.made_at, b.delete_after)
+            for table in found
+            for b in table.batches
+        ]
+        unread = [BatchRow("", str(table.name), problem=table.problem.message) for table in found if table.problem]
+        return sorted(rows, key=lambda row: (str(row.made_at), row.id)) + unread

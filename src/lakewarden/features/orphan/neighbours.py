@@ -1,0 +1,111 @@
+"""Other tables: where their files are is no place to look for orphans (invariant 2)."""
+
+from __future__ import annotations
+
+import re
+import threading
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.locations import same_place
+from lakewarden.engine.reachable import own_places
+from lakewarden.engine.traversal import traverse
+from lakewarden.errors import BrokenTable, DeletionForbidden, LakewardenError
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.lifecycle.ground import Reader
+
+_METADATA = (".metadata.json", ".metadata.json.gz")
+_UUID = re.compile(rb'"(?:table|view)-uuid"\s*:\s*"([^"]*)"')
+_LOCATION = re.compile(rb'"location"\s*:\s*"([^"]*)"')
+_BEGINNING = 1 << 16
+_READERS = 16
+
+
+class Neighbours:
+    """The tables of each lake and where they are: looked up once, when first asked for."""
+
+    def __init__(self, lake: Reader) -> None:
+        self._lake = lake
+        self._known: dict[str, _Places] = {}
+        self._lock = threading.Lock()
+
+    def refuse_shared(self, name: TableName, table: Table) -> None:
+        """Refuse a table that has a place in common with another one of its lake, or lies within it or around it."""
+        with self._lock:
+            if name.lake not in self._known:
+                read = self._lake.tables.read_all(self._lake.tables.names(name.lake), self._places)
+                self._known[name.lake] = _Places(place for places in read for place in places)
+        shared = next((found for mine in own_places(table) for found in self._known[name.lake].near(mine, name)), None)
+        if shared is not None:
+            raise DeletionForbidden(
+                f"{name} shares its place with {shared[0]}, whose files are at {shared[1]}",
+                "Which files are whose cannot be told there. Give each table a location of its own.",
+            )
+
+    def _places(self, name: TableName) -> list[tuple[TableName, str]]:
+        """A table that cannot be read has a metadata file all the same: if it lies below another, it is met there."""
+        try:
+            return [(name, place) for place in own_places(self._lake.tables.load(name))]
+        except LakewardenError:
+            return []
+
+
+class _Places:
+    """Which tables are where, to be asked what lies at a place, below it or above it."""
+
+    def __init__(self, places: Iterable[tuple[TableName, str]]) -> None:
+        self._at: dict[str, list[tuple[TableName, str]]] = {}
+        for name, place in places:
+            self._at.setdefault(same_place(place), []).append((name, place))
+        self._in_order = sorted(self._at)
+
+    def near(self, place: str, besides: TableName) -> Iterator[tuple[TableName, str]]:
+        here = same_place(place)
+        above = [here[:end] for end in range(len(here)) if here[end] == "/"]
+        below = self._in_order[bisect_left(self._in_order, f"{here}/") : bisect_left(self._in_order, f"{here}0")]
+        for spelled in (here, *above, *below):  # 0 is the character after /
+            yield from (found for found in self._at.get(spelled, ()) if found[0] != besides)
+
+
+def is_metadata(path: str) -> bool:
+    return path.endswith(_METADATA)
+
+
+def refuse_foreign(name: TableName, table: Table, storage: StoredFiles, paths: Sequence[str]) -> None:
+    """Refuse a table under whose location another one's metadata lies. Its own, that nothing names any more, may."""
+    uuid, location = str(table.metadata.table_uuid), same_place(table.metadata.location.rstrip("/"))
+
+    def look(path: str) -> Iterator[tuple[str, str]]:
+        found = _whose(storage, path)
+        if found not in (None, uuid, location):
+            yield path, str(found)
+
+    for path, whose in traverse(paths, look, min(_READERS, len(paths) or 1), "foreign"):
+        raise DeletionForbidden(
+            f"{name}: the metadata of another table lies under its location: {path} ({whose})",
+            "Which files are whose cannot be told there. Give that table a location of its own, or remove what is left "
+            "of it by hand.",
+        )
+
+
+def _whose(storage: StoredFiles, path: str) -> str | None:
+    """The uuid of the table that a metadata file is of; the oldest have none, and tell only the table's location."""
+    try:
+        for most in (_BEGINNING, None):
+            content = storage.read(path, most)
+            text = zlib.decompressobj(31).decompress(content) if content.startswith(b"\x1f\x8b") else content
+            if found := _UUID.search(text):
+                return found[1].decode(errors="replace").lower()
+        told = _LOCATION.search(text)
+    except (BrokenTable, zlib.error) as error:
+        return None if isinstance(error, BrokenTable) else "not readable"  # gone since it was listed
+    if not content:
+        return None  # a writer began it and wrote nothing: nobody's
+    return same_place(told[1].decode(errors="replace").rstrip("/")) if told else "not readable"

@@ -1,0 +1,139 @@
+"""`orphan quarantine`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakewarden.engine import quarantine
+from lakewarden.engine.quarantine import Batch, QuarantinedFile
+from lakewarden.engine.reachable import reachable_set
+from lakewarden.errors import StorageUnavailable
+from lakewarden.features.orphan.age import Aged
+from lakewarden.features.orphan.judgement import Judge, refuse_forbidden
+from lakewarden.features.orphan.neighbours import Neighbours
+from lakewarden.features.orphan.search import Orphan, Searched, search
+from lakewarden.features.orphan.unfinished import Unfinished
+from lakewarden.features.table.each import plan_each
+from lakewarden.lifecycle.plan import Action, Estimate, FileList, Outcome, Plan, PlannedFile
+from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.quantities import show_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+_MOST_FILES = 50_000  # of one action, and so of one batch: its record is read as a whole
+
+
+class Quarantine(Aged, Operation):
+    """Put a table's orphans away, from where they can be brought back until the grace is over.
+
+    Each file is looked at again right before it is moved: what has become part of the table, was changed, or may be
+    committed by an operation under way stays where it is. lakewarden orphan list shows what is put away.
+    """
+
+    destructive = True
+
+    def plan(self, lake: Reader) -> Plan:
+        before, neighbours = self.before(lake), Neighbours(lake)
+
+        def plan_one(name: TableName) -> Plan:
+            found: list[Orphan] = []
+            searched = search(lake, name, before, neighbours, found.append)
+            in_order = sorted(found, key=lambda orphan: orphan.path)
+            parts = [in_order[start : start + _MOST_FILES] for start in range(0, len(in_order), _MOST_FILES)]
+            actions = tuple(_action(name, searched.table, part) for part in parts)
+            return Plan(self.kind(), str(name), actions, _warnings(lake, name, searched))
+
+        return plan_each(lake, self.kind(), self, plan_one)
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        """No listed file that may go is at its place, and none that is needed is away."""
+        listed = _Listed(self, action, lake, lake.tables.load(action.table))
+        return not listed.may_go and not listed.missed
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        name, table = lake.tables.name(action.table), lake.tables.load(action.table)
+        refuse_forbidden(name, table)
+        storage, made_at = lake.storage(name.lake), lake.clock()
+        batch = Batch(
+            id=f"{lake.stamp.operation}-{lake.stamp.action}",
+            location=table.metadata.location,
+            table=action.table,
+            uuid=str(table.metadata.table_uuid),
+            operation=lake.stamp.operation,
+            reason="orphan",
+            made_at=made_at,
+            delete_after=made_at + lake.settings.quarantine.grace,
+            files=tuple(
+                QuarantinedFile(file.path, file.bytes, file.kind) for file in _Listed(self, action, lake, table).may_go
+            ),
+        )
+        moved = quarantine.stash(storage, batch, lambda done, total: lake.progress(done, total, "files"))
+        if moved.failed:
+            raise StorageUnavailable(
+                f"{name}: {len(moved.failed)} of {action.files.count} files could not be put away, as "
+                f"{moved.failed[0][0]}: {moved.failed[0][1]}",
+                f"Go on with: lakewarden operation resume {lake.stamp.operation}",
+            )
+        back = _bring_back(self, action, lake, batch)
+        away, size = moved.files - len(back), moved.bytes - sum(file.bytes for file in back)
+        return Outcome({"files_quarantined": away, "bytes_quarantined": size, "files_kept": action.files.count - away})
+
+
+class _Listed:
+    """The files that an action lists, as they are now."""
+
+    def __init__(self, asked: Aged, action: Action, lake: Reader, table: Table) -> None:
+        name = lake.tables.name(action.table)
+        judge = Judge(name, reachable_set(table), asked.before(lake), Unfinished(lake))
+        found = lake.storage(name.lake).look(file.path for file in action.files.items)
+        self.may_go: list[PlannedFile] = []
+        """At their place, as they were when the plan was made, and still orphans."""
+        self.missed: list[PlannedFile] = []
+        """Not at their place, and needed there."""
+        for file in action.files.items:
+            stored = found[file.path]
+            if stored is None:
+                self.missed += [file] if judge.is_needed(file.path) else []
+            elif stored.bytes == file.bytes and judge.verdict(stored) == "orphan":
+                self.may_go.append(file)
+
+
+def _bring_back(asked: Aged, action: Action, lake: Writer, batch: Batch) -> list[PlannedFile]:
+    """Somebody may have made a file part of the table in the moment it was moved: then it must be where it was."""
+    name = lake.tables.name(action.table)
+    missed = _Listed(asked, action, lake, lake.tables.load(action.table)).missed
+    storage = lake.storage(name.lake)
+    recorded = quarantine.find(storage, batch.location, batch.id) if missed else None
+    places = {file.path: recorded.place(file) for file in recorded.files} if recorded else {}
+    return [file for file in missed if file.path in places and storage.move(places[file.path], file.path)]
+
+
+def _action(name: TableName, table: Table, orphans: Sequence[Orphan]) -> Action:
+    target, uuid = str(name), str(table.metadata.table_uuid)
+    files = FileList.of(PlannedFile(orphan.path, orphan.bytes, orphan.kind) for orphan in orphans)
+    return Action(
+        verb="quarantine",
+        table=target,
+        says=f"put {files.count} orphans away",
+        arguments={"uuid": uuid, "location": table.metadata.location},
+        requires=(TableIs(target, uuid),),
+        expects={"files_quarantined": files.count, "bytes_quarantined": files.bytes, "files_kept": 0},
+        estimate=Estimate(files=files.count, bytes=files.bytes),
+        files=files,
+    )
+
+
+def _warnings(lake: Reader, name: TableName, found: Searched) -> tuple[str, ...]:
+    warnings = []
+    if found.orphans and not lake.storage(name.lake).renames:
+        warnings.append(f"{name}: its storage cannot rename, so {show_size(found.bytes)} are copied to be put away")
+    if found.kept["in use"]:
+        warnings.append(f"{name}: {found.kept['in use']} files stay, for an operation under way may commit them")
+    return tuple(warnings)

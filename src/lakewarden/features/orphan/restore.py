@@ -1,0 +1,62 @@
+"""`orphan restore`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from lakewarden.engine import quarantine
+from lakewarden.features.orphan.batches import Kept, kept, listed, named
+from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
+from lakewarden.lifecycle.request import Completes, Operation, Positional
+from lakewarden.lifecycle.requirement import TableIs
+
+if TYPE_CHECKING:
+    from lakewarden.engine.quarantine import Batch
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+
+class Restore(Operation):
+    """Bring files back from quarantine to where they were. Never over a file that is there again."""
+
+    id: Annotated[str, Positional()] = Field(
+        description="The id of a batch, as lakewarden orphan list shows it, or of the operation that put it away."
+    )
+    table: Annotated[str | None, Completes("tables")] = Field(
+        None, description="Look for it under this table only, not under all."
+    )
+
+    def plan(self, lake: Reader) -> Plan:
+        names = [lake.tables.name(self.table)] if self.table is not None else lake.tables.names()
+        found = kept(lake, names)
+        if self.table is not None and found[0].problem:
+            raise found[0].problem
+        return Plan(self.kind(), self.id, tuple(_action(table, batch) for table, batch in named(found, self.id)))
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        """The batch has ended, and its files are where they were."""
+        storage = lake.storage(lake.tables.name(action.table).lake)
+        if quarantine.find(storage, str(action.arguments["location"]), str(action.arguments["batch"])) is not None:
+            return False
+        return None not in storage.sizes(file.path for file in action.files.items).values()
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        storage = lake.storage(lake.tables.name(action.table).lake)
+        batch = quarantine.existing(storage, str(action.arguments["location"]), str(action.arguments["batch"]))
+        back = quarantine.restore(storage, batch, lambda done, total: lake.progress(done, total, "files"))
+        return Outcome({"files_restored": back.files, "bytes_restored": back.bytes})
+
+
+def _action(table: Kept, batch: Batch) -> Action:
+    target, files = str(table.name), listed(batch)
+    return Action(
+        verb="restore",
+        table=target,
+        says=f"bring {files.count} files back from {batch.id}",
+        arguments={"batch": batch.id, "location": batch.location},
+        requires=(TableIs(target, table.uuid),),
+        expects={"files_restored": files.count, "bytes_restored": files.bytes},
+        estimate=Estimate(files=files.count, bytes=files.bytes),
+        files=files,
+    )

@@ -1,0 +1,152 @@
+"""Looks for orphans of one table: lists what is stored where its files are, and asks of each whether it is needed.
+
+Only files that are not needed are kept while it looks, and those on disk once they are many: a table may have very
+many files. A commit that lands while files are listed names files that were not known before, so what was found
+is looked at again by the metadata as it is when listing is over.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING
+
+from lakewarden.engine.locations import is_below
+from lakewarden.engine.quarantine import OWN_FOLDER
+from lakewarden.engine.reachable import own_places, reachable_set
+from lakewarden.engine.storage import StoredFile
+from lakewarden.errors import DeletionForbidden, StalePlan
+from lakewarden.features.orphan.judgement import Judge, is_hidden, kind_of, refuse_forbidden
+from lakewarden.features.orphan.neighbours import Neighbours, is_metadata, refuse_foreign
+from lakewarden.features.orphan.unfinished import Unfinished
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader
+
+log = logging.getLogger(__name__)
+_IN_MEMORY = 1 << 20  # bytes of what was found, before the rest goes to disk
+_SECONDS_BETWEEN_WORDS = 3
+_turns = threading.BoundedSemaphore(4)  # tables listed at once: each is listed by several threads already
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A file that no version of its table needs."""
+
+    path: str
+    bytes: int
+    modified_at: datetime
+    kind: str
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What looking for a table's orphans came to."""
+
+    table: Table
+    orphans: int = 0
+    bytes: int = 0
+    oldest: datetime | None = None
+    kept: Counter[str] = field(default_factory=Counter)
+
+
+def search(
+    lake: Reader, name: TableName, before: datetime, neighbours: Neighbours, take: Callable[[Orphan], None]
+) -> Searched:
+    """Hand over every orphan of a table that was written before a moment; refuses where that cannot be told."""
+    table = lake.tables.load(name)
+    refuse_forbidden(name, table)
+    neighbours.refuse_shared(name, table)
+    with _turns, SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8") as found:
+        listing = _Listing(lake, name, table, before)
+        for file in listing.candidates():
+            _put(found, file)
+        refuse_foreign(name, table, lake.storage(name.lake), listing.unnamed_metadata)
+        latest = lake.tables.load(name)
+        if latest.metadata.table_uuid != table.metadata.table_uuid:
+            raise StalePlan(f"{name} became another table while it was looked at", "Ask again.")
+        return _confirmed(latest, Judge(name, reachable_set(latest), before, listing.unfinished), found, take, listing)
+
+
+class _Listing:
+    """One pass over all that is stored where a table's files are."""
+
+    def __init__(self, lake: Reader, name: TableName, table: Table, before: datetime) -> None:
+        self._storage = lake.storage(name.lake)
+        self._name = name
+        self._places = own_places(table)
+        self._needed = reachable_set(table)
+        self.unfinished = Unfinished(lake)
+        self._judge = Judge(name, self._needed, before, self.unfinished)
+        self.kept: Counter[str] = Counter()
+        self.unnamed_metadata: list[str] = []
+
+    def candidates(self) -> Iterator[StoredFile]:
+        for place in self._places:
+            if not any(is_below(place, other) for other in self._places):
+                yield from self._candidates_at(place)
+
+    def _candidates_at(self, place: str) -> Iterator[StoredFile]:
+        met = Counter[str]()
+        for file in _told(place, self._storage.walk(place, without=[OWN_FOLDER])):
+            if is_hidden(file.path[len(place) + 1 :]):
+                continue
+            verdict = self._judge.verdict(file)
+            met[verdict] += 1
+            if verdict != "needed" and is_metadata(file.path):
+                self.unnamed_metadata.append(file.path)
+            if verdict == "orphan":
+                yield file
+        self._refuse_unless_known(place, met)
+        self.kept += met
+
+    def _refuse_unless_known(self, place: str, met: Counter[str]) -> None:
+        """Where none of many files is one that metadata names, it must name them by another path."""
+        may_be_empty = place != self._places[0] and not self._needed.has_data
+        if met.total() and not met["needed"] and not may_be_empty:
+            raise DeletionForbidden(
+                f"{self._name}: none of the {met.total()} files at {place} is one that its metadata names",
+                "Its metadata may spell that place in another way, for example through a link. Look at a path there: "
+                f"lakewarden table show {self._name}",
+            )
+
+
+def _confirmed(
+    latest: Table, judge: Judge, found: IO[str], take: Callable[[Orphan], None], listing: _Listing
+) -> Searched:
+    orphans, size, oldest = 0, 0, None
+    found.seek(0)
+    for line in found:
+        path, length, seconds = json.loads(line)
+        if judge.is_needed(path):
+            continue
+        orphan = Orphan(path, length, datetime.fromtimestamp(seconds, UTC), kind_of(path))
+        orphans, size = orphans + 1, size + length
+        oldest = min(oldest or orphan.modified_at, orphan.modified_at)
+        take(orphan)
+    return Searched(latest, orphans, size, oldest, listing.kept)
+
+
+def _put(found: IO[str], file: StoredFile) -> None:
+    assert file.modified_at is not None  # else its age would not be known, and it is kept
+    found.write(json.dumps([file.path, file.bytes, file.modified_at.timestamp()]) + "\n")
+
+
+def _told(place: str, files: Iterator[StoredFile]) -> Iterator[StoredFile]:
+    """The same files; how many there are is told now and then while they are listed."""
+    next_word = time.monotonic() + _SECONDS_BETWEEN_WORDS
+    for number, file in enumerate(files):
+        if number % 1000 == 999 and time.monotonic() >= next_word:
+            log.info("%s files listed at %s", f"{number + 1:,}", place)
+            next_word = time.monotonic() + _SECONDS_BETWEEN_WORDS
+        yield file

@@ -1,0 +1,56 @@
+"""Files of Lakewarden's own operations that have not come to their end: they may still be committed."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.ownership import is_owned
+from lakewarden.errors import OperationNotFound
+from lakewarden.features.orphan.neighbours import is_metadata
+from lakewarden.lifecycle.ground import Stamp
+from lakewarden.lifecycle.states import UNFINISHED
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader
+    from lakewarden.lifecycle.states import State
+
+_MARK = re.compile(r"lw-(op-\d{8}-\d{6}-[0-9a-f]{6})")
+_STRANGERS = timedelta(days=3)
+_ALL = 10**9
+
+
+class Unfinished:
+    """Tells whose files may still be needed, by the journal; it is opened only where a file bears a mark of ours."""
+
+    def __init__(self, lake: Reader) -> None:
+        self._lake = lake
+        self._now = lake.clock()
+        self._states: dict[str, State | None] = {}
+
+    def owns(self, path: str, modified_at: datetime) -> bool:
+        """Whether an operation that has not ended may have written a file.
+
+        One that this journal does not know is another installation's: it is given some days to end.
+        """
+        marked = _MARK.search(path)
+        if marked is None:
+            return is_metadata(path) and any(is_owned(path, stamp) for stamp in self._stamps)
+        state = self._state(marked[1])
+        return state in UNFINISHED if state is not None else modified_at > self._now - _STRANGERS
+
+    def _state(self, operation: str) -> State | None:
+        if operation not in self._states:
+            try:
+                self._states[operation] = self._lake.journal.get(operation).state
+            except OperationNotFound:
+                self._states[operation] = None
+        return self._states[operation]
+
+    @cached_property
+    def _stamps(self) -> list[Stamp]:
+        """What metadata files of operations under way are marked with, where names cannot tell."""
+        begun = self._lake.journal.list(states=sorted(UNFINISHED), limit=_ALL)
+        return [Stamp(record.id, action.id, "") for record in begun for action in record.plan.actions]
