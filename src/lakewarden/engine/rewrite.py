@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.bounds import check_bounds
 from lakewarden.engine.commit import RewrittenGroup
 from lakewarden.engine.draft import AddedFile
 from lakewarden.engine.faults import told
@@ -159,6 +160,7 @@ def _rewritten(
     first = group.files[0]
     files = [data_file(table, footers[output.path], first) for output in report.outputs]
     check_nulls(about, report, files)
+    check_bounds(about, table.schema(), [file.entry.data_file for file in group.files], files)
     sequence = max(file.sequence for file in group.files)
     return RewrittenGroup(
         number=group.number,

@@ -1,0 +1,92 @@
+"""New files lie within the bounds of the old ones, however those are cut or promoted."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg.conversions import to_bytes
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType
+from pyiceberg.utils.truncate import truncate_upper_bound_text_string
+
+from lakewarden.engine.bounds import check_bounds
+from lakewarden.errors import VerificationFailed
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()), NestedField(2, "name", StringType()), NestedField(3, "rate", DoubleType())
+)
+
+
+def file(lower: dict[int, bytes], upper: dict[int, bytes], values: int = 1, nulls: int = 0) -> DataFile:
+    counts = dict.fromkeys((1, 2, 3), values)
+    return DataFile.from_args(
+        lower_bounds=lower, upper_bounds=upper, value_counts=counts, null_value_counts=dict.fromkeys((1, 2, 3), nulls)
+    )
+
+
+def of_longs(*values: int) -> DataFile:
+    return file({1: to_bytes(LongType(), min(values))}, {1: to_bytes(LongType(), max(values))})
+
+
+def of_texts(values: list[str], length: int) -> DataFile:
+    """Bounds as writers cut them: the upper one is raised, and left out where that cannot be done."""
+    low, high = min(values)[:length], max(values)
+    raised = high if len(high) <= length else truncate_upper_bound_text_string(high, length)
+    return file({2: low.encode()}, {2: raised.encode()} if raised is not None else {})
+
+
+def outside(inputs: list[DataFile], outputs: list[DataFile]) -> bool:
+    try:
+        check_bounds("table t", SCHEMA, inputs, outputs)
+    except VerificationFailed as error:
+        assert "table t: new files have values of" in error.message
+        return True
+    return False
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.data())
+def test_what_was_there_is_within(values: list[int], data: Any) -> None:
+    kept = data.draw(st.lists(st.sampled_from(values), min_size=1))
+    assert not outside([of_longs(*values[: len(values) // 2 + 1]), of_longs(*values)], [of_longs(*kept)])
+
+
+@given(st.lists(st.integers(-1000, 1000), min_size=1), st.integers(1, 10**6))
+def test_what_was_not_there_is_found(values: list[int], beyond: int) -> None:
+    assert outside([of_longs(*values)], [of_longs(max(values) + beyond)])
+    assert outside([of_longs(*values)], [of_longs(min(values) - beyond)])
+
+
+@given(st.lists(st.text(max_size=30), min_size=1), st.sampled_from([1, 4, 16]), st.sampled_from([1, 4, 16]))
+def test_texts_cut_at_any_length_are_within(values: list[str], before: int, after: int) -> None:
+    assert not outside([of_texts(values, before)], [of_texts(values, after)])
+
+
+def test_another_text_is_found() -> None:
+    assert outside([of_texts(["bern", "chur"], 16)], [of_texts(["basel", "zug, a town"], 16)])
+
+
+def test_a_promoted_column_is_compared_as_what_it_is_now() -> None:
+    old = file(
+        {1: struct.pack("<i", -5), 3: struct.pack("<f", 0.5)}, {1: struct.pack("<i", 7), 3: struct.pack("<f", 2)}
+    )
+    assert not outside([old], [of_longs(-5, 7)])
+    assert outside([old], [of_longs(-6)])
+
+
+def test_a_file_that_says_nothing_leaves_nothing_to_compare() -> None:
+    assert not outside([of_longs(1), file({}, {})], [of_longs(100)])
+
+
+def test_a_file_of_nulls_has_no_bounds_and_is_left_out() -> None:
+    assert outside([of_longs(1), file({}, {}, values=3, nulls=3)], [of_longs(100)])
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_zero_is_zero(zero: float) -> None:
+    bounds = {3: to_bytes(DoubleType(), 0.0)}
+    assert not outside([file(bounds, bounds)], [file({3: to_bytes(DoubleType(), zero)}, bounds)])
