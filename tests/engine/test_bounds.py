@@ -43,8 +43,7 @@ def of_texts(values: list[str], length: int) -> DataFile:
 def outside(inputs: list[DataFile], outputs: list[DataFile]) -> bool:
     try:
         check_bounds("table t", SCHEMA, inputs, outputs)
-    except VerificationFailed as error:
-        assert "table t: new files have values of" in error.message
+    except VerificationFailed:
         return True
     return False
 
