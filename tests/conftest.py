@@ -17,7 +17,12 @@ from tests.small_lake import SmallLake
 if TYPE_CHECKING:
     from tests.services.postgres import Postgres
 
-pytest_plugins = ["tests.services.postgres", "tests.services.spark_servers", "tests.services.s3"]
+pytest_plugins = [
+    "tests.services.postgres",
+    "tests.services.spark_servers",
+    "tests.services.s3",
+    "tests.services.rest_catalog",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
