@@ -22,6 +22,7 @@ from lakewarden.engine.faults import told, translate
 from lakewarden.engine.live_files import Files, SnapshotFiles
 from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.ownership import naming
+from lakewarden.engine.route import Route, route_of_manifests
 from lakewarden.engine.tables import Tables
 from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
@@ -171,6 +172,7 @@ class DirectCommits:
         landed: list[Rewritten] = []
 
         def attempt(table: Table) -> _Attempt | None:
+            _check_format(table, change.table)
             head = table.snapshot_by_name(change.branch)
             files = Files(self._reader).of(table, head)
             for group in [group for group in left.values() if not _unchanged(group, files)]:
@@ -200,6 +202,7 @@ class DirectCommits:
         made: list[int] = []
 
         def attempt(table: Table) -> _Attempt | None:
+            _check_format(table, change.table)
             head = table.snapshot_by_name(change.branch)
             if head is None:
                 return None
@@ -307,6 +310,13 @@ def _check_identity(table: Table, name: str, uuid: str) -> None:
             f"the plan is stale: {name} was table {uuid} and is now {table.metadata.table_uuid}",
             "Nothing was written. Plan again.",
         )
+
+
+def _check_format(table: Table, name: str) -> None:
+    """Manifests of some formats are not ours to write, and a table may have become one of these since the plan."""
+    route = route_of_manifests(Route(PUBLISH), table)
+    if route.needs_spark:
+        raise StalePlan(f"the plan is stale: {name} is now in {route.because}", "Nothing was written. Plan again.")
 
 
 def requirements(change: RefChange) -> tuple[TableRequirement, ...]:

@@ -25,8 +25,16 @@ class Route:
 
 
 def route_for(table: Table, lake: LakeSettings) -> Route:
-    """The commit layer, but for format v3 in catalogs whose metadata files the client writes."""
+    """For refs and expiry: the commit layer, but for format v3 in catalogs whose metadata files the client writes."""
     version = table.metadata.format_version
     if version >= 3 and lake.type != "rest":
         return Route(SPARK_SQL, f"format v{version}: only Spark writes its metadata in a catalog of type {lake.type}")
     return Route(PUBLISH)
+
+
+def route_of_manifests(usual: Route, table: Table) -> Route:
+    """The usual one, but for changes of files in format v3: whoever checks requirements, manifests are the client's."""
+    version = table.metadata.format_version
+    if version >= 3 and not usual.needs_spark:
+        return Route(SPARK_SQL, f"format v{version}: only Spark writes its manifests")
+    return usual

@@ -14,6 +14,7 @@ from lakewarden.engine.commit import MAIN, Rewrite
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.rewrite import FileGroup
+from lakewarden.engine.route import route_of_manifests
 from lakewarden.errors import CatalogUnavailable, StalePlan
 from lakewarden.features.compaction.binpack import Bin, together
 from lakewarden.features.compaction.policy import CompactionPolicy
@@ -183,7 +184,7 @@ def _live_groups(waiting: Mapping[int, list[str]], files: SnapshotFiles) -> list
 
 
 def _check_route(action: Action, lake: Writer, table: Table, files: SnapshotFiles) -> None:
-    usual = lake.tables.route(table, lake.tables.name(action.table))
+    usual = route_of_manifests(lake.tables.route(table, lake.tables.name(action.table)), table)
     now = route_of(usual, files, [file for file in files.data if file.path in {f.path for f in action.files.items}])
     if now.needs_spark:
         raise StalePlan(f"the plan is stale: {action.table}: {now.because}", "Nothing was written. Plan again.")

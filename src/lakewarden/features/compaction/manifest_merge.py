@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.commit import MAIN, ManifestMerge
+from lakewarden.engine.route import route_of_manifests
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
 
@@ -44,7 +45,8 @@ def actions_for(lake: Reader, name: TableName) -> tuple[Action, ...]:
     found = bundles(files.manifests)
     if not found:
         return ()
-    route, target, uuid = lake.tables.route(table, name), str(name), str(table.metadata.table_uuid)
+    route = route_of_manifests(lake.tables.route(table, name), table)
+    target, uuid = str(name), str(table.metadata.table_uuid)
     listed = FileList.of(
         PlannedFile(manifest.manifest_path, manifest.manifest_length, "manifest", group)
         for group, bundle in enumerate(found)

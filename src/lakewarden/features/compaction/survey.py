@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.commit import MAIN
-from lakewarden.engine.route import Route
+from lakewarden.engine.route import Route, route_of_manifests
 from lakewarden.features.compaction.binpack import Candidate, Packing, pack
 from lakewarden.features.compaction.policy import CompactionPolicy, declared_policy, policy_of
 from lakewarden.lifecycle.plan import SPARK_SQL
@@ -53,7 +53,7 @@ def survey(
     if where:
         matching = lake.rows.files_of(lake.tables.resolve(str(name)), where)
         chosen = [file for file in chosen if file.path in matching]
-    route = route_of(lake.tables.route(table, name), files, chosen)
+    route = route_of(route_of_manifests(lake.tables.route(table, name), table), files, chosen)
     if sort_order is not None:
         chosen = [file for file in chosen if (file.entry.data_file.sort_order_id or 0) != sort_order]
         everything = CompactionPolicy(**{**vars(policy), "rewrite_all": True})
