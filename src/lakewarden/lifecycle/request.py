@@ -153,6 +153,10 @@ class Operation(Request):
         """Whether to stop here, asked between two actions: what is applied is verified, the rest stays undone."""
         return False
 
+    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
+        """What was measured over all tables, with what can only be said of the whole, such as a share."""
+        return result
+
     def side_by_side(self) -> int:
         """How many tables are worked on at once: as many as a field or property `parallel` says, else one."""
         return max(1, int(getattr(self, "parallel", 1)))

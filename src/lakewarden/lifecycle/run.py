@@ -147,7 +147,7 @@ class Run:
             for name, value in self.outcomes[action.id].facts.items():
                 adds = _is_number(value) and _is_number(total.get(name, 0))
                 total[name] = total.get(name, 0) + value if adds else value
-        left = self._left()
+        left, total = self._left(), self.operation.concluded(total)
         return {**total, "left": left, "stopped": str(self.stop)} if left else total
 
     def failure(self) -> LakewardenError | None:
@@ -199,7 +199,7 @@ def _some_failed(
     told = "; ".join(f"{failure['table']}: {failure['message']}" for failure in all_failures[:_TOLD])
     more = f"; and {len(all_failures) - _TOLD} more" if len(all_failures) > _TOLD else ""
     tables = len(plan.tables) + len(refused)
-    others = f"{left} actions on others are left undone" if left else "the others are done"
+    others = f"{left} {'action' if left == 1 else 'actions'} on others left undone" if left else "the others are done"
     return SomeTablesFailed(
         f"{len(all_failures)} of {tables} tables failed, {others}: {told}{more}",
         hint=hint,

@@ -45,7 +45,7 @@ class TableRun:
     def finish(self) -> None:
         """Do what is left to do to the table, and look whether it is so. Raises what went wrong."""
         run, table = self._run, self.name
-        part = run.plan.for_table(table)
+        part = self._unfinished()
         if all(self._is_left(action) for action in part.actions):
             run.all_applied(table)
             return
@@ -80,9 +80,15 @@ class TableRun:
             stopped_at = replace(run.step(undone[0]), progress=progress, error=error.document(), at=self._means.clock())
             self._means.journal.step(run.record.id, stopped_at)
 
+    def _unfinished(self) -> Plan:
+        """What the plan has for this table and no earlier run brought to its end."""
+        part = self._run.plan.for_table(self.name)
+        ended = {action.id for action in part.actions if self._run.step(action).progress is Progress.VERIFIED}
+        return replace(part, actions=tuple(action for action in part.actions if action.id not in ended))
+
     def _is_left(self, action: Action) -> bool:
         """Whether an action stays undone because the operation has had enough: never one that was applied before."""
-        if self._unasked or self._run.step(action).progress in (Progress.DONE, Progress.VERIFIED):
+        if self._unasked or self._run.step(action).progress is Progress.DONE:
             return False
         return self._run.is_enough(self._means.clock())
 
