@@ -51,7 +51,7 @@ class Judge:
     def is_needed(self, path: str) -> bool:
         """Whether metadata leads to a file, however it spells it."""
         subject = checked_file(path)
-        if file_name(subject) == _HINT:
+        if subject.endswith(f"/{_HINT}"):
             return True
         if subject not in self._needed:
             return False
@@ -66,9 +66,10 @@ class Judge:
 
 def checked_file(path: str) -> str:
     """The file that a checksum file of Hadoop's is for: `.a.parquet.crc` goes where `a.parquet` goes."""
+    if not path.endswith(".crc"):
+        return path
     folder, slash, name = path.rpartition("/")
-    is_checksum = name.startswith(".") and name.endswith(".crc")
-    return f"{folder}{slash}{name[1:-4]}" if is_checksum else path
+    return f"{folder}{slash}{name[1:-4]}" if name.startswith(".") else path
 
 
 def is_hidden(below: str) -> bool:
@@ -76,6 +77,8 @@ def is_hidden(below: str) -> bool:
 
     Folders of partitions are not hidden, whatever their column is called.
     """
+    if "/." not in below and "/_" not in below and not below.startswith((".", "_")):
+        return False
     *folders, name = below.split("/")
     if any(folder.startswith((".", "_")) and "=" not in folder for folder in folders):
         return True
