@@ -245,6 +245,7 @@ class DirectCommits:
 
         for number in range(ATTEMPTS):
             attempt: _Attempt | None = None
+            is_sent = False
             try:
                 table = self._tables.load(name)
                 _check_identity(table, name, uuid)
@@ -254,6 +255,7 @@ class DirectCommits:
                 reach("commit.ready")
                 self._fence()
                 reach("commit.fenced")
+                is_sent = True
                 with naming(self._stamp):
                     table.catalog.commit_table(table, (*attempt.requires, *_unmoved(table)), attempt.updates)
                 reach("commit.landed")
@@ -264,12 +266,14 @@ class DirectCommits:
                 raise _unknown(name) from error
             except Exception as error:
                 if not _passes(error, name):
+                    if is_sent and _may_have_landed(error, name):
+                        raise _unknown(name) from error  # what was written for it may be in use: it stays
                     _take_back(attempt)
                     with told(f"table {name}"):
                         raise
             _take_back(attempt)
             self._sleep(min(0.02 * 2**number, 1.0) * (0.5 + random.random()))
-        make(self._tables.load(name))  # says what moved, where something we require did
+        _take_back(make(self._tables.load(name)))  # says what moved, where something we require did
         raise CommitRefused(
             f"{name}: {ATTEMPTS} attempts to commit lost against other writers",
             "Nothing was written. Try again when fewer write to it.",
@@ -396,6 +400,13 @@ def _passes(error: Exception, table: str) -> bool:
     """Whether it is worth waiting for: another process holds the catalog's database for a moment."""
     known = error if isinstance(error, LakewardenError) else translate(error, f"table {table}")
     return isinstance(known, CatalogBusy)
+
+
+def _may_have_landed(error: Exception, table: str) -> bool:
+    """Whether the answer was lost: a database that refuses says so, one whose connection breaks may have done it."""
+    lost = isinstance(translate(error, table), CatalogUnavailable)
+    is_database = type(error).__module__.startswith("sqlalchemy")
+    return bool(getattr(error, "connection_invalidated", False)) if is_database else lost
 
 
 def _unknown(table: str) -> CatalogUnavailable:
