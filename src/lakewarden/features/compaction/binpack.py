@@ -1,13 +1,17 @@
 """Which files of a table are worth writing anew together: the one function that analysis and compaction both ask.
 
-Files are candidates where a table has too many small ones, where its files are small on average, or where too many
-of a file's rows are deleted already. Candidates of one partition are put into bins of the target size; a bin pays
-if it makes one file of several, or frees rows. Nothing else is touched, so what was just compacted needs nothing.
+There is a reason to do anything where a table has too many small files, where its files are small on average, or
+where too many of a file's rows are deleted already. Then all of its files that are not large enough are candidates.
+Those of one partition are put into bins of the target size; a bin pays if it makes one file of several, or frees rows.
+
+What was just compacted needs nothing, also if new files turn out a third smaller than they were: of the small files
+of a partition, every bin but the last is at least three quarters full, and what a full bin becomes is large enough.
+So one new file or a few old ones that did not pay are left, and these pay no more than before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +21,8 @@ FEW = 10  # so many small files are no reason to do anything
 TOGETHER = 5  # files that must come together to be worth it, unless they fill a whole new one
 MASKED_SHARE = 0.1  # of a file's rows: with more deleted it is written anew even by itself
 MANY_DELETES = 10  # delete files that one data file needs to be read
-SPLIT_FROM = 1.25  # a bin is shared by several tasks while each part is this much larger than what is enough
+LARGE = 0.25  # of the target: from here on, files do not share bins with small ones, which would stay half empty
+PART = 1.5  # times what is large enough: the least that one of several tasks gets of a bin
 MOST_PARTS = 8
 
 
@@ -33,6 +38,11 @@ class Candidate:
     deletes: int = 0
     order: int = 0  # files written one after the other stay so
     is_rewritten: bool = False  # by an earlier compaction
+
+    @property
+    def left(self) -> float:
+        """The bytes of it that are not deleted."""
+        return self.bytes * (1 - self.masked / max(self.rows, 1))
 
     @property
     def is_masked(self) -> bool:
@@ -53,6 +63,10 @@ class Bin:
     @property
     def masked(self) -> int:
         return sum(file.masked for file in self.files)
+
+    @property
+    def left(self) -> float:
+        return sum(file.left for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -77,77 +91,80 @@ class Packing:
 
 def pack(files: Sequence[Candidate], policy: CompactionPolicy) -> Packing:
     """The bins of files that are worth writing anew."""
-    if policy.rewrite_all and any(not file.is_rewritten for file in files):
-        return _packing([f for f in files if not f.is_rewritten], policy, "rewrite_all is set", lambda _: True)
-    small = [file for file in files if file.bytes < policy.small]
-    average = sum(file.bytes for file in files) / len(files) if files else 0
-    masked = [file for file in files if file.is_masked]
-    reasons = []
-    limit = 0
-    if len(small) > FEW:
-        limit = policy.small
-        reasons.append(f"{len(small)} files are under {policy.small >> 20} MB")
-    if len(files) > FEW and average < policy.enough:
-        limit = policy.enough
-        reasons.append(f"files have {average / (1 << 20):.1f} MB on average")
-    if masked:
-        reasons.append(f"{sum(file.masked for file in masked)} rows in {len(masked)} files are deleted already")
-    if not reasons:
+    reason = _reason(files, policy)
+    if not reason:
         return Packing()
-    return _packing([f for f in files if f.bytes < limit or f.is_masked], policy, "; ".join(reasons), _pays(policy))
-
-
-def _packing(files: Sequence[Candidate], policy: CompactionPolicy, reason: str, pays: Callable[[Bin], bool]) -> Packing:
     by_partition: dict[Any, list[Candidate]] = {}
     for file in files:
-        by_partition.setdefault(file.partition, []).append(file)
+        if file.left < policy.enough or file.is_masked or _is_asked_for(file, policy):
+            by_partition.setdefault(file.partition, []).append(file)
     bins = [
         part
         for partition in sorted(by_partition, key=repr)
         for bin in _bins(by_partition[partition], policy.target)
-        if pays(bin)
+        if _pays(bin, policy)
         for part in _shared(bin, policy)
     ]
     return Packing(tuple(bins), reason) if bins else Packing()
 
 
-def _pays(policy: CompactionPolicy) -> Callable[[Bin], bool]:
-    def pays(bin: Bin) -> bool:
-        if any(file.is_masked for file in bin.files):
-            return True
-        several = len(bin.files) > 1
-        return len(bin.files) >= TOGETHER or (several and bin.bytes >= policy.target * 0.75)
+def _reason(files: Sequence[Candidate], policy: CompactionPolicy) -> str:
+    """Why anything should be done to a table, in words; nothing where it is well as it is."""
+    reasons = []
+    if any(_is_asked_for(file, policy) for file in files):
+        reasons.append("rewrite_all is set")
+    small = [file for file in files if file.bytes < policy.small]
+    average = sum(file.left for file in files) / len(files) if files else 0
+    masked = [file for file in files if file.is_masked]
+    if len(small) > FEW:
+        reasons.append(f"{len(small)} files are under {policy.small / (1 << 20):.3g} MB")
+    if len(files) > FEW and average < policy.enough:
+        reasons.append(f"files have {average / (1 << 20):.1f} MB on average")
+    if masked:
+        reasons.append(f"{sum(file.masked for file in masked)} rows in {len(masked)} files are deleted already")
+    return "; ".join(reasons)
 
-    return pays
+
+def _is_asked_for(file: Candidate, policy: CompactionPolicy) -> bool:
+    """Whether it is written anew whatever it is like."""
+    return policy.rewrite_all and not file.is_rewritten
+
+
+def _pays(bin: Bin, policy: CompactionPolicy) -> bool:
+    if any(file.is_masked or _is_asked_for(file, policy) for file in bin.files):
+        return True
+    several = len(bin.files) > 1
+    return len(bin.files) >= TOGETHER or (several and bin.left >= policy.target * (1 - LARGE))
 
 
 def _bins(files: Iterable[Candidate], target: int) -> Iterator[Bin]:
-    """Files in the order they were written, each bin as full as it gets without passing the target."""
-    current: list[Candidate] = []
-    size = 0
-    for file in sorted(files, key=lambda file: (file.order, file.path)):
-        if current and size + file.bytes > target:
+    """Files in the order they were written, small and large ones apart; each bin as full as it gets."""
+    in_order = sorted(files, key=lambda file: (file.order, file.path))
+    for is_large in (False, True):
+        current: list[Candidate] = []
+        size = 0.0
+        for file in (file for file in in_order if (file.left >= target * LARGE) == is_large):
+            if current and size + file.left > target:
+                yield Bin(tuple(current))
+                current, size = [], 0.0
+            current.append(file)
+            size += file.left
+        if current:
             yield Bin(tuple(current))
-            current, size = [], 0
-        current.append(file)
-        size += file.bytes
-    if current:
-        yield Bin(tuple(current))
 
 
 def _shared(bin: Bin, policy: CompactionPolicy) -> Iterator[Bin]:
     """A large bin in parts of about the same size, for several tasks at once; each part stays large enough."""
-    parts = 1
-    left = sum(file.bytes * (1 - file.masked / max(file.rows, 1)) for file in bin.files)
-    while parts < MOST_PARTS and left / (parts * 2) >= policy.enough * SPLIT_FROM:
+    least, parts = policy.enough * PART, 1
+    while parts < MOST_PARTS and bin.left / (parts * 2) >= least:
         parts *= 2
-    share, current, size = bin.bytes / parts, list[Candidate](), 0
+    current, size, after = list[Candidate](), 0.0, bin.left
     for file in bin.files:
-        if current and size + file.bytes / 2 > share:
-            yield Bin(tuple(current))
-            current, size = [], 0
         current.append(file)
-        size += file.bytes
+        size, after = size + file.left, after - file.left
+        if size + file.left / 2 >= bin.left / parts and size >= least and after >= least:
+            yield Bin(tuple(current))
+            current, size = [], 0.0
     if current:
         yield Bin(tuple(current))
 

@@ -42,8 +42,8 @@ class CompactionPolicy:
 
     @property
     def small(self) -> int:
-        """Files below this are small whatever the others are like; never more than would be written anew."""
-        return min(self.min_file_size_mb * _MB, self.target // 2)
+        """Files below this are small whatever the others are like; never near to what new ones may come to."""
+        return min(self.min_file_size_mb * _MB, self.target // 6)
 
     @property
     def enough(self) -> int:
