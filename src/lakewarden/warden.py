@@ -173,7 +173,8 @@ class Workbench:
         return Storage(self._ground.stores[lake], self._fence)
 
     def rewriter(self, lake: str) -> Rewriter:
-        return Rewriter(lambda: self._ground.spark, self.settings.lake(lake), self.storage(lake))
+        own = Storage(self._ground.stores[lake])  # it takes back only what it wrote itself, also without a lease
+        return Rewriter(lambda: self._ground.spark, self.settings.lake(lake), own)
 
     @cached_property
     def procedures(self) -> Procedures:

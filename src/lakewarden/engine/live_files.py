@@ -45,6 +45,7 @@ class DeleteFile:
     rows: int
     partition: Partition
     sequence: int
+    format: str
     only_for: str | None
     is_equality: bool
     is_vector: bool
@@ -54,14 +55,24 @@ class DeleteFile:
         """What tells it apart: a Puffin file holds the vectors of many data files."""
         return f"{self.path}#{self.only_for}" if self.is_vector else self.path
 
+    @property
+    def is_guessed(self) -> bool:
+        """Whether only a reader of rows can tell what it masks."""
+        return self.is_equality or (self.only_for is None and self.format != "parquet")
+
     def may_apply(self, data: LiveFile) -> bool:
         """Whether, by all that metadata says, it can mask rows of a data file."""
         if self.only_for is not None:
             return self.only_for == data.path and self.sequence >= data.sequence
         if self.is_equality:
-            here = self.partition == data.partition or not self.partition[1]
-            return here and self.sequence > data.sequence
+            return (self.partition == data.partition or self.is_global) and self.sequence > data.sequence
         return self.partition == data.partition and self.sequence >= data.sequence and self._within_bounds(data.path)
+
+    @property
+    def is_global(self) -> bool:
+        """Equality deletes without a partition are for all. Where every value is null, the spec may be one whose
+        fields were all dropped, and it is safer to think so."""
+        return self.is_equality and all(value is None for value in self.partition[1])
 
     def _within_bounds(self, path: str) -> bool:
         """Bounds may be cut short: then the upper one still stands above all that begins with it."""
@@ -120,7 +131,7 @@ class SnapshotFiles:
     def masks(self) -> Mapping[str, Mapping[str, int]]:
         """For each file of position deletes, how many rows of which data files it masks."""
         known = {d.identity: {d.only_for: d.rows} for d in self.deletes if d.only_for is not None}
-        unread = [d for d in self.deletes if d.only_for is None and not d.is_equality]
+        unread = [d for d in self.deletes if d.only_for is None and not d.is_guessed]
         if unread:
             with ThreadPoolExecutor(_READERS, thread_name_prefix="deletes") as readers:
                 found = readers.map(lambda delete: _masked_rows(self._io, delete, self._about), unread)
@@ -133,8 +144,8 @@ class SnapshotFiles:
 
     def dangling(self, gone: Iterable[str] = ()) -> list[DeleteFile]:
         """Delete files that apply to nothing, once these data files are gone."""
-        left = {file.path: file for file in self.data if file.path not in set(gone)}
-        serving = {delete.identity for file in left.values() for delete in file.deletes}
+        without = set(gone)
+        serving = {delete.identity for file in self.data if file.path not in without for delete in file.deletes}
         return [delete for delete in self.deletes if delete.identity not in serving]
 
     def _entries(self, deletes: bool) -> Iterator[tuple[str, ManifestEntry]]:
@@ -171,9 +182,9 @@ def _with_deletes(
 ) -> Iterator[LiveFile]:
     for_one: dict[str, list[DeleteFile]] = {}
     for_partition: dict[Partition, list[DeleteFile]] = {}
-    for_all = [delete for delete in deletes if delete.is_equality and not delete.partition[1]]
+    for_all = [delete for delete in deletes if delete.is_global]
     for delete in deletes:
-        if delete.is_equality:
+        if delete.is_guessed:
             for_partition.setdefault(delete.partition, []).append(delete)
         for path in masks.get(delete.identity, {}):
             for_one.setdefault(path, []).append(delete)
@@ -216,6 +227,7 @@ def _delete_file(entry: ManifestEntry, manifest: str) -> DeleteFile:
         rows=file.record_count,
         partition=_partition(file),
         sequence=entry.sequence_number or 0,
+        format=str(file.file_format.value).lower(),
         only_for=None if equality else referenced_data_file(file),
         is_equality=equality,
         is_vector=is_deletion_vector(file),

@@ -98,7 +98,12 @@ def has_live_files(manifest: ManifestFile) -> bool:
 
 def partition_key(file: DataFile) -> tuple[Any, ...]:
     """A file's partition values as something to compare and sort into groups by."""
-    return tuple(file.partition[place] for place in range(len(file.partition)))
+    return tuple(_comparable(file.partition[place]) for place in range(len(file.partition)))
+
+
+def _comparable(value: Any) -> Any:
+    """NaN is unlike itself and 0.0 like -0.0 only to Python: as partitions, Iceberg has it the other way round."""
+    return str(value) if isinstance(value, float) and (value != value or value == 0) else value
 
 
 def write_entries(

@@ -15,7 +15,7 @@ from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.rewrite import FileGroup
 from lakewarden.engine.route import route_of_manifests
-from lakewarden.errors import CatalogUnavailable, StalePlan
+from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, together
 from lakewarden.features.compaction.policy import CompactionPolicy
 from lakewarden.features.compaction.survey import Survey, route_of
@@ -79,6 +79,7 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
             "verify": policy.verify,
             "task_memory_mb": policy.task_memory_mb,
             "delta_encoding": policy.delta_encoding,
+            **({"rewrite_all": True} if policy.rewrite_all else {}),
             **arguments,
         },
         requires=(TableIs(target, uuid), SnapshotKept(target, found.head or 0)),
@@ -107,6 +108,7 @@ def _by_kernel(action: Action, lake: Writer) -> Outcome:
     total: dict[str, int] = {}
     for _ in range(_ROUNDS):
         table = lake.tables.load(name)
+        _check_uuid(action, table)
         files = lake.files.of(table, table.snapshot_by_name(MAIN))
         groups = _live_groups(waiting, files)
         if not groups:
@@ -131,7 +133,7 @@ def _rewrite_and_publish(
     rewriter = lake.rewriter(lake.tables.name(action.table).lake)
     layout = layout_for(
         table,
-        int(asked["target_bytes"] or 0),
+        int(asked["target_bytes"] or 0) * 5 // 4,  # a group that grows a little is not cut for it
         "full" if asked["verify"] == "full" else "counts",
         int(asked["task_memory_mb"] or 512) << 20,
         bool(asked["delta_encoding"]),
@@ -145,8 +147,8 @@ def _rewrite_and_publish(
     try:
         published = lake.commits.rewrite(change, rewriter.discard)
     except CatalogUnavailable:
-        raise  # it may have landed: resume looks
-    except BaseException:
+        raise  # it may have landed: resume looks, as it does after an interrupt or a defect
+    except LakewardenError:
         for group in result.groups:
             rewriter.discard(group)
         raise
@@ -183,9 +185,19 @@ def _live_groups(waiting: Mapping[int, list[str]], files: SnapshotFiles) -> list
     return [group for group in groups if group.files]
 
 
+def _check_uuid(action: Action, table: Table) -> None:
+    """Another table of the same name has none of the files, and would look as if all were done."""
+    was, now = str(action.arguments["uuid"]), str(table.metadata.table_uuid)
+    if was != now:
+        moved = f"{action.table} was table {was} and is now {now}"
+        raise StalePlan(f"the plan is stale: {moved}", "Nothing was written. Plan again.")
+
+
 def _check_route(action: Action, lake: Writer, table: Table, files: SnapshotFiles) -> None:
     usual = route_of_manifests(lake.tables.route(table, lake.tables.name(action.table)), table)
-    now = route_of(usual, files, [file for file in files.data if file.path in {f.path for f in action.files.items}])
+    now = route_of(
+        usual, table, files, [file for file in files.data if file.path in {f.path for f in action.files.items}]
+    )
     if now.needs_spark:
         raise StalePlan(f"the plan is stale: {action.table}: {now.because}", "Nothing was written. Plan again.")
 
@@ -201,7 +213,7 @@ def _through_spark(action: Action, lake: Writer) -> Outcome:
         "min-input-files": "2",
         "delete-file-threshold": "1",
         "remove-dangling-deletes": "true",
-        "rewrite-all": "true" if sorts else "false",
+        "rewrite-all": "true" if sorts or asked.get("rewrite_all") else "false",
     }
     order = str(asked.get("sort_by") or "")
     where = str(asked.get("where") or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.commit import MAIN
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 _OWN = "/lw-op-"  # in the path of a file that a rewrite of ours made
+_NAME_MAPPING = "schema.name-mapping.default"
 
 
 @dataclass(frozen=True)
@@ -53,34 +54,41 @@ def survey(
     if where:
         matching = lake.rows.files_of(lake.tables.resolve(str(name)), where)
         chosen = [file for file in chosen if file.path in matching]
-    route = route_of(route_of_manifests(lake.tables.route(table, name), table), files, chosen)
+    route = route_of(route_of_manifests(lake.tables.route(table, name), table), table, files, chosen)
+    found = candidates(table, files, chosen)
     if sort_order is not None:
-        chosen = [file for file in chosen if (file.entry.data_file.sort_order_id or 0) != sort_order]
-        everything = CompactionPolicy(**{**vars(policy), "rewrite_all": True})
-        unsorted = [Candidate(**{**vars(c), "is_rewritten": False}) for c in candidates(files, chosen)]
-        return Survey(name, table, files, policy, pack(unsorted, everything), route)
-    return Survey(name, table, files, policy, pack(candidates(files, chosen), policy), route)
+        in_order = {file.path for file in chosen if (file.entry.data_file.sort_order_id or 0) == sort_order}
+        found = [replace(file, is_rewritten=file.path in in_order) for file in found]
+        policy = replace(policy, rewrite_all=True)
+    return Survey(name, table, files, policy, pack(found, policy), route)
 
 
-def route_of(usual: Route, files: SnapshotFiles, chosen: Sequence[LiveFile]) -> Route:
+def route_of(usual: Route, table: Table, files: SnapshotFiles, chosen: Sequence[LiveFile]) -> Route:
     """Ours, unless Spark alone can do it."""
     if usual.needs_spark:
         return usual
     if any(delete.is_equality for delete in files.deletes):
         return Route(SPARK_SQL, "it has equality deletes, which only Spark applies")
-    others = sorted({file.format for file in chosen} - {"parquet"})
-    if others:
+    formats = {file.format for file in chosen} | {delete.format for file in chosen for delete in file.deletes}
+    if others := sorted(formats - {"parquet"}):
         return Route(SPARK_SQL, f"it has files in {', '.join(others)}, which only Spark rewrites")
+    if _NAME_MAPPING in table.metadata.properties and any(_OWN not in file.path for file in chosen):
+        return Route(SPARK_SQL, "it takes in files without field ids, which only Spark tells apart by name")
     return usual
 
 
-def candidates(files: SnapshotFiles, chosen: Sequence[LiveFile]) -> list[Candidate]:
+def candidates(table: Table, files: SnapshotFiles, chosen: Sequence[LiveFile]) -> list[Candidate]:
     """Data files as packing looks at them."""
-    shared_by = Counter(delete.identity for file in files.data for delete in file.deletes if delete.is_equality)
+    shared_by = Counter(delete.identity for file in files.data for delete in file.deletes if delete.is_guessed)
+    replacing = {
+        snapshot.snapshot_id
+        for snapshot in table.metadata.snapshots
+        if snapshot.summary and snapshot.summary.operation.value == "replace"
+    }
 
     def masked(file: LiveFile) -> int:
-        by_equality = sum(d.rows // shared_by[d.identity] for d in file.deletes if d.is_equality)  # at a guess
-        return min(files.masked(file) + by_equality, file.rows)
+        guessed = sum(d.rows // shared_by[d.identity] for d in file.deletes if d.is_guessed)
+        return min(files.masked(file) + guessed, file.rows)
 
     return [
         Candidate(
@@ -91,7 +99,7 @@ def candidates(files: SnapshotFiles, chosen: Sequence[LiveFile]) -> list[Candida
             masked=masked(file) if file.deletes else 0,
             deletes=len(file.deletes),
             order=file.sequence,
-            is_rewritten=_OWN in file.path,
+            is_rewritten=_OWN in file.path or file.entry.snapshot_id in replacing,
         )
         for file in chosen
     ]
