@@ -235,7 +235,11 @@ class TestUnknownKeys:
                 "tables.a.*.compaction.target_file_size",
                 "Did you mean target_file_size_mb?",
             ),
-            ({"qwertz": 1}, "qwertz", "Known there: defaults, lakes, leases, spark, state, tables."),
+            (
+                {"qwertz": 1},
+                "qwertz",
+                "Known there: defaults, lakes, layers, leases, quarantine, spark, state, tables.",
+            ),
         ],
     )
     def test_are_named_with_the_nearest(self, tmp_path: Path, data: dict[str, Any], key: str, hint: str) -> None:
@@ -421,6 +425,40 @@ class TestSkipping:
             assert (
                 Settings.model_validate({"lakes": {"main": LAKE}, "tables": declared}).skips("main", table) is skipped
             )
+
+
+class TestLayers:
+    """A section of layers adds to the four that are there by themselves."""
+
+    def layers(self, folder: Path, given: dict[str, Any] | None = None) -> Settings:
+        return read(folder, {"lakes": {"main": LAKE}, **({} if given is None else {"layers": given})})
+
+    def test_the_usual_ones(self, tmp_path: Path) -> None:
+        settings = self.layers(tmp_path)
+        assert set(settings.layers) == {"bronze", "silver", "gold", "platinum"}
+        assert [name for name, layer in settings.layers.items() if layer.production] == ["gold", "platinum"]
+        assert [layer.retention and layer.retention.keep_days for layer in settings.layers.values()][:2] == [30, 90]
+
+    def test_one_of_ones_own_leaves_the_usual_ones(self, tmp_path: Path) -> None:
+        settings = self.layers(tmp_path, {"raw": {"retention": {"keep_days": 7}}})
+        usual = self.layers(tmp_path).layers
+        assert {name: settings.layers[name] for name in usual} == usual
+        assert settings.layer("raw.events") == ("raw", settings.layers["raw"])
+        assert set(settings.layers) == {*usual, "raw"}
+
+    def test_only_what_is_said_of_a_usual_one_changes(self, tmp_path: Path) -> None:
+        given = {"bronze": {"retention": {"keep_last": 5}}, "gold": {"retention": {"keep_last": 9}}}
+        layers = self.layers(tmp_path, given).layers
+        bronze, gold = layers["bronze"].retention, layers["gold"]
+        assert bronze is not None and bronze.model_dump(exclude_unset=True) == {"keep_days": 30, "keep_last": 5}
+        assert gold.production is True and gold.retention is not None and gold.retention.keep_last == 9
+
+    def test_a_usual_one_can_be_turned_off(self, tmp_path: Path) -> None:
+        assert self.layers(tmp_path, {"gold": {"production": False}}).layers["gold"].production is False
+
+    def test_a_wrong_key_is_named(self, tmp_path: Path) -> None:
+        error = problem(tmp_path, {"lakes": {"main": LAKE}, "layers": {"gold": {"producton": True}}})
+        assert error.hint == "Did you mean production?"
 
 
 class TestSecrets:

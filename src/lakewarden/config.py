@@ -147,6 +147,18 @@ def _usual_layers() -> dict[str, LayerSettings]:
     }
 
 
+def _laid_over(usual: LayerSettings | None, given: LayerSettings | None) -> LayerSettings:
+    """A layer as given, with what it leaves unsaid as usual, value by value."""
+    if usual is None or given is None:
+        return given or usual or LayerSettings()
+    said: dict[str, Any] = {}
+    for name in given.model_fields_set:
+        before, now = getattr(usual, name), getattr(given, name)
+        both = isinstance(before, BaseModel) and isinstance(now, BaseModel)
+        said[name] = before.model_copy(update={key: getattr(now, key) for key in now.model_fields_set}) if both else now
+    return usual.model_copy(update=said)
+
+
 class Defaults(_Section):
     retention: RetentionSettings = RetentionSettings()
     compaction: CompactionSettings = CompactionSettings()
@@ -180,6 +192,13 @@ class Settings(_Section):
     layers: dict[str, LayerSettings] = Field(default_factory=_usual_layers)
     tables: dict[str, TableSettings] = Field(default_factory=dict)
 
+    @field_validator("layers")
+    @classmethod
+    def _with_usual_layers(cls, layers: dict[str, LayerSettings]) -> dict[str, LayerSettings]:
+        """Bronze, silver, gold and platinum are there unless said otherwise; only what is said of them changes."""
+        usual = _usual_layers()
+        return {name: _laid_over(usual.get(name), layers.get(name)) for name in {**usual, **layers}}
+
     @field_validator("lakes")
     @classmethod
     def _names(cls, lakes: dict[str, LakeSettings]) -> dict[str, LakeSettings]:
@@ -204,7 +223,7 @@ class Settings(_Section):
         return self.lakes[name]
 
     def declared(self, lake: str, table: str) -> list[tuple[str, TableSettings]]:
-        """What is declared for a table (`namespace.table`), with the pattern it stands under: the most specific first."""
+        """What is declared for a table (`namespace.table`), each with its pattern: the most specific first."""
         names = (table, f"{lake}.{table}")
         patterns = sorted(self.tables, key=_specificity, reverse=True)
         return [(p, self.tables[p]) for p in patterns if any(fnmatch.fnmatchcase(name, p) for name in names)]
