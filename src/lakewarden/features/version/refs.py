@@ -16,7 +16,7 @@ from lakewarden.engine.tables import ancestors
 from lakewarden.errors import AlreadyExists, VersionNotFound, did_you_mean
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
 from lakewarden.lifecycle.request import Positional
-from lakewarden.lifecycle.requirement import RefAt, TableIs
+from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
 from lakewarden.quantities import Duration, show_duration
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action
             "note": "" if apart else new.note,
             "uuid": uuid,
         },
-        requires=(TableIs(target, uuid), RefAt(target, new.name, None)),
+        requires=(TableIs(target, uuid), RefAt(target, new.name, None), SnapshotKept(target, snapshot)),
         expects={"tags" if new.kind == "tag" else "branches": 1},
         route=route.name,
         because=route.because,

@@ -14,7 +14,7 @@ from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
 from lakewarden.features.table.summary import live_rows
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Version
-from lakewarden.lifecycle.requirement import RefAt, TableIs
+from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -134,7 +134,12 @@ def _action(verb: str, to: Resolved, current: int, common: Mapping[str, str]) ->
             "kept_already": kept_already,
             "uuid": uuid,
         },
-        requires=(TableIs(target, uuid), RefAt(target, MAIN, current), tag_stands),
+        requires=(
+            TableIs(target, uuid),
+            RefAt(target, MAIN, current),
+            tag_stands,
+            SnapshotKept(target, to.snapshot.snapshot_id),
+        ),
         expects={} if verb == "keep" else {"refs_moved": 1},
         route=common["route"],
         because=common["because"],
