@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
 LINEAGE = "lakewarden.lineage"
+_SOON_MS = 3_600_000
+
+
+def note_property(ref: str) -> str:
+    """The table property that holds the note on a ref."""
+    return f"lakewarden.note.{ref}"
 
 
 def still_needed(metadata: TableMetadata, snapshots: Iterable[int], tags: Iterable[str]) -> list[str]:
@@ -28,6 +34,46 @@ def still_needed(metadata: TableMetadata, snapshots: Iterable[int], tags: Iterab
         for name, ref in sorted(metadata.refs.items())
         if ref.snapshot_id in going and name not in gone_tags
     ]
+
+
+def iceberg_would_also_take(
+    metadata: TableMetadata, snapshots: Iterable[int], tags: Iterable[str], now_ms: int
+) -> list[str]:
+    """What Iceberg's own expiry takes beyond these, in words: it also follows the age that refs set for themselves.
+
+    Told as it decides where it is asked for these snapshots, and by age for none.
+    """
+    soon = now_ms + _SOON_MS  # what ends while it runs is taken as well
+    times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots}
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
+    usual_age = metadata.properties.get("history.expire.max-ref-age-ms", "")
+    going, gone_tags = set(snapshots), set(tags)
+    kept, in_line, ended = set[int](), set[int](), []
+    for name, ref in sorted(metadata.refs.items()):
+        if name in gone_tags:
+            continue
+        longest = ref.max_ref_age_ms or (int(usual_age) if usual_age.isdigit() else None)
+        if name != "main" and longest is not None and soon - times.get(ref.snapshot_id, 0) > longest:
+            ended.append(f"{ref.snapshot_ref_type} {name}")
+            continue
+        line = _line(ref.snapshot_id, parents) if str(ref.snapshot_ref_type) == "branch" else [ref.snapshot_id]
+        in_line.update(line)
+        settled = ref.max_snapshot_age_ms is not None and ref.min_snapshots_to_keep is not None
+        for place, snapshot in enumerate(line):
+            old = settled and soon - times[snapshot] > (ref.max_snapshot_age_ms or 0)
+            if old and place >= (ref.min_snapshots_to_keep or 0):
+                break
+            kept.add(snapshot)
+    more = sorted(in_line - kept - going)
+    return [*ended, *(f"snapshot {snapshot}" for snapshot in more)]
+
+
+def _line(snapshot: int | None, parents: Mapping[int, int | None]) -> list[int]:
+    line = []
+    while snapshot is not None and snapshot in parents:
+        line.append(snapshot)
+        snapshot = parents[snapshot]
+    return line
 
 
 def expiry_updates(table: Table, snapshots: Sequence[int], tags: Sequence[str]) -> tuple[TableUpdate, ...]:
@@ -44,7 +90,7 @@ def expiry_updates(table: Table, snapshots: Sequence[int], tags: Sequence[str]) 
 
     metadata = table.metadata
     going = sorted({s.snapshot_id for s in metadata.snapshots} & set(snapshots))
-    notes = [f"lakewarden.note.{tag}" for tag in tags if f"lakewarden.note.{tag}" in metadata.properties]
+    notes = [note_property(tag) for tag in tags if note_property(tag) in metadata.properties]
     updates: list[Any] = [
         RemoveSnapshotRefUpdate.model_validate({"ref-name": tag}) for tag in tags if tag in metadata.refs
     ]
@@ -71,7 +117,7 @@ def lineage_of(properties: Mapping[str, str]) -> dict[int, int]:
     """For snapshots whose parent has expired: the nearest ancestor that was kept."""
     try:
         return {int(child): int(ancestor) for child, ancestor in json.loads(properties.get(LINEAGE, "{}")).items()}
-    except (ValueError, AttributeError):  # not ours, or damaged: then nothing is known
+    except (ValueError, TypeError, AttributeError):  # not ours, or damaged: then nothing is known
         return {}
 
 

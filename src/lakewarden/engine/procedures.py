@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.expiry import LINEAGE, kept_lineage, still_needed
+from lakewarden.engine.expiry import (
+    LINEAGE,
+    iceberg_would_also_take,
+    kept_lineage,
+    note_property,
+    still_needed,
+)
 from lakewarden.engine.quoting import identifier, literal
-from lakewarden.errors import Conflict, StalePlan
+from lakewarden.errors import StalePlan
 from lakewarden.lifecycle.failpoints import reach
+from lakewarden.quantities import to_millis
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -44,7 +52,12 @@ class Procedures:
         needed = still_needed(table.metadata, change.snapshots, change.tags)
         if needed:
             raise StalePlan(f"the plan is stale: {'; '.join(needed)}", "Nothing was expired. Plan again.")
-        _check_takes_no_more(name, table, change)
+        more = iceberg_would_also_take(table.metadata, change.snapshots, change.tags, to_millis(datetime.now(UTC)))
+        if more:
+            raise StalePlan(
+                f"the plan is stale: Iceberg's expiry on Spark would also take {', '.join(more)}",
+                "Nothing was expired. Plan again.",
+            )
         check(table)
         there = sorted({s.snapshot_id for s in table.metadata.snapshots} & set(change.snapshots))
         lineage = kept_lineage(table.metadata, set(there))
@@ -54,11 +67,11 @@ class Procedures:
         for tag in change.tags:
             if tag in table.metadata.refs:
                 self._run(f"ALTER TABLE {_named(name)} DROP TAG {identifier(tag)}")
+            if note_property(tag) in table.metadata.properties:
+                self._run(f"ALTER TABLE {_named(name)} UNSET TBLPROPERTIES ({literal(note_property(tag))})")
         if there:
             ids = ", ".join(f"{snapshot}L" for snapshot in there)
-            only = (
-                f"snapshot_ids => ARRAY({ids}), older_than => TIMESTAMP '1970-01-01 00:00:00', retain_last => {_MANY}"
-            )
+            only = f"snapshot_ids => ARRAY({ids}), older_than => {_NEVER}, retain_last => {_MANY}"
             self._run(f"CALL {_procedure(name, 'expire_snapshots')}({_table(name)}, {only})")
 
     def rewrite_data_files(
@@ -83,22 +96,6 @@ class Procedures:
         rows = self._spark.sql(statement).collect()
         reach("procedure.done")
         return rows[0].asDict() if rows else {}
-
-
-def _check_takes_no_more(name: TableName, table: Table, change: Expiry) -> None:
-    """Iceberg's expiry also follows what refs say of their own age; what the plan does not say is not done."""
-    more = [
-        ref_name
-        for ref_name, ref in table.metadata.refs.items()
-        if ref_name not in change.tags
-        and (ref.max_ref_age_ms is not None or ref.max_snapshot_age_ms is not None or ref.min_snapshots_to_keep)
-        and ref_name != "main"
-    ]
-    if more:
-        raise Conflict(
-            f"{name}: Iceberg's expiry on Spark would also act on how long {', '.join(more)} is kept",
-            "Format v3 leaves no other way. Remove the keep period of that ref, or let it go with --expire-tags.",
-        )
 
 
 def _procedure(name: TableName, procedure: str) -> str:

@@ -185,8 +185,26 @@ def _as_of(table: Table, reference: Reference, milliseconds: int) -> Snapshot:
                     f"lakewarden version list {reference.name} shows what is left.",
                 )
             return snapshot
+    if _had_earlier_versions(table):
+        raise VersionNotFound(
+            f"what {reference.name} was at {from_millis(milliseconds):%Y-%m-%d %H:%M:%S} UTC has expired",
+            f"lakewarden version list {reference.name} shows what is left.",
+        )
     first = f"Its first is of {from_millis(table.history()[0].timestamp_ms).isoformat()}." if table.history() else ""
     raise VersionNotFound(f"{reference.name} had no version at {from_millis(milliseconds).isoformat()}", first)
+
+
+def _had_earlier_versions(table: Table) -> bool:
+    """Whether main had versions before the first that its log still tells of: expiry clears what is before a gap."""
+    history = table.history()
+    first = table.snapshot_by_id(history[0].snapshot_id) if history else None
+    if first is None:
+        return False
+    return (
+        first.parent_snapshot_id is not None
+        or (first.sequence_number or 0) > 1
+        or first.snapshot_id in lineage_of(table.metadata.properties)
+    )
 
 
 def ancestors(table: Table, snapshot_id: int | None) -> Iterator[int]:

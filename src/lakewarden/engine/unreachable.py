@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.faults import told
 from lakewarden.engine.locations import is_below, same_place
-from lakewarden.engine.reachable import ReachableFile, manifests_and_files, reachable_files
+from lakewarden.engine.reachable import ReachableFile, manifests_and_files, own_places, reachable_files
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-
-_PLACES = ("write.data.path", "write.metadata.path", "write.folder-storage.path", "write.object-storage.path")
 
 
 @dataclass(frozen=True)
@@ -44,10 +42,12 @@ def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
             files.pop(place, None)
             needed[hash(place)] = file.bytes or 0
         lists = [ReachableFile(s.manifest_list, "manifest-list") for s in leaving]
+    told_of = [*metadata.statistics, *metadata.partition_statistics]
+    still = {same_place(s.statistics_path) for s in told_of if s.snapshot_id not in gone}
     statistics = [
         ReachableFile(s.statistics_path, "statistics", s.file_size_in_bytes)
-        for s in [*metadata.statistics, *metadata.partition_statistics]
-        if s.snapshot_id in gone
+        for s in told_of
+        if s.snapshot_id in gone and same_place(s.statistics_path) not in still
     ]
     all_files = [*files.values(), *lists, *statistics]
     own = [file for file in all_files if is_own(table, file.path)]
@@ -67,5 +67,4 @@ def still_unreachable(table: Table, paths: Sequence[str]) -> list[str]:
 
 def is_own(table: Table, path: str) -> bool:
     """Whether a file lies where the table's own files do."""
-    places = [table.metadata.properties.get(place) for place in _PLACES]
-    return any(is_below(path, place) for place in [table.metadata.location, *places] if place)
+    return any(is_below(path, place) for place in own_places(table))

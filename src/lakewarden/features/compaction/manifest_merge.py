@@ -21,8 +21,13 @@ _TARGET = 8 << 20
 _WORTH = 10  # manifests that one must replace: fewer cost a reader next to nothing
 
 
-def bundles(manifests: Sequence[ManifestFile], target: int = _TARGET) -> list[list[ManifestFile]]:
-    """Manifests of data files that become one each: of one spec, together no larger than the target."""
+def bundles(
+    manifests: Sequence[ManifestFile], target: int = _TARGET, about_to_come: int = 0
+) -> list[list[ManifestFile]]:
+    """Manifests of data files that become one each: of one spec, together no larger than the target.
+
+    Where more are about to come, they are merged that much earlier: else the next look would find them worth it.
+    """
     from pyiceberg.manifest import ManifestContent
 
     found: list[list[ManifestFile]] = []
@@ -35,14 +40,14 @@ def bundles(manifests: Sequence[ManifestFile], target: int = _TARGET) -> list[li
                 current = []
             current.append(manifest)
         found.append(current)
-    return [bundle for bundle in found if len(bundle) >= _WORTH]
+    return [bundle for bundle in found if len(bundle) >= max(_WORTH - about_to_come, 2)]
 
 
-def actions_for(lake: Reader, name: TableName) -> tuple[Action, ...]:
+def actions_for(lake: Reader, name: TableName, about_to_come: int = 0) -> tuple[Action, ...]:
     """One commit that merges what pays; none where nothing does."""
     table = lake.tables.load(name)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
-    found = bundles(files.manifests)
+    found = bundles(files.manifests, about_to_come=about_to_come)
     if not found:
         return ()
     route = route_of_manifests(lake.tables.route(table, name), table)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from lakewarden.errors import LakewardenError
 from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep, verbs_of
-from lakewarden.features.retention.expiry import InUse
+from lakewarden.features.retention.expiry import InUse, with_percent
 from lakewarden.features.table.each import joined
 from lakewarden.features.table.select import Selects
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
@@ -56,6 +56,9 @@ class Run(Selects, Operation):
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         return verbs_of(action).apply(action, lake)
+
+    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
+        return with_percent(result)
 
     def enough(self, elapsed: timedelta) -> bool:
         return self.budget is not None and elapsed >= self.budget

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
+from lakewarden.errors import Conflict, DeletionForbidden
 from lakewarden.features.compaction import compacting, manifest_merge
 from lakewarden.features.compaction.survey import Survey, survey
 from lakewarden.features.retention import expiry
 from lakewarden.features.retention.expiry import Expiring
-from lakewarden.features.table.condition import Complaint, Symptoms, complaints
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.features.table.condition import (
+    COMPACT_FILES,
+    EXPIRE_VERSIONS,
+    MERGE_MANIFESTS,
+    Complaint,
+    Symptoms,
+    complaints,
+)
+from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 
 if TYPE_CHECKING:
     from lakewarden.engine.reference import TableName
@@ -32,8 +40,14 @@ class Verbs:
     apply: Callable[[Action, Writer], Outcome]
 
 
+_REMEDIES = {
+    expiry.EXPIRE: EXPIRE_VERSIONS,
+    manifest_merge.MERGE: MERGE_MANIFESTS,
+    compacting.COMPACT: COMPACT_FILES,
+    compacting.SORT: COMPACT_FILES,
+}
 VERBS = (
-    Verbs((expiry.EXPIRE, expiry.REMOVE), expiry.holds, expiry.apply),
+    Verbs((expiry.EXPIRE,), expiry.holds, expiry.apply),
     Verbs((manifest_merge.MERGE,), manifest_merge.holds, manifest_merge.apply),
     Verbs((compacting.COMPACT, compacting.SORT), compacting.holds, compacting.apply),
 )
@@ -54,14 +68,37 @@ class Worth:
 def upkeep(lake: Reader, kind: str, name: TableName, only: Sequence[str], in_use: expiry.InUse) -> Worth:
     """What upkeep a table needs: old versions first, then manifests, then files."""
     expiring = expiry.look(lake, name, {}, False, in_use) if "retention" in only else None
-    found = survey(lake, name, {}) if "compaction" in only else None
-    retention = expiry.actions_for(lake, kind, expiring) if expiring else Plan(kind, str(name))
-    merging = manifest_merge.actions_for(lake, name) if "manifests" in only else ()
-    actions = (*retention.actions, *merging, *(compacting.actions_for(found) if found else ()))
-    plan = Plan(kind, str(name), actions, retention.warnings, verdicts=retention.verdicts if retention.actions else ())
-    seconds = plan.estimate.seconds + _SECONDS_AN_ACTION * len(actions)
-    points = sum(complaint.points for complaint in complaints(symptoms(lake, name, expiring, found)))
-    return Worth(plan, points / seconds if actions else 0.0)
+    found = survey(lake, name, {})
+    compaction = compacting.actions_for(found) if "compaction" in only else ()
+    retention = _retention(lake, kind, expiring) if expiring else Plan(kind, str(name))
+    merging = manifest_merge.actions_for(lake, name, _more_manifests(found, compaction)) if "manifests" in only else ()
+    plan = replace(
+        retention,
+        actions=(*retention.actions, *merging, *compaction),
+        verdicts=retention.verdicts if retention.actions else (),
+    )
+    seconds = plan.estimate.seconds + _SECONDS_AN_ACTION * len(plan.actions)
+    remedies = {_REMEDIES[action.verb] for action in plan.actions}
+    found_wrong = complaints(symptoms(lake, name, expiring, found))
+    points = sum(complaint.points for complaint in found_wrong if complaint.remedy in remedies)
+    return Worth(plan, points / seconds if plan.actions else 0.0)
+
+
+def _retention(lake: Reader, kind: str, expiring: Expiring) -> Plan:
+    """What lets old versions go; that a table forbids it, or Spark cannot, holds up nothing else of its upkeep."""
+    target = str(expiring.name)
+    try:
+        return expiry.actions_for(lake, kind, expiring)
+    except DeletionForbidden as forbidden:  # the table's own wish, and no failure
+        return Plan(kind, target, warnings=(f"{forbidden.message}; its old versions stay",))
+    except Conflict as conflict:
+        return Plan(kind, target, refused=(Finding(target, conflict.message),))
+
+
+def _more_manifests(found: Survey, compaction: Sequence[Action]) -> int:
+    """How many manifests the compaction of this very run will add: one for each spec that it writes files of."""
+    specs = {file.partition[0] for bin in found.packing.bins for file in bin.files}
+    return len(specs) if compaction else 0
 
 
 def diagnosis(lake: Reader, name: TableName, in_use: expiry.InUse) -> tuple[Symptoms, list[Complaint]]:
@@ -71,24 +108,22 @@ def diagnosis(lake: Reader, name: TableName, in_use: expiry.InUse) -> tuple[Symp
     return found, complaints(found)
 
 
-def symptoms(lake: Reader, name: TableName, expiring: Expiring | None, found: Survey | None) -> Symptoms:
-    """What can be counted of a table."""
-    files = found.files if found else None
-    manifests = files.manifests if files else []
-    bundles = manifest_merge.bundles(manifests)
-    after = found.packing.files - found.packing.files_after(found.policy) if found else 0
-    table = expiring.table if expiring else found.table if found else lake.tables.load(name)
-    stored = lake.storage(name.lake).sizes([table.metadata_location])[table.metadata_location] or 0
+def symptoms(lake: Reader, name: TableName, expiring: Expiring | None, found: Survey) -> Symptoms:
+    """What can be counted of a table, and what of it upkeep would take away."""
+    files, location = found.files, found.table.metadata_location
+    bundles = manifest_merge.bundles(files.manifests)
+    stored = lake.storage(name.lake).sizes([location])[location] or 0
     return Symptoms(
-        files=len(files.data) if files else 0,
-        small_files=sum(file.bytes < found.policy.small for file in files.data) if files and found else 0,
-        delete_files=len({delete.path for delete in files.deletes}) if files else 0,
-        files_saved=max(after, 0),
-        rows=sum(file.rows for file in files.data) if files else 0,
-        rows_masked=sum(files.masked(file) for file in files.data if file.deletes) if files else 0,
-        versions=len(expiring.decisions.versions) if expiring else 0,
-        versions_expirable=len(expiring.decisions.expired) if expiring else 0,
-        manifests=len(manifests),
+        files=len(files.data),
+        small_files=sum(file.bytes < found.policy.small for file in files.data),
+        delete_files=len({delete.path for delete in files.deletes}),
+        files_saved=max(found.packing.files - found.packing.files_after(found.policy), 0),
+        rows=sum(file.rows for file in files.data),
+        rows_masked=sum(files.masked(file) for file in files.data if file.deletes),
+        rows_dropped=sum(bin.masked for bin in found.packing.bins),
+        versions=len(found.table.metadata.snapshots),
+        versions_expirable=len(expiring.decisions.expired) if expiring and expiring.may_delete else 0,
+        manifests=len(files.manifests),
         manifests_saved=sum(len(bundle) - 1 for bundle in bundles),
         metadata_bytes=stored,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -48,3 +48,6 @@ class Expire(Selects, Operation):
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         return expiry.apply(action, lake)
+
+    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
+        return expiry.with_percent(result)

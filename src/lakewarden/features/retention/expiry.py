@@ -1,7 +1,8 @@
-"""Expiring versions: what goes and why, as a plan; the commit that lets them go; and the files that leave after it.
+"""Expiring versions: what goes and why, as a plan, and the commit that lets them go.
 
-Two actions a table. The first lets snapshots and tags go, in one commit. The second removes the files that only
-those led to: the ones the plan listed, as far as the metadata of that moment no longer leads to them.
+One action a table: it lets snapshots and tags go, in one commit, and then the files that only those led to, which
+are listed. The two are not apart, since nobody would find the files again if a run had enough in between. How files
+leave is in `leaving.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.commit import Expiry
-from lakewarden.engine.quarantine import Batch, QuarantinedFile, stash
+from lakewarden.engine.expiry import iceberg_would_also_take
 from lakewarden.engine.reachable import ReachableFile
-from lakewarden.engine.unreachable import Unreachable, still_unreachable, unreachable_after
-from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
+from lakewarden.engine.unreachable import Unreachable, is_own, unreachable_after
+from lakewarden.errors import Conflict, DeletionForbidden, StalePlan
+from lakewarden.features.retention import leaving
 from lakewarden.features.retention.policy import (
     Decision,
     Decisions,
@@ -25,8 +27,9 @@ from lakewarden.features.retention.policy import (
     policy_of,
 )
 from lakewarden.features.table.summary import summary
+from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.in_use import snapshots_in_use
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, Plan, PlannedFile, Verdict
+from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile, Verdict
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.states import UNFINISHED
 from lakewarden.quantities import to_millis
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.route import Route
     from lakewarden.lifecycle.ground import Reader, Writer
 
-EXPIRE, REMOVE = "expire", "remove"
+EXPIRE = "expire"
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Expiring:
     decisions: Decisions
     unreachable: Unreachable
     files: FileList
+
+    @property
+    def may_delete(self) -> bool:
+        """Whether the table lets anybody delete files of it at all."""
+        return self.table.metadata.properties.get("gc.enabled", "true").lower() != "false"
 
 
 def look(
@@ -107,12 +115,40 @@ def actions_for(lake: Reader, kind: str, found: Expiring) -> Plan:
         return Plan(kind, target, warnings=tuple(warnings), verdicts=verdicts)
     _check_deletion_allowed(found)
     route = lake.tables.route(found.table, found.name)
-    actions = []
-    if decisions.expired or decisions.tags_going:
-        actions.append(_expire_action(found, route))
-    if found.files.count:
-        actions.append(_remove_action(lake, found, route))
-    return Plan(kind, target, tuple(actions), tuple(warnings), verdicts=verdicts)
+    if route.needs_spark and (decisions.expired or decisions.tags_going):
+        _check_spark_takes_no_more(lake, found)
+    return Plan(kind, target, (_action(lake, found, route),), tuple(warnings), verdicts=verdicts)
+
+
+def holds(action: Action, lake: Reader) -> bool:
+    """Whether the versions have gone and the files have left."""
+    metadata = lake.tables.load(action.table).metadata
+    there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
+    if there & set(_snapshots(action)) or set(metadata.refs) & set(_tags(action)):
+        return False
+    return not leaving.left(action, lake)
+
+
+def apply(action: Action, lake: Writer) -> Outcome:
+    """Let the versions go, then the files; applied again after it stopped anywhere, it goes on."""
+    before = leaving.sizes_of(action, lake) if action.arguments["how"] == leaving.SPARK else {}
+    if _snapshots(action) or _tags(action):
+        _expire(action, lake)
+    reach("expiry.committed")
+    freed = leaving.remove(action, lake)
+    if before:
+        freed = _freed_in_all(action, lake, before)
+    return Outcome({**_versions(action, lake), **freed, _OF_ALL: action.expects[_OF_ALL]})
+
+
+_OF_ALL = "bytes_of_all_versions"
+
+
+def with_percent(result: dict[str, Any]) -> dict[str, Any]:
+    """A result with what share of all that the versions had together is gone or in quarantine."""
+    gone = result.get("bytes_freed", 0) + result.get("bytes_quarantined", 0)
+    measured = "bytes_freed" in result or "bytes_quarantined" in result
+    return {**result, "percent": round(100 * gone / result[_OF_ALL], 1)} if measured and result.get(_OF_ALL) else result
 
 
 def _verdict(target: str, version: Decision) -> Verdict:
@@ -120,20 +156,7 @@ def _verdict(target: str, version: Decision) -> Verdict:
     return Verdict(target, str(version.snapshot_id), version.committed_at, verdict, version.reasons)
 
 
-def holds(action: Action, lake: Reader) -> bool:
-    """Whether the versions have gone, or the files have left."""
-    if action.verb == EXPIRE:
-        metadata = lake.tables.load(action.table).metadata
-        there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
-        return not there & set(_snapshots(action)) and not set(metadata.refs) & set(_tags(action))
-    return not _left(action, lake)
-
-
-def apply(action: Action, lake: Writer) -> Outcome:
-    return _expire(action, lake) if action.verb == EXPIRE else _remove(action, lake)
-
-
-def _expire(action: Action, lake: Writer) -> Outcome:
+def _expire(action: Action, lake: Writer) -> None:
     snapshots = set(_snapshots(action))
 
     def check(table: Table) -> None:
@@ -142,82 +165,75 @@ def _expire(action: Action, lake: Writer) -> Outcome:
         if taken:
             raise StalePlan(f"the plan is stale: {'; '.join(taken)}", "Nothing was expired. Plan again.")
 
-    change = Expiry(action.table, _uuid(action), _snapshots(action), _tags(action))
+    change = Expiry(action.table, str(action.arguments["uuid"]), _snapshots(action), _tags(action))
     if action.route == SPARK_SQL:
         lake.procedures.expire_snapshots(change, check)
     else:
         lake.sweep(action.table)
         lake.commits.expire(change, check)
-    return Outcome(action.expects)
 
 
-def _remove(action: Action, lake: Writer) -> Outcome:
-    name, table = lake.tables.name(action.table), lake.tables.load(action.table)
-    storage, listed = lake.storage(name.lake), {file.path: file for file in action.files.items}
-    free = [listed[path] for path in still_unreachable(table, list(listed))]
-
-    def progress(done: int, total: int) -> None:
-        lake.progress(done, total, "files")
-
-    if action.arguments["how"] == "quarantine":
-        made_at = lake.clock()
-        batch = Batch(
-            id=f"{lake.stamp.operation}-{lake.stamp.action}",
-            location=table.metadata.location,
-            table=action.table,
-            uuid=_uuid(action),
-            operation=lake.stamp.operation,
-            reason="expired",
-            made_at=made_at,
-            delete_after=made_at + lake.settings.quarantine.grace,
-            files=tuple(QuarantinedFile(file.path, file.bytes, file.kind) for file in free),
-        )
-        moved = stash(storage, batch, progress)
-        _check_all_left(action, moved.failed)
-        return Outcome({"files_quarantined": moved.files, "bytes_quarantined": moved.bytes})
-    removed = storage.delete_all([file.path for file in free], progress)
-    _check_all_left(action, removed.failed)
-    return Outcome({"files_removed": removed.files, "bytes_freed": removed.bytes})
+def _freed_in_all(action: Action, lake: Reader, before: Mapping[str, int]) -> Facts:
+    """What went since, whoever deleted it."""
+    after = leaving.sizes_of(action, lake)
+    gone = [size for path, size in before.items() if path not in after]
+    return {"files_removed": len(gone), "bytes_freed": sum(gone)}
 
 
-def _check_all_left(action: Action, failed: tuple[tuple[str, str], ...]) -> None:
-    if failed:
-        raise StorageUnavailable(
-            f"{action.table}: {len(failed)} of {action.files.count} files could not be removed, as {failed[0][0]}: "
-            f"{failed[0][1]}",
-            "The versions are gone and these files are not; resume the operation when that is mended.",
-        )
-
-
-def _left(action: Action, lake: Reader) -> list[str]:
-    """Listed files that are still there although nothing leads to them."""
-    name = lake.tables.name(action.table)
-    sizes = lake.storage(name.lake).sizes([file.path for file in action.files.items])
-    there = [path for path, size in sizes.items() if size is not None]
-    return still_unreachable(lake.tables.load(name), there) if there else []
+def _versions(action: Action, lake: Reader) -> Facts:
+    """What became of the versions, looked up: others may have been added meanwhile."""
+    metadata = lake.tables.load(action.table).metadata
+    there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
+    gone = len(set(_snapshots(action)) - there)
+    return {
+        "snapshots_total": len(there) + gone,
+        "snapshots_kept": len(there),
+        "snapshots_expired": gone,
+        "tags_expired": len(set(_tags(action)) - set(metadata.refs)),
+    }
 
 
 def _check_deletion_allowed(found: Expiring) -> None:
-    if found.table.metadata.properties.get("gc.enabled", "true").lower() == "false":
+    if not found.may_delete:
         raise DeletionForbidden(
             f"{found.name}: gc.enabled=false forbids every deletion of its files",
             "Another table may share them. If none does, set gc.enabled to true first.",
         )
 
 
-def _expire_action(found: Expiring, route: Route) -> Action:
+def _check_spark_takes_no_more(lake: Reader, found: Expiring) -> None:
+    """Iceberg's expiry deletes whatever it sets free, and follows what refs say of themselves: neither is planned."""
+    decisions = found.decisions
+    if found.unreachable.elsewhere:
+        raise Conflict(
+            f"{found.name}: Iceberg's expiry on Spark would also delete {found.unreachable.elsewhere} files outside "
+            "of its location",
+            "Another table may own them. Format v3 leaves no other way; keep these versions, or give them a tag.",
+        )
+    more = iceberg_would_also_take(
+        found.table.metadata, decisions.expired, decisions.tags_going, to_millis(lake.clock())
+    )
+    if more:
+        raise Conflict(
+            f"{found.name}: Iceberg's expiry on Spark would also take {', '.join(more)}",
+            "Format v3 leaves no other way. Let ended tags go with --expire-tags, or remove that ref's own settings.",
+        )
+
+
+def _action(lake: Reader, found: Expiring, route: Route) -> Action:
     decisions, uuid, target = found.decisions, str(found.table.metadata.table_uuid), str(found.name)
-    total, going = len(decisions.versions), len(decisions.expired)
-    tags = f" and {len(decisions.tags_going)} tags" if decisions.tags_going else ""
-    names = ", ".join(decisions.tags_going)
+    total, going, files = len(decisions.versions), len(decisions.expired), found.files
+    commits = bool(decisions.expired or decisions.tags_going)
+    how = leaving.way_out(lake, found.name.lake, route.needs_spark and commits)
     return Action(
         verb=EXPIRE,
         table=target,
-        says=f"expire {going} of {total} versions{tags}{f' ({names})' if names else ''}",
+        says=_says(decisions, how, commits),
         arguments={
             "uuid": uuid,
             "snapshots": ",".join(str(snapshot) for snapshot in sorted(decisions.expired)),
             "tags": "\n".join(decisions.tags_going),
+            "how": how,
         },
         requires=(TableIs(target, uuid),),
         expects={
@@ -225,36 +241,35 @@ def _expire_action(found: Expiring, route: Route) -> Action:
             "snapshots_kept": total - going,
             "snapshots_expired": going,
             "tags_expired": len(decisions.tags_going),
-            "bytes_of_all_versions": found.unreachable.bytes_kept + found.files.bytes,
+            _OF_ALL: found.unreachable.bytes_kept + files.bytes,
         },
+        files=files,
+        estimate=Estimate(files=files.count, bytes=files.bytes),
         route=route.name,
         because=route.because,
     )
 
 
-def _remove_action(lake: Reader, found: Expiring, route: Route) -> Action:
-    uuid, target, files = str(found.table.metadata.table_uuid), str(found.name), found.files
-    asked = lake.settings.quarantine.expired_files
-    can_move = lake.storage(found.name.lake).renames
-    quarantined = asked == "always" or (asked == "auto" and can_move)
-    free = "files that nothing leads to then"
-    return Action(
-        verb=REMOVE,
-        table=target,
-        says=f"move {free} into quarantine" if quarantined else f"delete {free}",
-        arguments={"uuid": uuid, "how": "quarantine" if quarantined else "delete"},
-        requires=(TableIs(target, uuid),),
-        files=files,
-        estimate=Estimate(files=files.count, bytes=files.bytes),
-        because=route.because and "Iceberg's expiry on Spark deletes what it sets free itself; this removes the rest",
-    )
+def _says(decisions: Decisions, how: leaving.How, commits: bool) -> str:
+    where = "into quarantine" if how == leaving.QUARANTINE else "for good"
+    if not commits:
+        return f"superseded metadata goes {where}"
+    tags = decisions.tags_going
+    also = f" and {len(tags)} {'tag' if len(tags) == 1 else 'tags'} ({', '.join(tags)})" if tags else ""
+    expired = f"expire {len(decisions.expired)} of {len(decisions.versions)} versions{also}"
+    return f"{expired}; files that only they need go {where}"
 
 
 def _superseded_metadata(lake: Reader, table: Table, policy: RetentionPolicy) -> list[ReachableFile]:
-    """Earlier metadata files that are neither among the newest nor young; whoever reads one now has a day to end."""
+    """Earlier metadata files that others took the place of long ago; whoever reads one still has a day to end.
+
+    No number of them is kept for its own sake: every commit, also our own, would push out another.
+    """
     cutoff = to_millis(lake.clock() - timedelta(days=max(policy.days, 1)))
-    older = list(table.metadata.metadata_log)[: -policy.keep_last or None]
-    return [ReachableFile(entry.metadata_file, "metadata") for entry in older if entry.timestamp_ms < cutoff]
+    log = table.metadata.metadata_log
+    superseded_at = [*(entry.timestamp_ms for entry in log[1:]), table.metadata.last_updated_ms]
+    old = [entry.metadata_file for entry, at in zip(log, superseded_at, strict=False) if at < cutoff]
+    return [ReachableFile(path, "metadata") for path in old if is_own(table, path)]
 
 
 def _sized(lake: Reader, name: TableName, files: list[ReachableFile]) -> FileList:
@@ -271,7 +286,3 @@ def _snapshots(action: Action) -> tuple[int, ...]:
 
 def _tags(action: Action) -> tuple[str, ...]:
     return tuple(tag for tag in str(action.arguments["tags"]).split("\n") if tag)
-
-
-def _uuid(action: Action) -> str:
-    return str(action.arguments["uuid"])

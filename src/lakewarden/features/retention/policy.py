@@ -14,6 +14,7 @@ from lakewarden.quantities import from_millis, show_duration, to_millis
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.refs import SnapshotRef
+    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.config import Settings
     from lakewarden.engine.reference import TableName
@@ -108,7 +109,7 @@ def decide(
     _keep_branches(reasons, table, policy, now)
     for name, ref in tags.items():
         if policy.keep_tagged and name not in going:
-            reasons.add(ref.snapshot_id, f"tagged ({name}{', keep period over' if name in over else ''})")
+            reasons.add(ref.snapshot_id, f"tagged ({name})")
     for snapshot, operation in in_use.items():
         reasons.add(snapshot, f"leased by {operation}")
     going |= {name for name, ref in tags.items() if not reasons.of(ref.snapshot_id)}  # they go with what they name
@@ -127,7 +128,7 @@ def _keep_branches(reasons: _Reasons, table: Table, policy: RetentionPolicy, now
         _keep_branch(reasons, table, name, ref, policy, now)
     lines = {snapshot for ref in branches.values() for snapshot in ancestors(table, ref.snapshot_id)}
     for snapshot in table.metadata.snapshots:
-        if snapshot.snapshot_id not in lines and _is_young(snapshot.timestamp_ms, policy.days, now):
+        if snapshot.snapshot_id not in lines and _is_young(snapshot.timestamp_ms, policy.days * _DAY_MS, now):
             reasons.add(snapshot.snapshot_id, f"within retention ({policy.days} days)")
 
 
@@ -135,30 +136,33 @@ def _keep_branch(
     reasons: _Reasons, table: Table, name: str, ref: SnapshotRef, policy: RetentionPolicy, now: datetime
 ) -> None:
     """A branch keeps its head and its own history; what it says of itself comes before the policy."""
-    times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in table.metadata.snapshots}
+    there = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     last = ref.min_snapshots_to_keep or policy.keep_last
-    age_ms = ref.max_snapshot_age_ms
-    told = show_duration(timedelta(milliseconds=age_ms)) if age_ms is not None else f"{policy.days} days"
+    age_ms = policy.days * _DAY_MS if ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms
     if name != "main":
         reasons.add(ref.snapshot_id, f"branch head ({name})")
     on = "" if name == "main" else f" on {name}"
     counted = 0
     for snapshot in ancestors(table, ref.snapshot_id):
         if counted < last:
-            reasons.add(snapshot, f"recent (top {last}{on})")
-        if _is_young(times[snapshot], policy.days if age_ms is None else age_ms / _DAY_MS, now):
-            reasons.add(snapshot, f"within retention ({told}{on})")
-        counted += changes_content(table, snapshot)
+            reasons.add(snapshot, f"recent (top {last}){on}")
+        if _is_young(there[snapshot].timestamp_ms, age_ms, now):
+            reasons.add(snapshot, f"within retention ({_period(age_ms)}){on}")
+        counted += changes_content(there[snapshot])
 
 
-def changes_content(table: Table, snapshot_id: int) -> bool:
+def changes_content(snapshot: Snapshot) -> bool:
     """Whether a snapshot is a version of its own: a compaction is not, and does not push one out of the newest."""
-    snapshot = table.snapshot_by_id(snapshot_id)
-    return snapshot is None or snapshot.summary is None or snapshot.summary.operation.value != "replace"
+    return snapshot.summary is None or snapshot.summary.operation.value != "replace"
 
 
-def _is_young(milliseconds: int, days: float, now: datetime) -> bool:
-    return to_millis(now) - milliseconds < days * _DAY_MS
+def _period(milliseconds: int) -> str:
+    whole, rest = divmod(milliseconds, _DAY_MS)
+    return show_duration(timedelta(milliseconds=milliseconds)) if rest else f"{whole} days"
+
+
+def _is_young(milliseconds: int, age_ms: int, now: datetime) -> bool:
+    return to_millis(now) - milliseconds < age_ms
 
 
 def _is_over(ref: SnapshotRef, times: Mapping[int, int], now: datetime) -> bool:

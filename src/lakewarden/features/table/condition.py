@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 FILES, ROWS, VERSIONS, MANIFESTS, METADATA = 40, 30, 15, 10, 5  # the most that each can take from a hundred
+COMPACT_FILES, EXPIRE_VERSIONS, MERGE_MANIFESTS = "compaction compact", "retention expire", "compaction manifests"
 _ROWS_SHARE = 0.3  # of all rows: as many deleted ones are as bad as it gets
 _METADATA_BYTES = 64 << 20  # a metadata file this large is as bad as it gets
 
@@ -19,6 +21,7 @@ class Symptoms:
     files_saved: int
     rows: int
     rows_masked: int
+    rows_dropped: int
     versions: int
     versions_expirable: int
     manifests: int
@@ -36,28 +39,28 @@ class Complaint:
 
 
 def complaints(found: Symptoms) -> list[Complaint]:
-    """What is wrong, the worst first."""
-    saved, masked = _share(found.files_saved, found.files), _share(found.rows_masked, found.rows)
+    """What is wrong and can be mended, the worst first: each remedy does something about it."""
+    saved, dropped = _share(found.files_saved, found.files), _share(found.rows_dropped, found.rows)
     aged = f"{found.versions_expirable} of {found.versions} versions too old"
     old, bundled = _share(found.versions_expirable, found.versions), _share(found.manifests_saved, found.manifests)
-    large = min(found.metadata_bytes / _METADATA_BYTES, 1.0)
+    large = min(found.metadata_bytes / _METADATA_BYTES, 1.0) if found.versions_expirable else 0.0
     all = [
-        Complaint(FILES * saved, f"{found.files_saved} of {found.files} files too many", "compaction compact"),
+        Complaint(FILES * saved, f"{found.files_saved} of {found.files} files too many", COMPACT_FILES),
         Complaint(
-            ROWS * min(masked / _ROWS_SHARE, 1.0),
-            f"{found.rows_masked:,} of {found.rows:,} rows are deleted and still there",
-            "compaction compact",
+            ROWS * min(dropped / _ROWS_SHARE, 1.0),
+            f"{found.rows_dropped:,} of {found.rows:,} rows are deleted and still there",
+            COMPACT_FILES,
         ),
-        Complaint(VERSIONS * old, aged, "retention expire"),
-        Complaint(MANIFESTS * bundled, f"{found.manifests_saved} manifests too many", "compaction manifests"),
-        Complaint(METADATA * large, f"metadata of {found.metadata_bytes >> 20} MB", "retention expire"),
+        Complaint(VERSIONS * old, aged, EXPIRE_VERSIONS),
+        Complaint(MANIFESTS * bundled, f"{found.manifests_saved} manifests too many", MERGE_MANIFESTS),
+        Complaint(METADATA * large, f"metadata of {found.metadata_bytes >> 20} MB", EXPIRE_VERSIONS),
     ]
     return sorted((complaint for complaint in all if complaint.points >= 0.5), key=lambda c: -c.points)
 
 
 def score(found: list[Complaint]) -> int:
     """A hundred for a table that nothing is wrong with."""
-    return max(0, round(100 - sum(complaint.points for complaint in found)))
+    return max(0, 100 - ceil(sum(complaint.points for complaint in found)))
 
 
 def _share(part: int, whole: int) -> float:

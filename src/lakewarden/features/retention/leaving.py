@@ -1,0 +1,97 @@
+"""How files leave a table once nothing leads to them: into quarantine, for good, or by Iceberg's own expiry on Spark.
+
+Which files may go was planned; whether each may still go is looked up in the metadata of this moment. What is told
+afterwards was measured: files that are still there are not counted as gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from lakewarden.engine.quarantine import Batch, QuarantinedFile, stash
+from lakewarden.engine.unreachable import still_unreachable
+from lakewarden.errors import StalePlan, StorageUnavailable
+from lakewarden.lifecycle.plan import Action, Facts, PlannedFile
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+How = Literal["quarantine", "delete", "spark"]
+QUARANTINE: How = "quarantine"
+DELETE: How = "delete"
+SPARK: How = "spark"  # it deletes what its expiry sets free, and nothing can be put in between
+
+
+def way_out(lake: Reader, lake_name: str, needs_spark: bool) -> How:
+    """Which way files go, as it is configured: by quarantine, unless moving them would mean copying them."""
+    if needs_spark:
+        return SPARK
+    asked = lake.settings.quarantine.expired_files
+    moves = asked == "always" or (asked == "auto" and lake.storage(lake_name).renames)
+    return QUARANTINE if moves else DELETE
+
+
+def remove(action: Action, lake: Writer) -> Facts:
+    """Let the files of an action go that nothing leads to now; what came of it."""
+    name, table = lake.tables.name(action.table), lake.tables.load(action.table)
+    _check_same_table(action, table)
+    storage, listed = lake.storage(name.lake), {file.path: file for file in action.files.items}
+    free = [listed[path] for path in still_unreachable(table, list(listed))]
+
+    def progress(done: int, total: int) -> None:
+        lake.progress(done, total, "files")
+
+    if action.arguments["how"] == QUARANTINE:
+        moved = stash(storage, _batch(action, lake, table, free), progress)
+        _check_all_left(action, moved.failed)
+        return {"files_quarantined": moved.files, "bytes_quarantined": moved.bytes}
+    removed = storage.delete_all([file.path for file in free], progress)
+    _check_all_left(action, removed.failed)
+    return {"files_removed": removed.files, "bytes_freed": removed.bytes}
+
+
+def left(action: Action, lake: Reader) -> list[str]:
+    """Listed files that are still there although nothing leads to them."""
+    there = list(sizes_of(action, lake))
+    return still_unreachable(lake.tables.load(action.table), there) if there else []
+
+
+def sizes_of(action: Action, lake: Reader) -> dict[str, int]:
+    """How large the listed files are that are there."""
+    name = lake.tables.name(action.table)
+    sizes = lake.storage(name.lake).sizes([file.path for file in action.files.items])
+    return {path: size for path, size in sizes.items() if size is not None}
+
+
+def _batch(action: Action, lake: Writer, table: Table, free: list[PlannedFile]) -> Batch:
+    made_at = lake.clock()
+    return Batch(
+        id=f"{lake.stamp.operation}-{lake.stamp.action}",
+        location=table.metadata.location,
+        table=action.table,
+        uuid=str(table.metadata.table_uuid),
+        operation=lake.stamp.operation,
+        reason="expired",
+        made_at=made_at,
+        delete_after=made_at + lake.settings.quarantine.grace,
+        files=tuple(QuarantinedFile(file.path, file.bytes, file.kind) for file in free),
+    )
+
+
+def _check_same_table(action: Action, table: Table) -> None:
+    """To the metadata of another table of this name, none of these files would mean anything."""
+    if str(table.metadata.table_uuid) != action.arguments["uuid"]:
+        raise StalePlan(
+            f"the plan is stale: {action.table} is another table now", "Its files were left where they are. Plan again."
+        )
+
+
+def _check_all_left(action: Action, failed: tuple[tuple[str, str], ...]) -> None:
+    if failed:
+        raise StorageUnavailable(
+            f"{action.table}: {len(failed)} of {action.files.count} files could not be removed, as {failed[0][0]}: "
+            f"{failed[0][1]}",
+            "The versions are gone and these files are not; resume the operation when that is mended.",
+        )

@@ -1,0 +1,436 @@
+"""`retention expire`: what the plan says is exactly what happens, and nothing else (invariants 1 to 3, 6 to 8, 12)."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+
+from lakewarden import Warden
+from lakewarden.engine.commit import RefChange, SetRef
+from lakewarden.errors import (
+    BadValue,
+    BrokenTable,
+    DeletionForbidden,
+    SomeTablesFailed,
+    StalePlan,
+    VersionNotFound,
+)
+from lakewarden.lifecycle.states import State
+from tests.engine.test_commit import Interloper
+from tests.reachability import (
+    aged,
+    days_later,
+    files_in,
+    ids_at,
+    in_quarantine,
+    on_disk,
+    orphans,
+    own_metadata,
+    reachable,
+)
+from tests.small_lake import SCHEMA, SmallLake
+
+ORDERS = "sales.orders"
+ALL = {"keep_last": 1, "keep_days": 0}
+
+
+def configure(lake: SmallLake, **sections: Any) -> None:
+    """Change the installation's file, and open it anew."""
+    path = lake.folder / "lakewarden.yaml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | sections))
+    lake.warden.close()
+    lake.warden = Warden.open(lake.folder)
+
+
+def snapshots(lake: SmallLake, name: str = ORDERS) -> list[int]:
+    """In the order they were made."""
+    return [s.snapshot_id for s in lake.catalog.load_table(name).metadata.snapshots]
+
+
+def listed(plan: Any) -> dict[Path, int]:
+    return {on_disk(file.path): file.bytes for action in plan.actions for file in action.files.items}
+
+
+@pytest.fixture
+def busy(lake: SmallLake) -> SmallLake:
+    """Seven versions: appends, a row deleted by rewriting its file, a tag, a branch with a commit of its own."""
+    lake.create(ORDERS, appends=3)
+    lake.catalog.load_table(ORDERS).delete("id = 4")
+    first, second, *_ = snapshots(lake)
+    lake.warden.version.tag(f"{ORDERS}@{second}", "v1").apply()
+    lake.warden.version.branch(f"{ORDERS}@{first}", "dev").apply()
+    row = pa.table({"id": [900], "city": ["on dev"]}, schema=SCHEMA)
+    lake.catalog.load_table(ORDERS).append(row, branch="dev")
+    lake.append(ORDERS)
+    lake.append(ORDERS)
+    return lake
+
+
+class TestExactlyWhatThePlanSays:
+    def check(self, lake: SmallLake, **options: Any) -> tuple[Any, Any]:
+        """Plan and apply, and compare both with what a walk through folder and metadata finds before and after."""
+        before = lake.catalog.load_table(ORDERS)
+        contents = {ref: ids_at(lake, ORDERS, ref) for ref in before.metadata.refs}
+        planned = lake.warden.retention.expire(ORDERS, **options)
+        (action,) = planned.plan.actions
+        gone = {int(id) for id in str(action.arguments["snapshots"]).split(",")}
+        left = {s.snapshot_id for s in before.metadata.snapshots} - gone
+        free = reachable(before) - reachable(before, left)
+        disk = files_in(before)
+        superseded = {file for file in own_metadata(before) if file in listed(planned.plan)}
+        assert listed(planned.plan) == {path: disk[path] for path in free | superseded}
+        kinds = {file.kind for file in action.files.items}
+        assert {"data", "manifest", "manifest-list"} <= kinds
+
+        report = planned.apply()
+
+        after = lake.catalog.load_table(ORDERS)
+        assert {s.snapshot_id for s in after.metadata.snapshots} == left
+        assert set(disk) - set(files_in(after)) == set(listed(planned.plan))  # these and no others have left
+        assert orphans(after) == set()
+        assert {ref: ids_at(lake, ORDERS, ref) for ref in after.metadata.refs} == contents
+        for snapshot in left:
+            ids_at(lake, ORDERS, snapshot)  # every version that is left can be read
+        return planned.plan, report
+
+    def test_into_quarantine(self, busy: SmallLake) -> None:
+        before = files_in(busy.catalog.load_table(ORDERS))
+        plan, report = self.check(busy, **ALL)
+        kept = in_quarantine(busy.catalog.load_table(ORDERS))
+        assert kept == {path.name: size for path, size in listed(plan).items()}
+        (action,) = plan.actions
+        of_all = sum(size for path, size in before.items() if path.suffix in (".parquet", ".avro"))
+        lists = [path for path in before if path.name.startswith("snap-")]
+        staying = [path for path in lists if path not in listed(plan)]
+        assert report.result == {
+            "actions": 1,
+            "tables": 1,
+            "snapshots_total": 7,
+            "snapshots_kept": 3,
+            "snapshots_expired": 4,
+            "tags_expired": 0,
+            "files_quarantined": action.files.count,
+            "bytes_quarantined": sum(kept.values()),
+            "bytes_of_all_versions": of_all - sum(before[path] for path in staying),
+            "percent": report.result["percent"],
+        }
+        share = 100 * report.result["bytes_quarantined"] / report.result["bytes_of_all_versions"]
+        assert report.result["percent"] == round(share, 1) > 10
+
+    def test_for_good(self, busy: SmallLake) -> None:
+        configure(busy, quarantine={"expired_files": "never"})
+        plan, report = self.check(busy, **ALL)
+        assert in_quarantine(busy.catalog.load_table(ORDERS)) == {}
+        assert report.result["bytes_freed"] == plan.actions[0].files.bytes
+        assert report.result["files_removed"] == plan.actions[0].files.count
+        assert "for good" in plan.actions[0].says
+
+    def test_with_superseded_metadata(self, busy: SmallLake) -> None:
+        aged(busy, ORDERS, 2)
+        before = busy.catalog.load_table(ORDERS)
+        plan, _ = self.check(busy, **ALL)
+        metadata = {file.path for file in plan.actions[0].files.items if file.kind == "metadata"}
+        assert metadata == {entry.metadata_file for entry in before.metadata.metadata_log}
+        assert busy.warden.retention.expire(ORDERS, **ALL).is_empty
+
+    def test_only_superseded_metadata(self, lake: SmallLake) -> None:
+        lake.create(ORDERS, appends=1)
+        for number in range(3):
+            lake.warden.version.tag(ORDERS, f"v{number}").apply()
+        aged(lake, ORDERS, 2)
+        planned = lake.warden.retention.expire(ORDERS, **ALL)
+        assert [action.says for action in planned.plan.actions] == ["superseded metadata goes into quarantine"]
+        report = planned.apply()
+        assert report.result["files_quarantined"] == 4 and report.result["snapshots_expired"] == 0
+        assert orphans(lake.catalog.load_table(ORDERS)) == set()
+        assert lake.warden.retention.expire(ORDERS, **ALL).is_empty
+
+    def test_files_outside_of_its_location_are_left_and_told(self, lake: SmallLake, tmp_path: Path) -> None:
+        import pyarrow.parquet as pq
+
+        lake.create(ORDERS, appends=0)
+        elsewhere = tmp_path / "elsewhere.parquet"
+        pq.write_table(pa.table({"id": [1], "city": ["x"]}, schema=SCHEMA), elsewhere)
+        table = lake.catalog.load_table(ORDERS)
+        table.add_files([f"file://{elsewhere}"])
+        table.delete("id = 1")
+        lake.append(ORDERS)
+        planned = lake.warden.retention.expire(ORDERS, **ALL)
+        assert planned.plan.warnings == ("main.sales.orders: 1 files lie outside of its location and are left there",)
+        planned.apply()
+        assert elsewhere.exists() and elsewhere not in listed(planned.plan)
+
+    def test_every_version_is_told_with_its_reasons(self, busy: SmallLake) -> None:
+        plan = busy.warden.retention.expire(ORDERS, **ALL).plan
+        made, told = snapshots(busy), {int(v.subject): (v.verdict, list(v.reasons)) for v in plan.verdicts}
+        assert told[busy.head()] == ("kept", ["current", "recent (top 1)"])
+        assert told[made[1]] == ("kept", ["tagged (v1)"])
+        assert told[busy.refs()["dev"]] == ("kept", ["branch head (dev)", "recent (top 1) on dev"])
+        assert {verdict for verdict, reasons in told.values() if not reasons} == {"expired"}
+        assert [v.at for v in plan.verdicts] == sorted((v.at for v in plan.verdicts), reverse=True)
+
+
+class TestOptions:
+    def test_nothing_old_nothing_planned(self, busy: SmallLake) -> None:
+        planned = busy.warden.retention.expire(ORDERS)
+        assert planned.is_empty and len(planned.plan.verdicts) == 7
+        assert busy.run("retention", "expire", ORDERS, "--check").returncode == 0
+
+    def test_an_option_wins_over_the_configuration(self, busy: SmallLake) -> None:
+        configure(busy, tables={ORDERS: {"production": True, "retention": {"keep_last": 1, "production_keep_days": 0}}})
+        assert not busy.warden.retention.expire(ORDERS).is_empty
+        assert busy.warden.retention.expire(ORDERS, keep_last=50).is_empty
+        assert busy.warden.retention.expire(ORDERS, keep_days=1).is_empty
+
+    def test_tags_whose_time_is_over(self, lake: SmallLake) -> None:
+        lake.create(ORDERS, appends=3)
+        oldest = snapshots(lake)[0]
+        lake.warden.version.tag(f"{ORDERS}@{oldest}", "short", keep="1d", note="for a day").apply()
+        days_later(lake, 3)
+        told = lake.warden.retention.expire(ORDERS, **ALL)
+        warning = "main.sales.orders: the keep period of tag short is over; --expire-tags lets it go"
+        assert told.plan.warnings == (warning,)
+        told.apply()
+        assert oldest in snapshots(lake) and lake.refs()["short"] == oldest
+
+        gone = lake.warden.retention.expire(ORDERS, **ALL, expire_tags=True)
+        assert "and 1 tag (short)" in gone.plan.actions[0].says
+        assert gone.apply().result["tags_expired"] == 1
+        table = lake.catalog.load_table(ORDERS)
+        assert set(lake.refs()) == {"main"} and "lakewarden.note.short" not in table.metadata.properties
+        assert orphans(table) == set()
+
+    def test_tags_that_keep_nothing(self, busy: SmallLake) -> None:
+        busy.warden.retention.expire(ORDERS, **ALL, keep_tagged=False).apply()
+        assert set(busy.refs()) == {"main", "dev"} and len(snapshots(busy)) == 2
+
+    def test_which_tables(self, busy: SmallLake) -> None:
+        with pytest.raises(BadValue, match="nothing says which tables"):
+            busy.warden.retention.expire()
+        with pytest.raises(BadValue, match="exclude each other"):
+            busy.warden.retention.expire(ORDERS, all=True)
+
+    def test_at_the_command_line(self, busy: SmallLake) -> None:
+        options = ("retention", "expire", ORDERS, "--keep-last", "1", "--keep-days", "0", "--json")
+        plan = json.loads(busy.run(*options, "--files").stdout)["plan"]
+        assert {v["verdict"] for v in plan["verdicts"]} == {"kept", "expired"}
+        shown = busy.run(*options[:-1], "--files").stdout
+        assert "recent (top 1)" in shown and "tagged (v1)" in shown
+        assert all(path.name in "".join(shown.split()) for path in _paths(plan))
+        done = json.loads(busy.run(*options, "--apply").stdout)
+        assert done["operation"]["state"] == "done" and done["result"]["percent"] > 0
+        assert "Nothing to do." in busy.run(*options[:-1]).stdout
+
+
+class TestWhatForbidsIt:
+    def test_a_table_that_forbids_deletion(self, busy: SmallLake) -> None:
+        with busy.catalog.load_table(ORDERS).transaction() as change:
+            change.set_properties({"gc.enabled": "false"})
+        assert busy.warden.retention.expire(ORDERS).is_empty  # nothing to do, nothing to refuse
+        with pytest.raises(DeletionForbidden, match="gc.enabled=false") as caught:
+            busy.warden.retention.expire(ORDERS, **ALL)
+        assert "set gc.enabled to true" in caught.value.hint
+
+    def test_among_others_they_still_run(self, busy: SmallLake) -> None:
+        busy.create("sales.other", appends=3)
+        with busy.catalog.load_table(ORDERS).transaction() as change:
+            change.set_properties({"gc.enabled": "false"})
+        before = files_in(busy.catalog.load_table(ORDERS))
+        options = ("--all", "--keep-last", "1", "--keep-days", "0", "--apply", "--json")
+        done = busy.run("retention", "expire", *options, check=1)
+        assert "gc.enabled=false" in json.loads(done.stdout)["error"]["message"]
+        assert len(snapshots(busy, "sales.other")) == 1 and len(snapshots(busy)) == 7
+        assert files_in(busy.catalog.load_table(ORDERS)) == before
+
+    def test_a_manifest_that_is_gone(self, busy: SmallLake) -> None:
+        table = busy.catalog.load_table(ORDERS)
+        lost = on_disk(table.metadata.snapshots[0].manifests(table.io)[0].manifest_path)
+        lost.unlink()
+        busy.warden.close()
+        busy.warden = Warden.open(busy.folder)
+        with pytest.raises(BrokenTable, match=lost.name):
+            busy.warden.retention.expire(ORDERS, **ALL)
+        assert len(snapshots(busy)) == 7
+
+
+class TestRollbackAfterwards:
+    def test_over_gaps_after_several_expiries(self, lake: SmallLake) -> None:
+        lake.create(ORDERS, appends=3)
+        made = snapshots(lake)
+        for tag, at in (("a", made[0]), ("b", made[1])):
+            lake.warden.version.tag(f"{ORDERS}@{at}", tag).apply()
+        for _ in range(2):
+            lake.append(ORDERS)
+            lake.append(ORDERS)
+            lake.warden.retention.expire(ORDERS, **ALL).apply()
+        assert snapshots(lake) == [made[0], made[1], lake.head()]
+        lake.warden.version.rollback(f"{ORDERS}@b").apply()
+        assert lake.ids() == [0, 1, 2, 3]
+        lake.warden.version.rollback(f"{ORDERS}@a").apply()
+        assert lake.ids() == [0, 1]
+
+    def test_a_time_in_a_gap_has_expired(self, lake: SmallLake) -> None:
+        lake.create(ORDERS, appends=2)
+        time.sleep(1.1)
+        within = lake.catalog.load_table(ORDERS).history()[-1].timestamp_ms // 1000 + 1
+        lake.append(ORDERS)
+        lake.warden.retention.expire(ORDERS, **ALL).apply()
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(within))
+        with pytest.raises(VersionNotFound, match="has expired"):
+            lake.warden.version.show(f"{ORDERS}@{moment}")
+        with pytest.raises(VersionNotFound, match="has expired"):
+            lake.warden.version.show(f"{ORDERS}@2020-01-01T00:00:00Z")
+
+    def test_before_a_table_was_written_there_was_nothing(self, lake: SmallLake) -> None:
+        lake.create(ORDERS, appends=2)
+        with pytest.raises(VersionNotFound, match="had no version"):
+            lake.warden.version.show(f"{ORDERS}@2020-01-01T00:00:00Z")
+
+
+class TestRaces:
+    def test_a_tag_made_after_the_plan(self, busy: SmallLake) -> None:
+        planned = busy.warden.retention.expire(ORDERS, **ALL)
+        going = int(str(planned.plan.actions[0].arguments["snapshots"]).split(",")[0])
+        busy.warden.version.tag(f"{ORDERS}@{going}", "late").apply()
+        before, there = files_in(busy.catalog.load_table(ORDERS)), snapshots(busy)
+        with pytest.raises(StalePlan, match=f"tag late is at snapshot {going}"):
+            planned.apply()
+        assert (files_in(busy.catalog.load_table(ORDERS)), snapshots(busy)) == (before, there)
+        assert busy.refs()["late"] == going
+
+    def test_an_append_after_the_plan(self, busy: SmallLake) -> None:
+        planned = busy.warden.retention.expire(ORDERS, **ALL)
+        before = busy.ids()
+        new = busy.append()
+        report = planned.apply()
+        assert report.result["snapshots_kept"] == 4  # as it was counted afterwards, with the new one
+        assert busy.head() == new and len(busy.ids()) == len(before) + 2
+        assert orphans(busy.catalog.load_table(ORDERS)) == set()
+
+    def test_a_tag_made_between_the_look_and_the_commit(self, busy: SmallLake) -> None:
+        planned = busy.warden.retention.expire(ORDERS, **ALL)
+        going = int(str(planned.plan.actions[0].arguments["snapshots"]).split(",")[0])
+        before = set(files_in(busy.catalog.load_table(ORDERS)))
+        with Warden.open(busy.folder) as other:
+            uuid = str(busy.catalog.load_table(ORDERS).metadata.table_uuid)
+            tag = RefChange(f"main.{ORDERS}", uuid, {"late": None}, set=(SetRef("late", "tag", going),))
+            met = Interloper(busy.catalog, lambda: _publish(other, tag))
+            with pytest.raises(StalePlan, match="tag late"):
+                planned.apply()
+        assert met.seen == 1 and busy.refs()["late"] == going
+        assert before <= set(files_in(busy.catalog.load_table(ORDERS)))
+        assert orphans(busy.catalog.load_table(ORDERS)) == set()  # nor is our own try left lying about
+
+    def test_an_append_between_the_look_and_the_commit(self, busy: SmallLake) -> None:
+        planned = busy.warden.retention.expire(ORDERS, **ALL)
+        with Warden.open(busy.folder) as other:
+            outside = other.ground.catalogs.get("main")
+            met = Interloper(busy.catalog, lambda: _append(outside, 77))
+            planned.apply()
+        assert met.seen == 2 and 77 in busy.ids()
+        assert orphans(busy.catalog.load_table(ORDERS)) == set()
+
+    def test_a_table_made_anew_under_the_same_name(self, busy: SmallLake) -> None:
+        planned = busy.warden.retention.expire(ORDERS, **ALL)
+        busy.catalog.drop_table(ORDERS)
+        busy.create(ORDERS, appends=1)
+        before = files_in(busy.catalog.load_table(ORDERS))
+        with pytest.raises(StalePlan, match="and is now"):
+            planned.apply()
+        assert files_in(busy.catalog.load_table(ORDERS)) == before
+
+    def test_a_file_that_somebody_removed_meanwhile(self, busy: SmallLake) -> None:
+        planned = busy.warden.retention.expire(ORDERS, **ALL)
+        first = next(iter(listed(planned.plan)))
+        size = first.stat().st_size
+        first.unlink()
+        report = planned.apply()
+        assert report.result["bytes_quarantined"] == planned.plan.actions[0].files.bytes - size
+
+
+class TestWhatOperationsUnderWayNeed:
+    @pytest.fixture
+    def paused(self, busy: SmallLake) -> tuple[SmallLake, str, int]:
+        """An operation that was interrupted, and needs the oldest version."""
+        oldest = snapshots(busy)[0]
+        id = _interrupted(busy, oldest)
+        return busy, id, oldest
+
+    def test_is_kept_when_the_plan_is_made(self, paused: tuple[SmallLake, str, int]) -> None:
+        lake, id, oldest = paused
+        planned = lake.warden.retention.expire(ORDERS, **ALL)
+        (verdict,) = [v for v in planned.plan.verdicts if v.subject == str(oldest)]
+        assert (verdict.verdict, verdict.reasons) == ("kept", (f"leased by {id}",))
+        planned.apply()
+        assert oldest in snapshots(lake)
+        lake.warden.operation.cancel(id)
+        lake.warden.retention.expire(ORDERS, **ALL).apply()
+        assert oldest not in snapshots(lake)
+
+    def test_is_kept_when_it_began_after_the_plan(self, busy: SmallLake) -> None:
+        planned = busy.warden.retention.expire(ORDERS, **ALL)
+        oldest = snapshots(busy)[0]
+        id = _interrupted(busy, oldest)
+        before = files_in(busy.catalog.load_table(ORDERS))
+        with pytest.raises(StalePlan, match=f"snapshot {oldest} is needed by {id}"):
+            planned.apply()
+        assert files_in(busy.catalog.load_table(ORDERS)) == before and oldest in snapshots(busy)
+
+
+class TestManyTables:
+    def test_fifty_are_quick_and_tell_how_far_they_are(self, lake: SmallLake) -> None:
+        for number in range(50):
+            lake.create(f"many.t{number:02}", appends=3)
+        events: list[Any] = []
+        lake.warden.watch = events.append
+        began = time.perf_counter()
+        planned = lake.warden.retention.expire(all=True, **ALL)
+        planned_in = time.perf_counter() - began
+        report = planned.apply()
+        took = time.perf_counter() - began
+        assert (report.result["tables"], report.result["snapshots_expired"]) == (50, 100)
+        assert planned_in < 10 and took < 60, (planned_in, took)
+        assert {event.phase for event in events} >= {"applying", "working", "applied", "verifying"}
+        assert all(orphans(lake.catalog.load_table(f"many.t{number:02}")) == set() for number in range(50))
+        assert lake.warden.retention.expire(all=True, **ALL).is_empty
+
+    def test_one_that_goes_stale_does_not_stop_the_others(self, busy: SmallLake) -> None:
+        busy.create("sales.other", appends=3)
+        planned = busy.warden.retention.expire(all=True, **ALL)
+        going = int(str(planned.plan.actions[0].arguments["snapshots"]).split(",")[0])
+        busy.warden.version.tag(f"{ORDERS}@{going}", "late").apply()
+        with pytest.raises(SomeTablesFailed, match="1 of 2 tables failed"):
+            planned.apply()
+        assert len(snapshots(busy, "sales.other")) == 1 and len(snapshots(busy)) == 7
+
+
+def _paths(plan: dict[str, Any]) -> list[Path]:
+    paths = [on_disk(file["path"]) for action in plan["actions"] for file in action["files"]["items"]]
+    assert paths
+    return paths
+
+
+def _publish(warden: Warden, change: RefChange) -> None:
+    from lakewarden.engine.commit import DirectCommits
+    from lakewarden.engine.manifests import Manifests
+    from tests.engine.lakes import STAMP, unfenced
+
+    DirectCommits(warden.ground.tables, unfenced, STAMP, Manifests()).refs(change)
+
+
+def _append(catalog: Any, id: int) -> None:
+    catalog.load_table(ORDERS).append(pa.table({"id": [id], "city": ["x"]}, schema=SCHEMA))
+
+
+def _interrupted(lake: SmallLake, snapshot: int) -> str:
+    """An operation that was interrupted before it tagged a version, which it needs until it is resumed."""
+    id = lake.warden.version.tag(f"{ORDERS}@{snapshot}", "needs-it").store()
+    lake.warden.ground.journal.move(id, State.RUNNING, lake.warden.ground.clock())
+    lake.warden.ground.journal.move(id, State.PAUSED, lake.warden.ground.clock())
+    return str(id)
