@@ -24,6 +24,7 @@ from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.ownership import naming
 from lakewarden.engine.route import Route, route_of_manifests
 from lakewarden.engine.tables import Tables
+from lakewarden.engine.taken_along import taken_along
 from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence, Stamp
@@ -238,6 +239,23 @@ class DirectCommits:
             return _Attempt(_at(change.uuid, refs), updates) if updates else None
 
         self._publish(change.table, change.uuid, attempt)
+        self._give_back(change)
+
+    def _give_back(self, change: Expiry) -> None:
+        """Undo an expiry that took a name along which somebody had made in the very moment."""
+        found = taken_along(self._tables.load(change.table), change.snapshots, change.tags)
+        if found is None:
+            return
+
+        def attempt(table: Table) -> _Attempt | None:
+            updates = found.updates(table)
+            return _Attempt(_at(change.uuid, dict.fromkeys(found.lost_refs(table))), updates) if updates else None
+
+        self._publish(change.table, change.uuid, attempt)
+        raise StalePlan(
+            f"the plan is stale: {'; '.join(found.says)}, which was to expire",
+            "Everything that had expired is back. Plan again.",
+        )
 
     def _publish(self, name: str, uuid: str, make: Callable[[Table], _Attempt | None]) -> bool:
         """Try until it lands; whether there was anything to publish."""
@@ -300,7 +318,7 @@ def _by_manifest(files: Sequence[LiveFile | DeleteFile]) -> dict[str, set[str]]:
     return found
 
 
-def _at(uuid: str, refs: Mapping[str, int]) -> tuple[TableRequirement, ...]:
+def _at(uuid: str, refs: Mapping[str, int | None]) -> tuple[TableRequirement, ...]:
     """The table of this uuid, with each of these refs where it is now."""
     from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
