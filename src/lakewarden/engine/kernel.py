@@ -1,0 +1,164 @@
+"""What a rewrite task is told and what it reports: plain values, light to import.
+
+A group of data files goes in, new Parquet files come out. The work itself is in `kernel_task` and the modules
+it stands on. All of them travel to Spark's executors by value, where there is no Lakewarden: they import only
+pyarrow and the standard library, and each other. Which files make a group, and what becomes of the new ones,
+is for others to say.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+MIB = 1 << 20
+
+Verify = Literal["counts", "full"]
+Kind = Literal[
+    "missing",  # a file is not there
+    "unreadable",  # a file is corrupt or truncated, or the storage does not give it
+    "rows",  # a file has other rows than the table's metadata says
+    "no-field-ids",  # a file whose columns cannot be told apart by field id
+    "schema",  # a file that cannot be read with the target's schema
+    "unwritable",  # an output cannot be written
+    "checksum",  # an output, read back, is not what was written
+    "storage",  # a location that this task has no way to reach
+    "memory",
+    "defect",
+]
+
+
+@dataclass(frozen=True)
+class Input:
+    """One data file."""
+
+    path: str  # as Iceberg names it
+    rows: int  # as the table's metadata says: with those that deletes mask
+    deletes: tuple[str, ...] = ()  # position delete files; they may also hold positions of other files
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Rows to leave out: those in which a column holds one of these values. Nulls are never among them."""
+
+    field_id: int
+    values: bytes  # an Arrow IPC stream of one column; see kernel_task.pack
+
+
+@dataclass(frozen=True)
+class Group:
+    """What one task does."""
+
+    number: int
+    inputs: tuple[Input, ...]
+    folder: str  # where the outputs go
+    drop: Drop | None = None
+
+
+@dataclass(frozen=True)
+class Bloom:
+    """A Bloom filter for one column."""
+
+    column: str  # its path in the outputs, parts joined by dots
+    false_positives: float = 0.01
+    distinct: int | None = None  # None: as many as there are rows
+    max_bytes: int = MIB
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the outputs look like."""
+
+    # The target's Arrow schema as an IPC message, each field with its PARQUET:field_id.
+    # None: every input keeps its own schema and becomes one output, however large.
+    schema: bytes | None
+    target_bytes: int = 512 * MIB  # a file that has reached it is closed, and the next one begun
+    row_group_bytes: int = 128 * MIB
+    page_bytes: int = MIB
+    dictionary_bytes: int = 2 * MIB
+    codec: str = "zstd"  # as table properties spell it
+    level: int | None = None  # None: 1 for zstd, else the codec's own
+    delta_encoding: bool = True
+    bloom: tuple[Bloom, ...] = ()
+    verify: Verify = "counts"
+    memory_bytes: int = 512 * MIB  # of the task's whole process
+
+
+@dataclass(frozen=True)
+class Access:
+    """How storage is reached. Local files need nothing of it."""
+
+    endpoint: str | None = None
+    access_key: str | None = field(default=None, repr=False)
+    secret_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    region: str | None = None
+    path_style: bool = True
+
+
+@dataclass(frozen=True)
+class Output:
+    """One new data file."""
+
+    path: str
+    rows: int
+    bytes: int
+    row_groups: int
+    source: str | None = None  # the input it was made of, where inputs keep their own schema
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a group was not rewritten. Nothing that was written for it is left, as far as the storage allowed."""
+
+    kind: Kind
+    message: str
+    file: str
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """What became of a group."""
+
+    number: int
+    outputs: tuple[Output, ...] = ()
+    rows_in: int = 0  # read, with those that were masked or dropped
+    rows_masked: int = 0  # by position deletes
+    rows_dropped: int = 0  # by the group's drop, of those not masked
+    rows_out: int = 0
+    nulls: dict[int, int] = field(default_factory=dict)  # in rows written, of each flat top-level column by field id
+    checksum_in: str | None = None  # of the rows given to the writer; with verify="full" only
+    checksum_out: str | None = None  # of the same rows, read back
+    failure: Failure | None = None
+    seconds: float = 0.0
+    peak_bytes: int = 0  # the most memory that the task's process ever had
+
+    def to_json(self) -> str:
+        outputs = [vars(output) for output in self.outputs]
+        failure = vars(self.failure) if self.failure else None
+        return json.dumps({**vars(self), "outputs": outputs, "failure": failure})
+
+    @classmethod
+    def from_json(cls, text: str) -> GroupReport:
+        given: dict[str, Any] = json.loads(text)
+        given["outputs"] = tuple(Output(**output) for output in given["outputs"])
+        given["failure"] = Failure(**given["failure"]) if given["failure"] else None
+        given["nulls"] = {int(field_id): count for field_id, count in given["nulls"].items()}
+        return cls(**given)
+
+
+class RewriteFault(Exception):
+    """Stops a rewrite; the task turns it into its report's failure."""
+
+    def __init__(self, kind: Kind, message: str, file: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.file = file
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, on one line."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

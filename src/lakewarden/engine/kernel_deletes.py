@@ -1,0 +1,146 @@
+"""Which rows of a group are left out: those that position deletes mask, and those that are dropped by value.
+
+Masked rows are one bit a row, whatever the number of delete files. A delete file is read once for the whole group,
+and only where it may speak of the group's own files. Paths are compared as they are stored.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakewarden.engine.kernel import Drop, Input, RewriteFault
+from lakewarden.engine.kernel_schema import converted, find
+from lakewarden.engine.kernel_storage import TaskStorage, fault
+
+_BATCH_ROWS = 1 << 17
+_PENDING_POSITIONS = 1 << 20
+_WINDOW_ROWS = 1 << 20
+
+
+class Masks:
+    """The masked rows of each input."""
+
+    def __init__(self) -> None:
+        self._masked: dict[str, Any] = {}  # a path's bits, once it has any
+        self._pending: dict[str, list[Any]] = {}
+        self._count = 0
+
+    def masked(self, path: str, start: int, rows: int) -> Any | None:
+        """Bits for a run of a file's rows, true where masked; None where none is."""
+        bits = self._masked.get(path)
+        found = None if bits is None else bits.slice(start, rows)
+        return found if found is not None and found.true_count else None
+
+    def add(self, path: str, positions: Any, rows: dict[str, int]) -> None:
+        self._pending.setdefault(path, []).append(positions)
+        self._count += len(positions)
+        if self._count >= _PENDING_POSITIONS:
+            self.settle(rows)
+
+    def settle(self, rows: dict[str, int]) -> None:
+        """Turn positions into bits, which take less."""
+        for path, positions in self._pending.items():
+            bits = _bits(pa.concat_arrays(positions), rows[path])
+            before = self._masked.get(path)
+            self._masked[path] = bits if before is None else pc.or_(before, bits)
+        self._pending, self._count = {}, 0
+
+
+def read_masks(storage: TaskStorage, inputs: Sequence[Input]) -> Masks:
+    """What every delete file of the inputs masks in those that name it."""
+    masks = Masks()
+    rows = {input_.path: input_.rows for input_ in inputs}
+    named: dict[str, list[str]] = {}
+    for input_ in inputs:
+        for delete in input_.deletes:
+            named.setdefault(delete, []).append(input_.path)
+    for delete, paths in named.items():
+        try:
+            for path, positions in _positions(storage, delete, paths):
+                masks.add(path, positions, rows)
+        except Exception as error:
+            raise fault(error, delete) from error
+    masks.settle(rows)
+    return masks
+
+
+def _positions(storage: TaskStorage, delete: str, paths: list[str]) -> Iterator[tuple[str, Any]]:
+    wanted = pa.array(paths, pa.string())
+    with storage.open(delete) as source:
+        metadata = pq.read_metadata(source)
+        columns = ["file_path", "pos"]
+        if not set(columns) <= set(metadata.schema.names):
+            raise RewriteFault("schema", "is no position delete file: it lacks file_path or pos", delete)
+        file = pq.ParquetFile(
+            source, metadata=metadata, pre_buffer=False, buffer_size=1 << 18, read_dictionary=columns[:1]
+        )
+        groups = [number for number in range(metadata.num_row_groups) if _may_hold(metadata.row_group(number), paths)]
+        if not groups:
+            return
+        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False):
+            which = pc.index_in(batch.column("file_path"), value_set=wanted)
+            for index in pc.unique(which.drop_null()).to_pylist():
+                yield paths[index], batch.column("pos").filter(pc.equal(which, index))
+
+
+def _may_hold(row_group: Any, paths: list[str]) -> bool:
+    """Whether a row group's bounds leave room for one of the paths. Their order is that of their bytes."""
+    for index in range(row_group.num_columns):
+        chunk = row_group.column(index)
+        if chunk.path_in_schema == "file_path" and chunk.is_stats_set and chunk.statistics.has_min_max:
+            least, greatest = _bytes(chunk.statistics.min), _bytes(chunk.statistics.max)
+            return any(least <= path.encode() <= greatest for path in paths)
+    return True
+
+
+def _bytes(bound: str | bytes) -> bytes:
+    return bound.encode() if isinstance(bound, str) else bound
+
+
+def _bits(positions: Any, rows: int) -> Any:
+    """True at these positions. Those beyond the file's end mask nothing."""
+    positions = positions.filter(pc.less(positions, rows)).sort()
+    windows = []
+    begin = 0
+    for start in range(0, rows, _WINDOW_ROWS):
+        size = min(_WINDOW_ROWS, rows - start)
+        end = bisect_left(positions, start + size, lo=begin, key=lambda position: position.as_py())
+        within = pc.subtract(positions.slice(begin, end - begin), start)
+        windows.append(pc.inverse_permutation(within, max_index=size - 1).is_valid())
+        begin = end
+    return pa.concat_arrays(windows) if windows else pa.array([], pa.bool_())
+
+
+class Dropping:
+    """Finds the rows to drop, in whatever schema a file has."""
+
+    def __init__(self, drop: Drop) -> None:
+        self._field_id = drop.field_id
+        values = pa.ipc.open_stream(drop.values).read_all().column(0).combine_chunks().drop_null()
+        self._values = values.storage if isinstance(values, pa.ExtensionArray) else values
+        self._path: list[int] | None = None
+
+    def needs(self, schema: Any) -> set[int]:
+        """The column it looks at; none in files older than the column, where every value is null."""
+        path = find(schema, self._field_id)
+        return set() if path is None else {path[0]}
+
+    def look_at(self, schema: Any) -> None:
+        """Say what the next batches look like."""
+        self._path = find(schema, self._field_id)
+
+    def dropped(self, batch: Any) -> Any | None:
+        """Bits of the rows to drop."""
+        if self._path is None:
+            return None
+        array = batch.column(self._path[0])
+        for index in self._path[1:]:
+            array = pc.struct_field(array, [index])
+        array = converted(array, self._values.type, f"with field id {self._field_id}")
+        return pc.is_in(array, value_set=self._values, skip_nulls=True)
