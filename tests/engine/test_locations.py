@@ -43,6 +43,8 @@ def test_taken_apart() -> None:
     assert apart("s3a://bucket/t/a?b#c") == ("s3://bucket", "/t/a?b#c")
     assert apart("file:///lake/t/a") == ("file:", "/lake/t/a")
     assert apart("s3://bucket") == ("s3://bucket", "")
+    assert apart("hdfs://node:8020/t/a") == ("hdfs://node:8020", "/t/a")
+    assert apart("hdfs:///t/a") == ("hdfs://", "/t/a")
     assert is_local("/x") and is_local("file:/x") and not is_local("s3://x/y")
 
 

@@ -238,10 +238,20 @@ def test_another_tables_batch_of_the_same_id(storage: Storage, table: Path) -> N
         stash(storage, replace(batch, uuid="another"))
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 1}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 1}', "2026"])
 def test_a_record_that_cannot_be_read_is_told(storage: Storage, table: Path, content: str) -> None:
     stash(storage, batch_of(table))
     (table / "_lakewarden/quarantine/op-1-a/batch.json").write_text(content)
+    with pytest.raises(BrokenTable, match="batch.json cannot be read"):
+        batches(storage, f"file://{table}")
+
+
+@pytest.mark.parametrize("name", ["../../../data/stays", "stays", "", "000001-../../x"])
+def test_a_record_cannot_name_files_elsewhere(storage: Storage, table: Path, name: str) -> None:
+    """It is a file in the lake like any other: nobody may have a live file deleted by changing it."""
+    stash(storage, batch_of(table))
+    record = table / "_lakewarden/quarantine/op-1-a/batch.json"
+    record.write_text(record.read_text().replace("000001-2", name))
     with pytest.raises(BrokenTable, match="batch.json cannot be read"):
         batches(storage, f"file://{table}")
 

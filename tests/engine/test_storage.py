@@ -11,8 +11,11 @@ import pytest
 from lakewarden.config import LakeSettings
 from lakewarden.engine.storage import Removed, Storage, StoredFile, StoredFiles, Stores
 from lakewarden.engine.stores import ArrowStore
-from lakewarden.errors import AlreadyExists, LeaseLost, StorageUnavailable
+from lakewarden.errors import AlreadyExists, LakeNotFound, LeaseLost, StorageUnavailable
+from lakewarden.lifecycle.ground import Stamp
+from lakewarden.warden import Workbench
 from tests.engine.lakes import open_path, read_only, unfenced
+from tests.small_lake import SmallLake
 
 __all__ = ["open_path"]
 MOMENT = datetime(2026, 11, 1, 12, 30, tzinfo=UTC)
@@ -141,6 +144,16 @@ class TestDelete:
         assert removed == Removed(files=1, bytes=2, failed=((kept, "Permission denied"),))
         assert (open_path / "kept/a").is_file()
 
+    def test_one_that_cannot_even_be_looked_at_does_not_hold_up_the_others(self, open_path: Path) -> None:
+        hidden, gone = put(open_path / "closed/a"), put(open_path / "open/b", "de")
+        (open_path / "open").chmod(0o777)
+        (open_path / "closed").chmod(0)
+        with read_only(open_path):
+            removed = Storage(stores(open_path), unfenced).delete_all([hidden, gone])
+        (open_path / "closed").chmod(0o755)
+        assert (removed.files, removed.bytes, removed.missing) == (1, 2, 0)
+        assert [place for place, _ in removed.failed] == [hidden]
+
     def test_whoever_lost_its_lease_deletes_nothing_more(self, tmp_path: Path) -> None:
         looks = 0
 
@@ -232,3 +245,24 @@ class TestWrite:
         for folder in ("a", "c/d", "c", "none"):
             storage.remove_empty_folder(f"file://{tmp_path}/{folder}")
         assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+class TestWhoMayChangeWhat:
+    def test_a_reader_has_nothing_to_change_files_with(self, tmp_path: Path) -> None:
+        with SmallLake(tmp_path) as lake:
+            reading = lake.warden.ground.storage("main")
+            assert type(reading) is StoredFiles
+            changing = {name for name in dir(Storage) if not name.startswith("_")} - set(dir(reading))
+            assert changing >= {"write", "delete", "delete_all", "move", "move_all", "make_folder"}
+            with pytest.raises(LakeNotFound):
+                lake.warden.ground.storage("other")
+
+    def test_what_an_action_changes_is_behind_its_fence(self, tmp_path: Path) -> None:
+        def fence() -> None:
+            raise LeaseLost("taken over")
+
+        with SmallLake(tmp_path / "lake") as lake:
+            writing = Workbench(lake.warden.ground, Stamp("op", "action", "me"), fence, lambda *_: None).storage("main")
+            with pytest.raises(LeaseLost):
+                writing.delete_all([put(tmp_path / "a")])
+        assert (tmp_path / "a").is_file()

@@ -6,6 +6,7 @@ import re
 
 _SCHEME = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?P<rest>.*)$", re.DOTALL)
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "oss": "oss", "abfs": "abfss", "wasb": "wasbs"}
+_MAY_LACK_HOST = ("hdfs", "viewfs")
 
 
 def same_place(location: str) -> str:
@@ -24,7 +25,8 @@ def apart(location: str) -> tuple[str, str]:
     if scheme == "file":
         path = re.sub(r"^//[^/]*(?=/)", "", rest) if rest.startswith("//") else rest
         return "file:", re.sub(r"/{2,}", "/", path)
-    host, slash, path = rest.lstrip("/").partition("/")
+    after = rest.removeprefix("//") if scheme in _MAY_LACK_HOST else rest.lstrip("/")
+    host, slash, path = after.partition("/")
     return f"{scheme}://{host}", f"{slash}{path}"  # in object stores a doubled slash is part of the name
 
 

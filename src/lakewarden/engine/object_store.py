@@ -80,7 +80,8 @@ class S3Store:
         for bucket, keys in buckets.items():
             in_order = list(keys)
             for start in range(0, len(in_order), _PAGE):
-                said = self._delete(bucket, in_order[start : start + _PAGE])
+                with _told(f"s3://{bucket}"):
+                    said = self._delete(bucket, in_order[start : start + _PAGE])
                 problems |= {keys[key]: why for key, why in said.items()}
         return problems
 

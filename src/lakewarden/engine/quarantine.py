@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AwareDatetime, TypeAdapter
 
 from lakewarden.engine.locations import file_name, same_place
 from lakewarden.engine.storage import Moved, Progress, Removed, Storage, StoredFiles
@@ -27,6 +26,7 @@ OWN_FOLDER = "_lakewarden"
 Reason = Literal["orphan", "expired"]
 _VERSION = 1
 _NAMEABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_FILE_NAME = re.compile(r"\d{6,}-[^/]*", re.DOTALL)
 _LONGEST_NAME = 200  # bytes; most disks take 255
 
 
@@ -50,8 +50,8 @@ class Batch:
     uuid: str
     operation: str
     reason: Reason
-    made_at: datetime
-    delete_after: datetime
+    made_at: AwareDatetime
+    delete_after: AwareDatetime
     files: tuple[QuarantinedFile, ...] = ()
     version: int = _VERSION
 
@@ -108,7 +108,9 @@ def find(storage: StoredFiles, location: str, id: str) -> Batch | None:
         return None
     try:
         batch = _BATCH.validate_json(storage.read(record))
-    except ValidationError as error:
+        if not all(_FILE_NAME.fullmatch(file.name) for file in batch.files):
+            raise ValueError("a file's name leads elsewhere")
+    except ValueError as error:  # pydantic's are, too
         raise BrokenTable(
             f"{record} cannot be read: it is not a record of quarantined files",
             "Restore the file from a backup, or look at the files beside it by hand.",

@@ -8,7 +8,7 @@ are listed, deleted and moved on each kind of storage is in `stores.py` and `obj
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -116,6 +116,11 @@ class StoredFiles:
         with told(location), self._opened(location) as stream:
             return bytes(stream.read(most))
 
+    def open(self, location: str) -> NativeFile:
+        """A file to read from anywhere in it."""
+        with told(location):
+            return self._stores.filesystem(location).open_input_file(arrow_path(location))
+
     def list(self, location: str) -> list[str]:
         """The names right below a place; none where it is not there."""
         from pyarrow.fs import FileSelector
@@ -124,7 +129,7 @@ class StoredFiles:
         with told(location):
             return [info.base_name for info in self._stores.filesystem(location).get_file_info(selector)]
 
-    def walk(self, location: str, without: Collection[str] = ()) -> Iterator[StoredFile]:
+    def walk(self, location: str, without: Collection[str] = ()) -> Generator[StoredFile, None, None]:
         """Every file at a place and below, in any order, spelled as the place is; none where it is not there.
 
         Folders right below it that have one of the names in `without` are left out. Streamed, and listed by several
@@ -187,19 +192,20 @@ class Storage(StoredFiles):
 
     def delete_all(self, locations: Sequence[str], progress: Progress | None = None) -> Removed:
         """Delete files, as many as can be: one that cannot is told of, one that is not there is counted apart."""
-        files = size = missing = 0
+        files = freed = missing = 0
         failed: list[tuple[str, str]] = []
         for batch in self._batches(locations, progress):
-            sizes = self.sizes(batch)
-            there = [location for location in batch if sizes[location] is not None]
+            seen = self._seen(batch)
+            there = {place: file.bytes for place, file in seen.items() if isinstance(file, StoredFile)}
+            unseen = {place: why for place, why in seen.items() if isinstance(why, str)}
             reach("storage.deleting")
-            problems = self._delete(there)
+            problems = self._delete(list(there))
             reach("storage.deleted")
-            gone = [location for location in there if location not in problems]
-            files, size = files + len(gone), size + sum(sizes[location] or 0 for location in gone)
-            missing += len(batch) - len(there)
-            failed += problems.items()
-        return Removed(files, size, missing, tuple(failed))
+            gone = [size for place, size in there.items() if place not in problems]
+            files, freed = files + len(gone), freed + sum(gone)
+            missing += len(seen) - len(there) - len(unseen)
+            failed += [*problems.items(), *unseen.items()]
+        return Removed(files, freed, missing, tuple(failed))
 
     def move(self, source: str, target: str) -> bool:
         """See to it that a file is at another place; false where it is at neither.
@@ -244,6 +250,18 @@ class Storage(StoredFiles):
             yield batch
             if progress:
                 progress(start + len(batch), len(items))
+
+    def _seen(self, locations: Sequence[str]) -> dict[str, StoredFile | str | None]:
+        """The file at each place, or why it cannot be looked at."""
+
+        def see(location: str) -> StoredFile | str | None:
+            try:
+                return self._look(location)
+            except LakewardenError as error:
+                return error.message
+
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="look") as threads:
+            return dict(zip(locations, threads.map(see, locations), strict=True))
 
     def _delete(self, locations: Sequence[str]) -> dict[str, str]:
         stores: dict[Store, list[str]] = {}

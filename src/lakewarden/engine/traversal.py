@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -33,7 +33,7 @@ def traverse(
     look: Callable[[Task], Iterable[Found | Branch[Task]]],
     threads: int,
     name: str = "traversal",
-) -> Iterator[Found]:
+) -> Generator[Found, None, None]:
     """All that is found from these starts on, in any order. What a thread raises is raised here, and ends it all."""
     traversal: _Traversal[Task, Found] = _Traversal(starts, look, threads)
     workers = [threading.Thread(target=traversal.work, name=f"{name}-{n}", daemon=True) for n in range(threads)]

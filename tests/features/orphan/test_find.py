@@ -260,6 +260,18 @@ class TestPlaces:
         with pytest.raises(DeletionForbidden, match="none of the .* files at .*link is one that its metadata names"):
             lake.warden.orphan.find("sales.orders")
 
+    def test_a_folder_that_only_holds_what_is_being_written_is_fine(self, lake: SmallLake) -> None:
+        lake.create()
+        elsewhere = lake.folder / "elsewhere"
+        elsewhere.mkdir()
+        set_property(lake, "write.data.path", f"file://{elsewhere}")
+        (elsewhere / "not committed yet").write_text("x")
+        (row,) = lake.warden.orphan.find("sales.orders")
+        assert (row.orphans, row.kept_recent) == (0, 1)
+        age(elsewhere / "not committed yet", 10)
+        with pytest.raises(DeletionForbidden, match="none of the 1 files at .*elsewhere is one"):
+            lake.warden.orphan.find("sales.orders")
+
     def test_gc_enabled_false_is_refused(self, lake: SmallLake) -> None:
         lake.create()
         set_property(lake, "gc.enabled", "false")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.errors import AlreadyExists, NotFound
+from lakewarden.errors import AlreadyExists, BrokenTable, NotFound
 from tests.features.orphan.orphans import contents, folder, plant
 from tests.small_lake import SmallLake
 
@@ -60,6 +60,17 @@ def test_an_id_that_is_not_there(put_away: SmallLake) -> None:
     assert put_away.warden.orphan.restore(batch.id, table="sales.orders").apply().result["files_restored"] == 3
     with pytest.raises(NotFound):
         put_away.warden.orphan.restore(batch.id)
+
+
+@pytest.mark.parametrize("place", ["{lake}/elsewhere", "{table}/../../../../elsewhere"])
+def test_a_changed_record_does_not_make_it_write_elsewhere(put_away: SmallLake, place: str) -> None:
+    record, where = next(folder(put_away).rglob("batch.json")), f"file://{folder(put_away)}/metadata/c.avro"
+    assert where in record.read_text()
+    record.write_text(record.read_text().replace(where, place.format(lake=put_away.folder, table=folder(put_away))))
+    (batch,) = put_away.warden.orphan.list()
+    with pytest.raises(BrokenTable, match="names a place where main.sales.orders has no files"):
+        put_away.warden.orphan.restore(batch.id).apply()
+    assert not (put_away.folder / "elsewhere").exists()
 
 
 def test_by_the_operation_that_put_them_away(lake: SmallLake) -> None:

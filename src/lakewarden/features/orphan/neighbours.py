@@ -7,6 +7,7 @@ import threading
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.locations import same_place
@@ -87,9 +88,11 @@ def refuse_foreign(name: TableName, table: Table, storage: StoredFiles, paths: S
         if found not in (None, uuid, location):
             yield path, str(found)
 
-    for path, whose in traverse(paths, look, min(_READERS, len(paths) or 1), "foreign"):
+    with closing(traverse(paths, look, min(_READERS, len(paths) or 1), "foreign")) as found:
+        foreign = next(found, None)
+    if foreign is not None:
         raise DeletionForbidden(
-            f"{name}: the metadata of another table lies under its location: {path} ({whose})",
+            f"{name}: the metadata of another table lies under its location: {foreign[0]} ({foreign[1]})",
             "Which files are whose cannot be told there. Give that table a location of its own, or remove what is left "
             "of it by hand.",
         )

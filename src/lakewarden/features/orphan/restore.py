@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from lakewarden.engine import quarantine
+from lakewarden.engine.locations import is_below
+from lakewarden.engine.reachable import own_places
+from lakewarden.errors import BrokenTable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
 from lakewarden.lifecycle.request import Completes, Operation, Positional
@@ -44,8 +48,25 @@ class Restore(Operation):
     def apply(self, action: Action, lake: Writer) -> Outcome:
         storage = lake.storage(lake.tables.name(action.table).lake)
         batch = quarantine.existing(storage, str(action.arguments["location"]), str(action.arguments["batch"]))
+        _refuse_strange(batch, lake, action.table)
         back = quarantine.restore(storage, batch, lambda done, total: lake.progress(done, total, "files"))
         return Outcome({"files_restored": back.files, "bytes_restored": back.bytes})
+
+
+def _refuse_strange(batch: Batch, lake: Reader, table: str) -> None:
+    """A record is a file like any other in the lake: whoever changed it must not make us write elsewhere."""
+    name = lake.tables.name(table)
+    places = [*own_places(lake.tables.load(name)), lake.settings.lake(name.lake).warehouse]
+    strange = next((file.path for file in batch.files if not _is_within(file.path, places)), None)
+    if strange is not None:
+        raise BrokenTable(
+            f"{batch.record} names a place where {name} has no files: {strange}",
+            "Nothing was brought back. If that is right, bring it back by hand.",
+        )
+
+
+def _is_within(path: str, places: Sequence[str]) -> bool:
+    return ".." not in path.split("/") and any(is_below(path, place) for place in places)
 
 
 def _action(table: Kept, batch: Batch) -> Action:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from tempfile import SpooledTemporaryFile
@@ -98,22 +99,23 @@ class _Listing:
 
     def _candidates_at(self, place: str) -> Iterator[StoredFile]:
         met = Counter[str]()
-        for file in _told(place, self._storage.walk(place, without=[OWN_FOLDER])):
-            if is_hidden(file.path[len(place) + 1 :]):
-                continue
-            verdict = self._judge.verdict(file)
-            met[verdict] += 1
-            if verdict != "needed" and is_metadata(file.path):
-                self.unnamed_metadata.append(file.path)
-            if verdict == "orphan":
-                yield file
+        with closing(self._storage.walk(place, without=[OWN_FOLDER])) as stored:
+            for file in _told(place, stored):
+                if is_hidden(file.path[len(place) + 1 :]):
+                    continue
+                verdict = self._judge.verdict(file)
+                met[verdict] += 1
+                if verdict != "needed" and is_metadata(file.path):
+                    self.unnamed_metadata.append(file.path)
+                if verdict == "orphan":
+                    yield file
         self._refuse_unless_known(place, met)
         self.kept += met
 
     def _refuse_unless_known(self, place: str, met: Counter[str]) -> None:
-        """Where none of many files is one that metadata names, it must name them by another path."""
+        """Where there are orphans and nothing that metadata names, it may name the very same files by another path."""
         may_be_empty = place != self._places[0] and not self._needed.has_data
-        if met.total() and not met["needed"] and not may_be_empty:
+        if met["orphan"] and not met["needed"] and not may_be_empty:
             raise DeletionForbidden(
                 f"{self._name}: none of the {met.total()} files at {place} is one that its metadata names",
                 "Its metadata may spell that place in another way, for example through a link. Look at a path there: "
