@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.column_metrics import metrics_of
 from lakewarden.engine.kernel import Bloom, GroupReport, Layout, Verify
 from lakewarden.errors import StorageUnavailable, VerificationFailed
 
@@ -46,17 +47,8 @@ def read_footer(storage: StoredFiles, path: str) -> Footer:
 
 def data_file(table: Table, footer: Footer, like: LiveFile) -> DataFile:
     """The entry for a new file: its own statistics, under the partition spec and values of what it stands in for."""
-    from pyiceberg.io.pyarrow import (
-        compute_statistics_plan,
-        data_file_statistics_from_parquet_metadata,
-        parquet_path_to_id_mapping,
-    )
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
-    schema = table.schema()
-    statistics = data_file_statistics_from_parquet_metadata(
-        footer.metadata, compute_statistics_plan(schema, table.metadata.properties), parquet_path_to_id_mapping(schema)
-    )
     file = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=footer.path,
@@ -66,7 +58,7 @@ def data_file(table: Table, footer: Footer, like: LiveFile) -> DataFile:
         sort_order_id=None,  # rows of several files, one after the other
         equality_ids=None,
         key_metadata=None,
-        **statistics.to_serialized_dict(),
+        **metrics_of(table.metadata, footer.metadata),
     )
     file.spec_id = like.partition[0]
     return file

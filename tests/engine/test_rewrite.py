@@ -1,0 +1,191 @@
+"""What manifests tell of new files: counts and bounds as Iceberg has them, for every type and every metrics mode."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.conversions import from_bytes
+from pyiceberg.schema import Schema
+from pyiceberg.types import BinaryType, StringType
+
+from lakewarden.engine.column_metrics import _cut_text, _raised_bytes, _raised_text, metrics_modes, metrics_of
+from lakewarden.engine.new_files import plain_schema
+from tests.engine.lakes import Lake, lake
+
+__all__ = ["lake"]
+
+
+def table_of(lake: Lake, schema: pa.Schema, **properties: str) -> Any:
+    lake.catalog.create_namespace_if_not_exists("db")
+    return lake.catalog.create_table("db.t", schema, properties=properties)
+
+
+def footer_of(table: Any, rows: list[dict[str, Any]], folder: Path, group: int = 2) -> Any:
+    """Rows in a Parquet file as the kernel writes it, a row group for every two of them."""
+    path = folder / "file.parquet"
+    content = pa.Table.from_pylist(rows, schema=plain_schema(table.schema()))
+    pq.write_table(content, path, row_group_size=group, store_schema=False, store_decimal_as_integer=True)
+    return pq.read_metadata(path)
+
+
+def bounds(schema: Schema, told: dict[str, Any], name: str) -> tuple[Any, ...]:
+    kind: Any = schema.find_field(name).field_type
+    found = [told[side].get(schema.find_field(name).field_id) for side in ("lower_bounds", "upper_bounds")]
+    return tuple(None if one is None else from_bytes(kind, one) for one in found)
+
+
+TYPES = pa.schema(
+    [
+        ("b", pa.bool_()),
+        ("i", pa.int32()),
+        ("l", pa.int64()),
+        ("f", pa.float32()),
+        ("d", pa.float64()),
+        ("d9", pa.decimal128(9, 2)),
+        ("d18", pa.decimal128(18, 2)),
+        ("d38", pa.decimal128(38, 2)),
+        ("day", pa.date32()),
+        ("at", pa.time64("us")),
+        ("t", pa.timestamp("us")),
+        ("tz", pa.timestamp("us", "UTC")),
+        ("s", pa.string()),
+        ("bin", pa.binary()),
+        ("fixed", pa.binary(3)),
+        ("in", pa.struct([("a", pa.int32())])),
+        ("many", pa.list_(pa.int32())),
+    ]
+)
+VALUES: list[dict[str, Any]] = [
+    {"b": True, "i": 5, "l": -(2**62), "f": 1.5, "d": -0.25, "d9": Decimal("-1.25"), "d18": Decimal("99.99")}
+    | {"d38": Decimal("-12345678901234567890.12"), "day": date(1, 1, 1), "at": time(1), "t": datetime(2026, 1, 1)}
+    | {"tz": datetime(1969, 1, 1, tzinfo=UTC), "s": "b", "bin": b"\x80", "fixed": b"abc", "in": {"a": 7}, "many": [1]},
+    {},
+    {"f": float("nan"), "d": float("nan")},
+    {"f": float("nan"), "d": float("nan")},
+    {"b": False, "i": -7, "l": 2**62, "f": -3.0, "d": 8.0, "d9": Decimal("3.00"), "d18": Decimal("-128.00")}
+    | {"d38": Decimal("0.01"), "day": date(9999, 12, 31), "at": time(23), "t": datetime(1960, 1, 1)}
+    | {"tz": datetime(2026, 1, 1, tzinfo=UTC), "s": "", "bin": b"\x7f", "fixed": b"\xff\x00\x00", "in": {"a": -7}},
+]
+
+
+def test_bounds_of_every_type_over_several_row_groups(lake: Lake, tmp_path: Path) -> None:
+    table = table_of(lake, TYPES)
+    schema, told = table.schema(), metrics_of(table.metadata, footer_of(table, VALUES, tmp_path))
+    for name in TYPES.names[:-2]:
+        values = [row[name] for row in VALUES if row.get(name) is not None and row[name] == row[name]]
+        found = bounds(schema, told, name)
+        if name in ("day", "at", "t", "tz"):
+            found = tuple(_as_time(name, one) for one in found)
+        assert found == (min(values), max(values)), name
+    assert bounds(schema, told, "in.a") == (-7, 7)
+    lists = schema.find_field("many.element").field_id
+    assert lists in told["column_sizes"] and lists not in told["value_counts"]
+    assert told["null_value_counts"][schema.find_field("i").field_id] == 3
+    assert told["null_value_counts"][schema.find_field("f").field_id] == 1
+    assert set(told["value_counts"].values()) == {5}
+    assert len(told["split_offsets"]) == 3 and told["split_offsets"][0] == 4
+
+
+def _as_time(name: str, value: int) -> Any:
+    if name == "day":
+        return date(1970, 1, 1) + timedelta(days=value)
+    moment = datetime(1970, 1, 1, tzinfo=UTC if name == "tz" else None) + timedelta(microseconds=value)
+    return moment.time() if name == "at" else moment
+
+
+def test_times_beyond_what_python_has(lake: Lake, tmp_path: Path) -> None:
+    table = table_of(lake, pa.schema([("t", pa.timestamp("us"))]))
+    path = tmp_path / "far.parquet"
+    far = pa.array([2**61, -(2**61)]).cast(pa.timestamp("us"))
+    pq.write_table(pa.table([far], schema=plain_schema(table.schema())), path, store_schema=False)
+    told = metrics_of(table.metadata, pq.read_metadata(path))
+    assert bounds(table.schema(), told, "t") == (-(2**61), 2**61)
+
+
+def test_a_row_group_that_says_nothing_of_its_values_leaves_the_file_without_bounds(lake: Lake, tmp_path: Path) -> None:
+    """Parquet leaves very long values out of its statistics: bounds of the other row groups would lose rows."""
+    table = table_of(lake, pa.schema([("s", pa.string()), ("i", pa.int32())]))
+    rows: list[dict[str, Any]]
+    rows = [{"s": "z" * 5000, "i": 1}, {"s": "a", "i": 2}, {"s": "b", "i": None}, {"s": "c", "i": None}, {"s": None}]
+    told = metrics_of(table.metadata, footer_of(table, rows, tmp_path))
+    assert bounds(table.schema(), told, "s") == (None, None)
+    assert bounds(table.schema(), told, "i") == (1, 2)
+    told = metrics_of(table.metadata, footer_of(table, rows[2:], tmp_path))
+    assert bounds(table.schema(), told, "s") == ("b", "c")
+
+
+def test_metrics_modes(lake: Lake, tmp_path: Path) -> None:
+    mode = "write.metadata.metrics.column."
+    table = table_of(
+        lake,
+        pa.schema([(name, pa.string()) for name in ("none", "counts", "three", "full", "bad", "usual")]),
+        **{f"{mode}none": "none", f"{mode}counts": "Counts", f"{mode}three": "truncate(3)", f"{mode}full": "full"},
+        **{f"{mode}bad": "truncate(0)"},
+    )
+    rows = [dict.fromkeys(table.schema().as_arrow().names, value) for value in ("abcdefghijklmnopqrst", None)]
+    told = metrics_of(table.metadata, footer_of(table, rows, tmp_path))
+    found = {name: bounds(table.schema(), told, name) for name in rows[0]}
+    assert found == {
+        "none": (None, None),
+        "counts": (None, None),
+        "three": ("abc", "abd"),
+        "full": ("abcdefghijklmnopqrst", "abcdefghijklmnopqrst"),
+        "bad": ("abcdefghijklmnop", "abcdefghijklmnoq"),
+        "usual": ("abcdefghijklmnop", "abcdefghijklmnoq"),
+    }
+    ids = {name: table.schema().find_field(name).field_id for name in rows[0]}
+    assert ids["none"] not in told["value_counts"] and ids["none"] in told["column_sizes"]
+    assert told["null_value_counts"] == {ids[name]: 1 for name in rows[0] if name != "none"}
+
+
+def test_very_wide_tables_tell_of_their_first_columns_only(lake: Lake) -> None:
+    table = table_of(lake, pa.schema([(f"c{i}", pa.int32()) for i in range(130)]))
+    assert list(metrics_modes(table.metadata).values()) == ["16"] * 100 + ["none"] * 30
+    with table.transaction() as change:
+        change.set_properties({"write.metadata.metrics.max-inferred-column-defaults": "5"})
+        change.set_properties({"write.metadata.metrics.column.c129": "full"})
+    modes = metrics_modes(lake.catalog.load_table("db.t").metadata)
+    assert [name for name in modes.values() if name != "none"] == ["16"] * 5 + ["full"]
+    with table.transaction() as change:
+        change.set_properties({"write.metadata.metrics.default": "counts"})
+    assert set(metrics_modes(lake.catalog.load_table("db.t").metadata).values()) == {"counts", "full"}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(), st.integers(1, 5))
+def test_cut_text_still_bounds_it(text: str, length: int) -> None:
+    value = text.encode()
+    lower, upper = _cut_text(value, length), _raised_text(value, length)
+    assert lower <= value
+    assert upper is None or upper >= value
+    assert len(lower.decode()) <= length
+    assert upper is None or len(upper.decode()) <= length
+    assert upper is not None or set(text[:length]) == {"\U0010ffff"}
+    assert upper is None or from_bytes(StringType(), upper) is not None
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(), st.integers(1, 5))
+def test_cut_bytes_still_bound_them(value: bytes, length: int) -> None:
+    upper = _raised_bytes(value, length)
+    assert value[:length] <= value
+    assert upper is None or (value <= upper and len(upper) <= length)
+    assert upper is not None or set(value[:length]) == {0xFF}
+    assert upper is None or bytes(from_bytes(BinaryType(), upper)) == upper  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unscaled", [0, 1, -1, 127, 128, -128, -129, 2**63, -(2**127)])
+def test_decimals_are_stored_in_as_few_bytes_as_hold_them(unscaled: int) -> None:
+    from pyiceberg.utils.decimal import decimal_to_bytes
+
+    from lakewarden.engine.column_metrics import _number
+
+    assert _number(unscaled) == decimal_to_bytes(Decimal(unscaled))
