@@ -72,6 +72,7 @@ def aged(lake: SmallLake, name: str, days: float) -> None:
     for entry in [*document["snapshots"], *document["snapshot-log"], *document["metadata-log"]]:
         entry["timestamp-ms"] -= back
     file.write_text(json.dumps(document))
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Spark's own checksum, which is of what was there
 
 
 def ids_at(lake: SmallLake, name: str, ref: str | int) -> list[int]:

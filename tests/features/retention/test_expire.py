@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import yaml
 
 from lakewarden import Warden
 from lakewarden.engine.commit import RefChange, SetRef
+from lakewarden.engine.procedures import Procedures
 from lakewarden.errors import (
     BadValue,
     BrokenTable,
+    Conflict,
     DeletionForbidden,
+    LakewardenError,
     SomeTablesFailed,
     StalePlan,
     VersionNotFound,
@@ -37,7 +41,7 @@ from tests.reachability import (
 from tests.small_lake import SCHEMA, SmallLake
 
 ORDERS = "sales.orders"
-ALL = {"keep_last": 1, "keep_days": 0}
+ALL: dict[str, Any] = {"keep_last": 1, "keep_days": 0}
 
 
 def configure(lake: SmallLake, **sections: Any) -> None:
@@ -73,10 +77,10 @@ def busy(lake: SmallLake) -> SmallLake:
 
 
 class TestExactlyWhatThePlanSays:
-    def check(self, lake: SmallLake, **options: Any) -> tuple[Any, Any]:
+    def check(self, lake: SmallLake, data: bool = True, **options: Any) -> tuple[Any, Any]:
         """Plan and apply, and compare both with what a walk through folder and metadata finds before and after."""
         before = lake.catalog.load_table(ORDERS)
-        contents = {ref: ids_at(lake, ORDERS, ref) for ref in before.metadata.refs}
+        contents = {ref: ids_at(lake, ORDERS, ref) for ref in before.metadata.refs if data}
         planned = lake.warden.retention.expire(ORDERS, **options)
         (action,) = planned.plan.actions
         gone = {int(id) for id in str(action.arguments["snapshots"]).split(",")}
@@ -94,8 +98,8 @@ class TestExactlyWhatThePlanSays:
         assert {s.snapshot_id for s in after.metadata.snapshots} == left
         assert set(disk) - set(files_in(after)) == set(listed(planned.plan))  # these and no others have left
         assert orphans(after) == set()
-        assert {ref: ids_at(lake, ORDERS, ref) for ref in after.metadata.refs} == contents
-        for snapshot in left:
+        assert {ref: ids_at(lake, ORDERS, ref) for ref in after.metadata.refs if data} == contents
+        for snapshot in left if data else ():
             ids_at(lake, ORDERS, snapshot)  # every version that is left can be read
         return planned.plan, report
 
@@ -408,6 +412,96 @@ class TestManyTables:
         with pytest.raises(SomeTablesFailed, match="1 of 2 tables failed"):
             planned.apply()
         assert len(snapshots(busy, "sales.other")) == 1 and len(snapshots(busy)) == 7
+
+
+@pytest.mark.spark
+class TestOnSpark:
+    """Histories that Spark wrote, with its statistics; and format v3, where Spark alone can let versions go."""
+
+    def sql(self, lake: SmallLake, *statements: str) -> None:
+        for statement in statements:
+            lake.warden.ground.spark.sql(statement).collect()
+
+    def made_by_spark(self, lake: SmallLake, format: int) -> None:
+        """A partitioned table with rows that are deleted on read, and statistics of an early and of a late version."""
+        name, calls = f"main.{ORDERS}", f"table => '{ORDERS}'"
+        lake.catalog.create_namespace_if_not_exists("sales")
+        on_read = "'write.delete.mode' = 'merge-on-read'"
+        self.sql(
+            lake,
+            f"CREATE TABLE {name} (id BIGINT, city STRING) USING iceberg PARTITIONED BY (city) "
+            f"TBLPROPERTIES ('format-version' = '{format}', {on_read})",
+            f"INSERT INTO {name} SELECT id, 'a' FROM range(10)",
+            f"INSERT INTO {name} SELECT id, 'b' FROM range(10, 20)",
+            f"CALL main.system.compute_table_stats({calls})",
+            f"CALL main.system.compute_partition_stats({calls})",
+            f"DELETE FROM {name} WHERE id = 3",
+            f"DELETE FROM {name} WHERE city = 'b'",
+            f"INSERT INTO {name} SELECT id, 'c' FROM range(20, 30)",
+            f"CALL main.system.compute_table_stats({calls})",
+            f"CALL main.system.compute_partition_stats({calls})",
+        )
+        lake.warden.version.tag(f"{ORDERS}@{snapshots(lake)[0]}", "first").apply()
+
+    @pytest.mark.parametrize("format", [2, 3])
+    def test_exactly_what_the_plan_says(self, lake: SmallLake, format: int) -> None:
+        self.made_by_spark(lake, format)
+        before = lake.catalog.load_table(ORDERS)
+        rows = lake.ids()
+        plan, report = TestExactlyWhatThePlanSays().check(lake, **ALL, data=format == 2)
+        kinds = Counter(file.kind for file in plan.actions[0].files.items)
+        assert kinds["statistics"] == 2 and kinds["data"] == 1
+        told = [*before.metadata.statistics, *before.metadata.partition_statistics]
+        assert len(told) == 4
+        after = lake.catalog.load_table(ORDERS)
+        assert {s.snapshot_id for s in after.metadata.statistics} == {after.current_snapshot().snapshot_id}
+        assert {s.snapshot_id for s in after.metadata.partition_statistics} == {after.current_snapshot().snapshot_id}
+        assert lake.ids() == rows == sorted({*range(10), *range(20, 30)} - {3})
+        measured = "bytes_quarantined" if format == 2 else "bytes_freed"
+        assert report.result[measured] == plan.actions[0].files.bytes
+        assert 0 < report.result["percent"] < 100
+        lake.warden.version.rollback(f"{ORDERS}@first").apply()  # over the gap
+        assert lake.ids() == list(range(10))
+        assert lake.warden.retention.expire(ORDERS, **ALL, keep_tagged=False).plan.actions
+
+    def test_tags_with_keep_periods_on_v3(self, lake: SmallLake) -> None:
+        lake.create(ORDERS, format=3, appends=4)
+        oldest, second, *_ = snapshots(lake)
+        lake.warden.version.tag(f"{ORDERS}@{oldest}", "short", keep="1d").apply()
+        lake.warden.version.tag(f"{ORDERS}@{second}", "long", keep="900d", note="for the audit").apply()
+        aged(lake, ORDERS, 3)
+        with pytest.raises(Conflict, match="Iceberg's expiry on Spark would also take tag short") as caught:
+            lake.warden.retention.expire(ORDERS, **ALL)
+        assert "--expire-tags" in caught.value.hint and len(snapshots(lake)) == 4
+
+        report = lake.warden.retention.expire(ORDERS, **ALL, expire_tags=True).apply()
+        assert report.result["tags_expired"] == 1 and report.result["snapshots_expired"] == 2
+        assert lake.refs() == {"main": lake.head(), "long": second}
+        assert snapshots(lake) == [second, lake.head()]
+        assert orphans(lake.catalog.load_table(ORDERS)) == set()
+        lake.warden.retention.expire(ORDERS, **ALL, keep_tagged=False).apply()
+        table = lake.catalog.load_table(ORDERS)
+        assert set(lake.refs()) == {"main"} and "lakewarden.note.long" not in table.metadata.properties
+
+    def test_a_tag_that_comes_after_the_look_on_v3(self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Iceberg itself looks once more: what has a name by then does not go."""
+        lake.create(ORDERS, format=3, appends=3)
+        oldest = snapshots(lake)[0]
+        planned = lake.warden.retention.expire(ORDERS, **ALL)
+        run = Procedures._run
+
+        def tagged_before(self: Procedures, statement: str) -> dict[str, Any]:
+            if "expire_snapshots" in statement:
+                lake.warden.ground.spark.sql(f"ALTER TABLE main.{ORDERS} CREATE TAG late AS OF VERSION {oldest}")
+            return run(self, statement)
+
+        monkeypatch.setattr(Procedures, "_run", tagged_before)
+        before = files_in(lake.catalog.load_table(ORDERS))
+        with pytest.raises(LakewardenError):
+            planned.apply()
+        table = lake.catalog.load_table(ORDERS)
+        assert lake.refs()["late"] == oldest and len(snapshots(lake)) == 3
+        assert set(before) <= set(files_in(table)) and ids_at(lake, ORDERS, "late") == [0, 1]
 
 
 def _paths(plan: dict[str, Any]) -> list[Path]:
