@@ -89,7 +89,10 @@ class RestCatalog:
         from pyiceberg.catalog import load_catalog
 
         catalog = load_catalog("rest", type="rest", uri=self.uri, warehouse=self.warehouse)
-        for namespace in catalog.list_namespaces():
+        namespaces = list(catalog.list_namespaces())
+        for namespace in namespaces:  # grows while it is gone through
+            namespaces += catalog.list_namespaces(namespace)
+        for namespace in reversed(namespaces):
             for table in catalog.list_tables(namespace):
                 catalog.drop_table(table)
             catalog.drop_namespace(namespace)
