@@ -18,44 +18,60 @@ from lakewarden.engine.kernel import Drop, Input, RewriteFault
 from lakewarden.engine.kernel_schema import converted, find
 from lakewarden.engine.kernel_storage import TaskStorage, fault
 
-_BATCH_ROWS = 1 << 17
-_PENDING_POSITIONS = 1 << 20
-_WINDOW_ROWS = 1 << 20
+_BATCH_ROWS = 1 << 16
+_PENDING_POSITIONS = 1 << 18
+_WINDOW_ROWS = 1 << 17
 
 
 class Masks:
     """The masked rows of each input."""
 
-    def __init__(self) -> None:
-        self._masked: dict[str, Any] = {}  # a path's bits, once it has any
+    def __init__(self, rows: dict[str, int]) -> None:
+        """`rows` are those of each input."""
+        self._rows = rows
+        self._windows: dict[tuple[str, int], Any] = {}  # bits of a path's window of rows, once it has any
         self._pending: dict[str, list[Any]] = {}
         self._count = 0
 
     def masked(self, path: str, start: int, rows: int) -> Any | None:
         """Bits for a run of a file's rows, true where masked; None where none is."""
-        bits = self._masked.get(path)
-        found = None if bits is None else bits.slice(start, rows)
-        return found if found is not None and found.true_count else None
+        first, last = start // _WINDOW_ROWS, (start + rows - 1) // _WINDOW_ROWS
+        if not any((path, number) in self._windows for number in range(first, last + 1)):
+            return None
+        bits = pa.concat_arrays([self._window(path, number) for number in range(first, last + 1)])
+        found = bits.slice(start - first * _WINDOW_ROWS, rows)
+        return found if found.true_count else None
 
-    def add(self, path: str, positions: Any, rows: dict[str, int]) -> None:
+    def add(self, path: str, positions: Any) -> None:
         self._pending.setdefault(path, []).append(positions)
         self._count += len(positions)
         if self._count >= _PENDING_POSITIONS:
-            self.settle(rows)
+            self.settle()
 
-    def settle(self, rows: dict[str, int]) -> None:
-        """Turn positions into bits, which take less."""
-        for path, positions in self._pending.items():
-            bits = _bits(pa.concat_arrays(positions), rows[path])
-            before = self._masked.get(path)
-            self._masked[path] = bits if before is None else pc.or_(before, bits)
+    def settle(self) -> None:
+        """Turn positions into bits, which take less. Those beyond a file's end mask nothing."""
+        for path, pending in self._pending.items():
+            positions = pa.concat_arrays(pending)
+            positions = positions.filter(pc.less(positions, self._rows[path])).sort()
+            begin = 0
+            while begin < len(positions):
+                number = positions[begin].as_py() // _WINDOW_ROWS
+                start = number * _WINDOW_ROWS
+                end = bisect_left(positions, start + _WINDOW_ROWS, lo=begin, key=lambda position: position.as_py())
+                within = pc.subtract(positions.slice(begin, end - begin), start)
+                bits = pc.inverse_permutation(within, max_index=_WINDOW_ROWS - 1).is_valid()
+                self._windows[path, number] = pc.or_(self._window(path, number), bits)
+                begin = end
         self._pending, self._count = {}, 0
+
+    def _window(self, path: str, number: int) -> Any:
+        found = self._windows.get((path, number))
+        return pa.repeat(False, _WINDOW_ROWS) if found is None else found
 
 
 def read_masks(storage: TaskStorage, inputs: Sequence[Input]) -> Masks:
     """What every delete file of the inputs masks in those that name it."""
-    masks = Masks()
-    rows = {input_.path: input_.rows for input_ in inputs}
+    masks = Masks({input_.path: input_.rows for input_ in inputs})
     named: dict[str, list[str]] = {}
     for input_ in inputs:
         for delete in input_.deletes:
@@ -63,10 +79,10 @@ def read_masks(storage: TaskStorage, inputs: Sequence[Input]) -> Masks:
     for delete, paths in named.items():
         try:
             for path, positions in _positions(storage, delete, paths):
-                masks.add(path, positions, rows)
+                masks.add(path, positions)
         except Exception as error:
             raise fault(error, delete) from error
-    masks.settle(rows)
+    masks.settle()
     return masks
 
 
@@ -101,20 +117,6 @@ def _may_hold(row_group: Any, paths: list[str]) -> bool:
 
 def _bytes(bound: str | bytes) -> bytes:
     return bound.encode() if isinstance(bound, str) else bound
-
-
-def _bits(positions: Any, rows: int) -> Any:
-    """True at these positions. Those beyond the file's end mask nothing."""
-    positions = positions.filter(pc.less(positions, rows)).sort()
-    windows = []
-    begin = 0
-    for start in range(0, rows, _WINDOW_ROWS):
-        size = min(_WINDOW_ROWS, rows - start)
-        end = bisect_left(positions, start + size, lo=begin, key=lambda position: position.as_py())
-        within = pc.subtract(positions.slice(begin, end - begin), start)
-        windows.append(pc.inverse_permutation(within, max_index=size - 1).is_valid())
-        begin = end
-    return pa.concat_arrays(windows) if windows else pa.array([], pa.bool_())
 
 
 class Dropping:
