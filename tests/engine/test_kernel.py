@@ -28,6 +28,7 @@ from lakewarden.engine.kernel_reading import ParquetInput
 from lakewarden.engine.kernel_schema import Projection
 from lakewarden.engine.kernel_storage import TaskStorage
 from lakewarden.engine.kernel_task import pack, parts, rewrite, run_task
+from lakewarden.engine.kernel_writing import DictionaryVotes, Outputs
 from tests.engine.kernel_files import delete_file, done, field, layout, numbered, run, write, written
 
 ORDERS = numbered(pa.schema([("id", pa.int64()), ("city", pa.string()), ("amount", pa.float64())]))
@@ -533,6 +534,23 @@ class TestChecksum:
         write(Path(output.path), orders(1, 5000))
         assert checksum_of_file(storage, output.path, budget) != expected.digest()
 
+    def test_a_file_that_is_not_what_was_written_to_it_is_told_and_removed(self, tmp_path: Path) -> None:
+        class Lossy(TaskStorage):
+            """Loses the last row of what it is given."""
+
+            def open(self, location: str) -> Any:
+                pq.write_table(pq.ParquetFile(location).read().slice(0, 4), location)
+                return super().open(location)
+
+        outputs = Outputs(Lossy(Access()), f"{tmp_path}/out/0", layout(ORDERS, verify="full"), Budget.within(512 << 20))
+        outputs.begin(ORDERS, DictionaryVotes())
+        outputs.add(orders(0, 5).to_batches()[0])
+        with pytest.raises(RewriteFault, match="holds other values than were written to it") as fault:
+            outputs.end()
+        assert fault.value.kind == "checksum" and [Path(fault.value.file)] == written(tmp_path)
+        outputs.abandon()
+        assert (outputs.done, written(tmp_path)) == ([], [])
+
     def test_counts_alone_need_no_checksum(self, tmp_path: Path) -> None:
         report = run(tmp_path, [write(tmp_path / "a.parquet", orders(0, 5))], layout(ORDERS))
         assert (report.checksum_in, report.checksum_out) == (None, None)
@@ -562,6 +580,20 @@ class TestLook:
         (output,) = run(tmp_path, inputs, layout(self.SCHEMA)).outputs
         delta, plain = {"DELTA_BINARY_PACKED"}, {"PLAIN"}
         assert encodings(output.path) == [delta, {"PLAIN", "RLE_DICTIONARY"}, plain, delta, plain, delta]
+
+    def test_numbers_whose_dictionaries_grow_too_large_together(self, tmp_path: Path) -> None:
+        """Each order has five lines. A dictionary pays in a small file; in a large one it would be given up."""
+        schema = numbered(pa.schema([("order", pa.int64()), ("line", pa.int64())]))
+        tables = [
+            pa.table([[at // 5 for at in range(start, start + 5000)], [*range(5)] * 1000], schema=schema)
+            for start in range(0, 100_000, 5000)
+        ]
+        inputs = [write(tmp_path / f"{at}.parquet", table, version="1.0") for at, table in enumerate(tables)]
+        assert encodings(inputs[0].path) == [{"PLAIN_DICTIONARY"}, {"PLAIN_DICTIONARY"}]
+        (output,) = run(tmp_path, inputs, layout(schema, dictionary_bytes=100_000)).outputs
+        assert encodings(output.path) == [{"DELTA_BINARY_PACKED"}, {"PLAIN", "RLE_DICTIONARY"}]
+        (output,) = run(tmp_path, inputs, layout(schema)).outputs
+        assert encodings(output.path) == [{"PLAIN", "RLE_DICTIONARY"}] * 2
 
     def test_most_inputs_decide(self, tmp_path: Path) -> None:
         with_it = write(tmp_path / "a.parquet", self.rows(100), use_dictionary=["city"])

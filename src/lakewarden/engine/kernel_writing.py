@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakewarden.engine.kernel import Bloom, Layout, Output, RewriteFault, first_line
@@ -193,7 +194,7 @@ def _naming(path: str) -> Iterator[None]:
 def _options(layout: Layout, schema: Any, votes: DictionaryVotes, table: Any) -> dict[str, Any]:
     """How to write a file that begins with these rows."""
     found = leaves(schema)
-    with_dictionary = {leaf.path for leaf in found if votes.won(leaf)}
+    with_dictionary = {leaf.path for leaf in found if votes.won(leaf) and not _outgrows(leaf, table, layout)}
     codec = layout.codec.lower()
     options: dict[str, Any] = {
         "version": "2.6",
@@ -219,10 +220,26 @@ def _options(layout: Layout, schema: Any, votes: DictionaryVotes, table: Any) ->
 
 def _plain(leaf: Leaf, layout: Layout) -> str:
     """How a column without a dictionary is written."""
+    return "DELTA_BINARY_PACKED" if layout.delta_encoding and _counts(leaf.type) else "PLAIN"
+
+
+def _counts(type_: Any) -> bool:
+    """Whether values are whole numbers to Parquet."""
     is_ = pa.types
-    counts = is_.is_int32(leaf.type) or is_.is_int64(leaf.type) or is_.is_date32(leaf.type)
-    counts = counts or is_.is_timestamp(leaf.type) or is_.is_time(leaf.type)
-    return "DELTA_BINARY_PACKED" if counts and layout.delta_encoding else "PLAIN"
+    whole = is_.is_int32(type_) or is_.is_int64(type_) or is_.is_date32(type_)
+    return bool(whole or is_.is_timestamp(type_) or is_.is_time(type_))
+
+
+def _outgrows(leaf: Leaf, table: Any, layout: Layout) -> bool:
+    """Whether a column's dictionaries, each small in its file, are too much together.
+
+    Given up halfway, such a column would go on as plain numbers, which take far more than deltas do.
+    """
+    index = table.schema.get_field_index(leaf.path)  # -1 within lists and structs
+    if index < 0 or not layout.delta_encoding or not _counts(leaf.type):
+        return False
+    distinct = pc.count_distinct(table.column(index)).as_py()
+    return bool(distinct * leaf.type.bit_width // 8 > layout.dictionary_bytes // 2)
 
 
 def _values_at_once(table: Any, layout: Layout) -> int:
