@@ -26,6 +26,19 @@ def told(about: str) -> Iterator[None]:
         raise translated from error
 
 
+@contextmanager
+def decoding(location: str) -> Iterator[None]:
+    """Tell which file of a table's metadata is damaged: what its decoder raises then can be of any kind."""
+    try:
+        yield
+    except (LakewardenError, OSError):
+        raise
+    except Exception as error:
+        raise BrokenTable(
+            f"{location} cannot be read: {first_line(error)}", "The file is corrupt: restore it from a backup."
+        ) from error
+
+
 def translate(error: Exception, about: str) -> LakewardenError | None:
     """The error a user should see for a library's exception, or nothing where it looks like a defect."""
     family = type(error).__module__.split(".")[0]

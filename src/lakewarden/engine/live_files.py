@@ -19,6 +19,7 @@ from lakewarden.engine.manifests import (
     Manifests,
     has_live_files,
     is_deletion_vector,
+    manifests_of,
     partition_key,
     referenced_data_file,
 )
@@ -173,7 +174,7 @@ class Files:
         """What a snapshot holds; nothing for a table that has none yet."""
         about = f"table {'.'.join(table.name())}"
         with told(about):
-            manifests = snapshot.manifests(table.io) if snapshot is not None else []
+            manifests = manifests_of(table.io, snapshot) if snapshot is not None else []
         return SnapshotFiles(table.io, manifests, self._reader, about)
 
 

@@ -12,15 +12,19 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from lakewarden.engine.faults import decoding
+
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile, ManifestWriter
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
 
 _CODEC: Literal["deflate"] = "deflate"  # of Avro files: every reader knows it
 _KEPT = 200_000  # entries that are kept in memory, about 200 MB
+_EQUALITY_IDS = 135
 _REFERENCED_DATA_FILE, _CONTENT_OFFSET = 17, 18  # places of fields 143 and 144 in an entry's file
 
 
@@ -50,6 +54,12 @@ class Manifests:
         return found
 
 
+def manifests_of(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
+    """The manifests that a snapshot's list names."""
+    with decoding(snapshot.manifest_list):
+        return snapshot.manifests(io)
+
+
 def read_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> list[ManifestEntry]:
     """Read one manifest's entries, all of them or only those that are live."""
     from pyiceberg.avro.file import AvroFile
@@ -63,12 +73,15 @@ def read_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> list[
         _inherit_from_manifest,
     )
 
-    with AvroFile[ManifestEntry](
-        io.new_input(manifest.manifest_path),
-        MANIFEST_ENTRY_SCHEMAS[3],
-        read_types={-1: ManifestEntry, 2: DataFile},
-        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-    ) as reader:
+    with (
+        decoding(manifest.manifest_path),
+        AvroFile[ManifestEntry](
+            io.new_input(manifest.manifest_path),
+            MANIFEST_ENTRY_SCHEMAS[3],
+            read_types={-1: ManifestEntry, 2: DataFile},
+            read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+        ) as reader,
+    ):
         return [
             _inherit_from_manifest(entry, manifest)
             for entry in reader
@@ -133,10 +146,11 @@ def write_entries(
 def _writer(
     metadata: TableMetadata, io: FileIO, path: str, spec_id: int, snapshot_id: int, deletes: bool
 ) -> ManifestWriter:
-    from pyiceberg.manifest import ManifestContent, ManifestWriterV2, write_manifest
+    from pyiceberg.avro.file import AvroOutputFile
+    from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestWriterV2, write_manifest
 
     class DeleteManifestWriter(ManifestWriterV2):
-        """PyIceberg's writer for format v2, saying that what it lists are delete files."""
+        """PyIceberg's writer for format v2, saying that what it lists are delete files, and all that they tell."""
 
         def content(self) -> ManifestContent:
             return ManifestContent.DELETES
@@ -145,11 +159,40 @@ def _writer(
         def _meta(self) -> dict[str, str]:
             return {**super()._meta, "content": "deletes"}
 
+        def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+            return AvroOutputFile[ManifestEntry](
+                output_file=self._output_file,
+                file_schema=_of_deletes(self._with_partition(3), without=(142, 144, 145)),  # which v2 has not
+                record_schema=_of_deletes(self._with_partition(3)),
+                schema_name="manifest_entry",
+                metadata=self._meta,
+            )
+
     spec = metadata.specs()[spec_id]
     schema, file = schema_for_spec(metadata, spec), io.new_output(path)
     if deletes:
         return DeleteManifestWriter(spec, schema, file, snapshot_id, _CODEC)
     return write_manifest(metadata.format_version, spec, schema, file, snapshot_id, _CODEC)
+
+
+def _of_deletes(entry: Schema, without: Sequence[int] = ()) -> Schema:
+    """A schema of entries with ids of equality columns as Java has them: it fails on PyIceberg's longs."""
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import IntegerType, ListType, NestedField, StructType
+
+    def of_file(field: NestedField) -> NestedField:
+        if field.field_id != _EQUALITY_IDS:
+            return field
+        ids = ListType(element_id=_EQUALITY_IDS + 1, element_type=IntegerType(), element_required=True)
+        return NestedField(field.field_id, field.name, ids, required=False)
+
+    def of_entry(field: NestedField) -> NestedField:
+        if not isinstance(field.field_type, StructType):
+            return field
+        kept = [of_file(inner) for inner in field.field_type.fields if inner.field_id not in without]
+        return NestedField(field.field_id, field.name, StructType(*kept), required=field.required)
+
+    return Schema(*(of_entry(field) for field in entry.fields))
 
 
 def schema_for_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:

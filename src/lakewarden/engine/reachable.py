@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakewarden.engine.faults import told
+from lakewarden.engine.faults import decoding, told
 from lakewarden.engine.locations import apart
+from lakewarden.engine.manifests import manifests_of
 from lakewarden.engine.traversal import Branch, traverse
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
             yield from _manifest_and_files(table.io, task)
             return
         yield ReachableFile(task.manifest_list, "manifest-list")
-        for manifest in task.manifests(table.io):
+        for manifest in manifests_of(table.io, task):
             with lock:
                 is_new = manifest.manifest_path not in seen
                 seen.add(manifest.manifest_path)
@@ -149,7 +150,11 @@ def _manifest_and_files(io: FileIO, manifest: ManifestFile) -> Iterator[Reachabl
     yield ReachableFile(manifest.manifest_path, "manifest", manifest.manifest_length)
     kind: Kind = "deletes" if manifest.content else "data"
     types: Any = {-1: ManifestEntry, 2: DataFile}
-    with AvroFile[ManifestEntry](io.new_input(manifest.manifest_path), MANIFEST_ENTRY_SCHEMAS[3], types) as reader:
+    source = io.new_input(manifest.manifest_path)
+    with (
+        decoding(manifest.manifest_path),
+        AvroFile[ManifestEntry](source, MANIFEST_ENTRY_SCHEMAS[3], types) as reader,
+    ):
         for entry in reader:
             if entry.status != ManifestEntryStatus.DELETED:
                 yield ReachableFile(entry.data_file.file_path, kind, entry.data_file.file_size_in_bytes)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.faults import told
 from lakewarden.engine.locations import is_below, same_place
+from lakewarden.engine.manifests import manifests_of
 from lakewarden.engine.reachable import ReachableFile, manifests_and_files, own_places, reachable_files
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
     leaving = [s for s in metadata.snapshots if s.snapshot_id in gone]
     staying = [s for s in metadata.snapshots if s.snapshot_id not in gone]
     with told(f"table {'.'.join(table.name())}"):
-        kept = {m.manifest_path: m for s in staying for m in s.manifests(table.io)}
+        kept = {m.manifest_path: m for s in staying for m in manifests_of(table.io, s)}
         only_theirs = {
-            m.manifest_path: m for s in leaving for m in s.manifests(table.io) if m.manifest_path not in kept
+            m.manifest_path: m for s in leaving for m in manifests_of(table.io, s) if m.manifest_path not in kept
         }
         files = {same_place(file.path): file for file in manifests_and_files(table.io, only_theirs.values())}
         needed: dict[int, int] = {}  # by a digest of its place: a file may be listed by several manifests
