@@ -67,6 +67,8 @@ class DeleteFile:
             return self.only_for == data.path and self.sequence >= data.sequence
         if self.is_equality:
             return (self.partition == data.partition or self.is_global) and self.sequence > data.sequence
+        if (data.entry.file_sequence_number or 0) > self.sequence:
+            return False  # a file that was added later, with rows of before: their positions were other ones
         return self.partition == data.partition and self.sequence >= data.sequence and self._within_bounds(data.path)
 
     @property
