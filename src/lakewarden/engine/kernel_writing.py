@@ -25,6 +25,7 @@ from lakewarden.engine.kernel_schema import Leaf, children, field_id, leaves
 from lakewarden.engine.kernel_storage import TaskStorage
 
 _MOST_ROWS = 1 << 23  # in a row group: rows may be of a few bits
+_SAMPLE_ROWS = 1 << 19
 _CODECS = {"uncompressed": "NONE", "lz4_raw": "LZ4"}
 
 
@@ -238,8 +239,12 @@ def _outgrows(leaf: Leaf, table: Any, layout: Layout) -> bool:
     index = table.schema.get_field_index(leaf.path)  # -1 within lists and structs
     if index < 0 or not layout.delta_encoding or not _counts(leaf.type):
         return False
-    distinct = pc.count_distinct(table.column(index)).as_py()
-    return bool(distinct * leaf.type.bit_width // 8 > layout.dictionary_bytes // 2)
+    column = table.column(index)
+    seen = min(len(column), _SAMPLE_ROWS)  # counting takes memory
+    half, whole = (pc.count_distinct(column.slice(0, rows)).as_py() for rows in (seen // 2, seen))
+    growth = (whole - half) / max(1, seen - seen // 2)
+    distinct = whole + growth * (len(column) - seen)
+    return bool(distinct * leaf.type.bit_width // 8 > layout.dictionary_bytes)
 
 
 def _values_at_once(table: Any, layout: Layout) -> int:
