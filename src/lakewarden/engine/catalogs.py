@@ -17,6 +17,7 @@ from lakewarden.config import LakeSettings, Settings
 from lakewarden.engine.faults import first_line, told
 from lakewarden.engine.ownership import owned_name
 from lakewarden.errors import CatalogUnavailable
+from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -113,6 +114,7 @@ def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
         def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
             SqlCatalog._write_metadata(metadata, io, metadata_path)
             _Written.of_this_thread.place = (io, metadata_path)
+            reach("commit.staged")
 
     return TidySqlCatalog(lake, **properties)
 

@@ -169,6 +169,7 @@ def create(action: Action, lake: Writer) -> Outcome:
             drop_properties=() if note else (note_property(name),),  # that of an earlier ref of this name
             route=action.route,
         )
+    lake.sweep(action.table)
     lake.commits.refs(change)
     return Outcome(action.expects)
 
