@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from lakewarden.engine.draft import AddedFile, Draft
 from lakewarden.engine.expiry import expiry_updates, still_needed
-from lakewarden.engine.faults import told, translate
+from lakewarden.engine.faults import first_line, is_refusal, told, translate
 from lakewarden.engine.live_files import Files, SnapshotFiles
 from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.ownership import naming
@@ -287,6 +287,10 @@ class DirectCommits:
                     if is_sent and _may_have_landed(error, name):
                         raise _unknown(name) from error  # what was written for it may be in use: it stays
                     _take_back(attempt)
+                    if is_sent and is_refusal(error):
+                        raise CommitRefused(
+                            f"{name}: the catalog refuses the commit: {first_line(error)}", "Nothing was written."
+                        ) from error
                     with told(f"table {name}"):
                         raise
             _take_back(attempt)
@@ -422,7 +426,7 @@ def _passes(error: Exception, table: str) -> bool:
 
 def _may_have_landed(error: Exception, table: str) -> bool:
     """Whether the answer was lost: a database that refuses says so, one whose connection breaks may have done it."""
-    lost = isinstance(translate(error, table), CatalogUnavailable)
+    lost = isinstance(translate(error, table), CatalogUnavailable) and not is_refusal(error)
     is_database = type(error).__module__.startswith("sqlalchemy")
     return bool(getattr(error, "connection_invalidated", False)) if is_database else lost
 

@@ -51,6 +51,10 @@ def translate(error: Exception, about: str) -> LakewardenError | None:
             f"{about}: the catalog's database does not answer: {said}",
             "Look at the lake's catalog uri; lakewarden lake doctor tells more.",
         )
+    if is_refusal(error):
+        return CatalogUnavailable(
+            f"{about}: the catalog refuses: {said}", "Look at the lake's catalog section; it names who asks."
+        )
     if family in ("requests", "urllib3", "botocore", "thrift", "hive_metastore") or _is_rest(error):
         return CatalogUnavailable(f"{about}: the catalog does not answer: {said}", "lakewarden lake doctor tells more.")
     if isinstance(error, FileNotFoundError):
@@ -77,8 +81,21 @@ def _is_unreadable_metadata(error: Exception) -> bool:
     return type(error).__name__ == "ValidationError" and type(error).__module__ == "pyiceberg.exceptions"
 
 
+def is_refusal(error: Exception) -> bool:
+    """Whether a REST catalog answered, and said no: what it was asked for is not done."""
+    return _is_rest(error) and not _kinds(error) & {
+        "ServerError",
+        "ServiceUnavailableError",
+        "CommitStateUnknownException",
+    }
+
+
 def _is_rest(error: Exception) -> bool:
-    return any(base.__name__ == "RESTError" for base in type(error).__mro__)
+    return "RESTError" in _kinds(error)
+
+
+def _kinds(error: Exception) -> set[str]:
+    return {base.__name__ for base in type(error).__mro__}
 
 
 def _is_read_only(error: Exception) -> bool:
