@@ -8,6 +8,7 @@ from pydantic import Field
 
 from lakewarden.errors import BadValue
 from lakewarden.features.compaction import compacting
+from lakewarden.features.compaction.sorting import look_for_order
 from lakewarden.features.compaction.survey import survey
 from lakewarden.features.table.each import plan_each
 from lakewarden.features.table.select import Selects
@@ -50,11 +51,13 @@ class Compact(Selects, Operation):
 
         def plan_one(name: TableName) -> Plan:
             arguments: dict[str, Any] = {"where": self.where} if self.where else {}
-            order = None
+            in_order = None
             if self.strategy == "sort":
-                order = self._order(lake.tables.load(name), name)
+                table = lake.tables.load(name)
+                order = self._order(table, name)
                 arguments |= {"sort_order": order, "sort_by": self.sort_by}
-            found = survey(lake, name, options, self.where, order)
+                in_order = look_for_order(table, order, self.sort_by)
+            found = survey(lake, name, options, self.where, in_order)
             return Plan(self.kind(), str(name), compacting.actions_for(found, arguments))
 
         return plan_each(lake, self.kind(), self, plan_one)
@@ -66,7 +69,7 @@ class Compact(Selects, Operation):
         return compacting.apply(action, lake)
 
     def _order(self, table: Table, name: TableName) -> int:
-        """The sort order that files should have; one that was never written counts as unlike any."""
+        """The sort order that files should have; columns that were asked for are none of the table's own."""
         if self.sort_by:
             return -1
         if not table.sort_order().fields:

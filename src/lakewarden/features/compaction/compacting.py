@@ -18,6 +18,7 @@ from lakewarden.engine.route import route_of_manifests
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, together
 from lakewarden.features.compaction.policy import CompactionPolicy
+from lakewarden.features.compaction.sorting import remember
 from lakewarden.features.compaction.survey import Survey, route_of
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
@@ -218,7 +219,10 @@ def _through_spark(action: Action, lake: Writer) -> Outcome:
     order = str(asked.get("sort_by") or "")
     where = str(asked.get("where") or "")
     strategy = "sort" if sorts else "binpack"
+    before = lake.tables.load(action.table).metadata.current_snapshot_id
     done = lake.procedures.rewrite_data_files(action.table, options, strategy, order, where)
+    if sorts and order:
+        remember(action, lake, before, order)
     return Outcome(
         {
             "files_rewritten": int(done.get("rewritten_data_files_count", 0)),

@@ -55,7 +55,7 @@ def declared_policy(
     settings: Settings, name: TableName, properties: Mapping[str, str], options: Mapping[str, Any]
 ) -> list[Declared]:
     """Each value of the policy that holds for a table, with its source. What an option says always wins."""
-    own = {"target_file_size_mb": whole_number(properties, "write.target-file-size-bytes", _MB)}
+    own = {"target_file_size_mb": whole_number(properties, "write.target-file-size-bytes", _MB) or None}
     return resolve(_NAMES, declarations(settings, name, "compaction", options, own))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,11 +41,15 @@ class Survey:
 
 
 def survey(
-    lake: Reader, name: TableName, options: Mapping[str, Any], where: str = "", sort_order: int | None = None
+    lake: Reader,
+    name: TableName,
+    options: Mapping[str, Any],
+    where: str = "",
+    in_order: Callable[[LiveFile], bool] | None = None,
 ) -> Survey:
     """Look at a table's files, all of them or those that may hold rows of a filter.
 
-    With a sort order's id, the files that are not in that order are what is to be written anew.
+    Where files should be in some order, those that are not are what is to be written anew.
     """
     table = lake.tables.load(name)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
@@ -56,9 +60,9 @@ def survey(
         chosen = [file for file in chosen if file.path in matching]
     route = route_of(route_of_manifests(lake.tables.route(table, name), table), table, files, chosen)
     found = candidates(table, files, chosen)
-    if sort_order is not None:
-        in_order = {file.path for file in chosen if (file.entry.data_file.sort_order_id or 0) == sort_order}
-        found = [replace(file, is_rewritten=file.path in in_order) for file in found]
+    if in_order is not None:
+        done = {file.path for file in chosen if in_order(file)}
+        found = [replace(file, is_rewritten=file.path in done) for file in found]
         policy = replace(policy, rewrite_all=True)
     return Survey(name, table, files, policy, pack(found, policy), route)
 
@@ -80,11 +84,7 @@ def route_of(usual: Route, table: Table, files: SnapshotFiles, chosen: Sequence[
 def candidates(table: Table, files: SnapshotFiles, chosen: Sequence[LiveFile]) -> list[Candidate]:
     """Data files as packing looks at them."""
     shared_by = Counter(delete.identity for file in files.data for delete in file.deletes if delete.is_guessed)
-    replacing = {
-        snapshot.snapshot_id
-        for snapshot in table.metadata.snapshots
-        if snapshot.summary and snapshot.summary.operation.value == "replace"
-    }
+    rewriting = rewriting_snapshots(table)
 
     def masked(file: LiveFile) -> int:
         guessed = sum(d.rows // shared_by[d.identity] for d in file.deletes if d.is_guessed)
@@ -99,7 +99,13 @@ def candidates(table: Table, files: SnapshotFiles, chosen: Sequence[LiveFile]) -
             masked=masked(file) if file.deletes else 0,
             deletes=len(file.deletes),
             order=file.sequence,
-            is_rewritten=_OWN in file.path or file.entry.snapshot_id in replacing,
+            is_rewritten=_OWN in file.path or file.entry.snapshot_id in rewriting,
         )
         for file in chosen
     ]
+
+
+def rewriting_snapshots(table: Table) -> set[int]:
+    """Snapshots that took nothing from readers: what they added, they had written anew."""
+    snapshots = table.metadata.snapshots
+    return {s.snapshot_id for s in snapshots if s.summary and s.summary.operation.value == "replace"}
