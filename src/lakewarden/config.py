@@ -191,6 +191,7 @@ class Settings(_Section):
     defaults: Defaults = Defaults()
     layers: dict[str, LayerSettings] = Field(default_factory=_usual_layers)
     tables: dict[str, TableSettings] = Field(default_factory=dict)
+    subjects: dict[str, dict[str, str]] = Field(default_factory=dict)
 
     @field_validator("layers")
     @classmethod
@@ -234,6 +235,10 @@ class Settings(_Section):
             if part in self.layers:
                 return part, self.layers[part]
         return None
+
+    def erasure(self, lake: str, table: str) -> ErasureSettings:
+        """What is declared about erasing from a table (`namespace.table`)."""
+        return next((t.erasure for _, t in self.declared(lake, table) if t.erasure is not None), ErasureSettings())
 
     def skips(self, lake: str, table: str) -> bool:
         """Whether the configuration says to leave this table (`namespace.table`) alone."""

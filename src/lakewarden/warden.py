@@ -55,6 +55,7 @@ from lakewarden.lifecycle.runner import Runner
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from lakewarden.lifecycle.tombstones import HiddenKey, Tombstones
     from lakewarden.state.database import Database
 
 Answer = TypeVar("Answer")
@@ -90,7 +91,17 @@ class Ground:
 
     @cached_property
     def rows(self) -> Rows:
-        return Rows(lambda: self.spark)
+        return Rows(lambda: self.spark, self._hidden)
+
+    def _hidden(self, uuid: str) -> Sequence[HiddenKey]:
+        """What is hidden of a table; nothing where no request can have been registered yet."""
+        return self.tombstones.hidden(uuid) if self.database.exists() else []
+
+    @cached_property
+    def tombstones(self) -> Tombstones:
+        from lakewarden.state.tombstones import SqlTombstones
+
+        return SqlTombstones(self.database)
 
     @cached_property
     def stores(self) -> dict[str, Stores]:
@@ -159,6 +170,10 @@ class Workbench:
     @property
     def journal(self) -> Journal:
         return self._ground.journal
+
+    @property
+    def tombstones(self) -> Tombstones:
+        return self._ground.tombstones
 
     @property
     def probes(self) -> Sequence[Probe]:
@@ -252,6 +267,7 @@ class Warden:
         return Runner(
             journal=ground.journal,
             leases=ground.leases,
+            tombstones=ground.tombstones,
             reader=ground,
             open_writer=lambda stamp, fence, tell: Workbench(ground, stamp, fence, tell),
             find_operation=registry.operation,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine import tasks
 from lakewarden.engine.faults import first_line, told
+from lakewarden.engine.hiding import Hiding
 from lakewarden.engine.quoting import identifier
 from lakewarden.engine.spark import Spark, send_by_value, spark_told
-from lakewarden.engine.spark_filter import as_column
+from lakewarden.engine.spark_filter import as_column, without_hidden
 from lakewarden.engine.tables import Resolved
 from lakewarden.errors import BadFilter, ColumnNotFound, did_you_mean
 
@@ -21,62 +22,102 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
     from pyspark.sql import DataFrame
+
+    from lakewarden.lifecycle.tombstones import HiddenKey
 
 
 class Rows:
     """Reads the rows of one version of one table."""
 
-    def __init__(self, spark: Callable[[], Spark]) -> None:
+    def __init__(self, spark: Callable[[], Spark], hidden: Callable[[str], Sequence[HiddenKey]]) -> None:
         self._spark = spark
+        self._hidden = hidden
 
     def batches(
-        self, version: Resolved, where: str = "", columns: Sequence[str] = (), limit: int | None = None
+        self,
+        version: Resolved,
+        where: str = "",
+        columns: Sequence[str] = (),
+        limit: int | None = None,
+        raw: bool = False,
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Stream the rows as Arrow batches; memory stays bounded whatever the table's size."""
+        """Stream the rows as Arrow batches; memory stays bounded whatever the table's size. Raw: hidden ones too."""
         schema = version_schema(version)
         selected = _known_columns(version, schema, columns)
         predicate = _predicate(version, schema, where)
-        scan = version.table.scan(
-            row_filter=predicate,
-            selected_fields=selected or ("*",),
-            snapshot_id=version.snapshot.snapshot_id,
-            limit=limit,
-        )
+        hidden = [] if raw else self._hidden(str(version.table.metadata.table_uuid))
+        hiding = Hiding.of(hidden, schema)
         try:
-            with told(f"table {version.name}"):
-                reader = scan.to_arrow_batch_reader()
+            return _hidden_left_out(version, hiding.within(predicate), selected, hiding, limit)
         except (NotImplementedError, ValueError) as error:
             if "equality delete" not in str(error):
                 raise
-            return self._through_spark(version, predicate, selected, limit)
-        return reader.schema, _told_batches(reader, f"table {version.name}")
+            return self._through_spark(version, predicate, selected, limit, raw)
 
     def files_of(self, version: Resolved, where: str) -> set[str]:
         """The data files that may hold rows of a filter, by their partitions and bounds."""
         predicate = _predicate(version, version_schema(version), where)
-        scan = version.table.scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
+        scan = _pinned(version).scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
         with told(f"table {version.name}"):
             return {task.file.file_path for task in scan.plan_files()}
 
-    def dataframe(self, version: Resolved) -> DataFrame:
-        """The version as a Spark DataFrame."""
+    def dataframe(self, version: Resolved, raw: bool = False) -> DataFrame:
+        """The version as a Spark DataFrame. Raw: hidden rows too."""
         name = version.name
+        keys = [] if raw else self._hidden(str(version.table.metadata.table_uuid))
         with spark_told():
-            reader = self._spark().session().read.option("versionAsOf", str(version.snapshot.snapshot_id))
-            return reader.table(identifier(name.lake, name.identifier))
+            session = self._spark().session()
+            schema = version_schema(version)
+            if schema.schema_id == version.snapshot.schema_id:
+                reader = session.read.option("versionAsOf", str(version.snapshot.snapshot_id))
+            else:  # a branch whose columns changed since its last commit: Spark has them by its name only
+                reader = session.read.option("branch", version.reference.ref or "main")
+            frame = reader.table(identifier(name.lake, name.identifier))
+            return without_hidden(session, frame, keys, schema)
 
     def _through_spark(
-        self, version: Resolved, predicate: BooleanExpression, columns: Sequence[str], limit: int | None
+        self,
+        version: Resolved,
+        predicate: BooleanExpression,
+        columns: Sequence[str],
+        limit: int | None,
+        raw: bool = False,
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """For versions with equality deletes, which PyIceberg does not read; streamed partition by partition."""
-        frame = self.dataframe(version)
+        frame = self.dataframe(version, raw)
         with spark_told():
             frame = frame.where(as_column(predicate, version_schema(version)))
             frame = frame.select(*[identifier(*column.split(".")) for column in columns]) if columns else frame
             frame = frame.limit(limit) if limit is not None else frame
             schema = frame.limit(0).toArrow().schema
         return schema, _spark_batches(frame)
+
+
+def _hidden_left_out(
+    version: Resolved, predicate: BooleanExpression, selected: tuple[str, ...], hiding: Hiding, limit: int | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Rows of a scan; where very many values are hidden, each is looked up, and then cut to what is asked for."""
+    if not hiding.many:
+        return _scanned(version, predicate, selected, limit)
+    wanted, _ = _scanned(version, predicate, selected, 0)
+    _, batches = _scanned(version, predicate, hiding.needs(selected), None)
+    return wanted, hiding.left_out(batches, wanted, limit)
+
+
+def _scanned(
+    version: Resolved, predicate: BooleanExpression, selected: tuple[str, ...], limit: int | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    scan = _pinned(version).scan(
+        row_filter=predicate,
+        selected_fields=selected or ("*",),
+        snapshot_id=version.snapshot.snapshot_id,
+        limit=limit,
+    )
+    with told(f"table {version.name}"):
+        reader = scan.to_arrow_batch_reader()
+    return reader.schema, _told_batches(reader, f"table {version.name}")
 
 
 def _spark_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
@@ -91,10 +132,26 @@ def _spark_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
 
 
 def version_schema(version: Resolved) -> Schema:
-    """The schema the version was written with, which need not be the table's present one."""
+    """The schema a version is read with, as Spark does it: a branch has the table's present one, all else its own."""
+    ref = version.table.metadata.refs.get(version.reference.ref or "main")
+    if ref is not None and str(ref.snapshot_ref_type) == "branch":
+        return version.table.schema()
     schema_id = version.snapshot.schema_id
     found = next((s for s in version.table.metadata.schemas if s.schema_id == schema_id), None)
     return found or version.table.schema()
+
+
+def _pinned(version: Resolved) -> Table:
+    """The table as if the version and its schema were all it has: PyIceberg binds filters to the present schema."""
+    from copy import copy
+
+    schema_id = version_schema(version).schema_id
+    snapshot = version.snapshot.model_copy(update={"schema_id": schema_id})
+    pinned = copy(version.table)
+    pinned.metadata = version.table.metadata.model_copy(
+        update={"current_schema_id": schema_id, "snapshots": [snapshot]}
+    )
+    return pinned
 
 
 def _known_columns(version: Resolved, schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.quoting import identifier
@@ -11,7 +11,9 @@ from lakewarden.engine.quoting import identifier
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakewarden.lifecycle.tombstones import HiddenKey
 
 _ONE_VALUE: dict[str, Callable[[Any, Any], Any]] = {
     "BoundEqualTo": operator.eq,
@@ -41,6 +43,22 @@ def as_column(predicate: BooleanExpression, schema: Schema) -> Column:
     from pyiceberg.expressions.visitors import bind
 
     return _column(bind(schema, predicate, case_sensitive=True), schema)
+
+
+def without_hidden(session: SparkSession, frame: DataFrame, keys: Sequence[HiddenKey], schema: Schema) -> DataFrame:
+    """A DataFrame without the rows of hidden values. They travel as rows to join with: in no plan can they be read."""
+    from pyspark.sql.functions import col
+
+    for key in keys:
+        path = schema.find_column_name(key.field_id)
+        if path is None:
+            continue
+        hidden = session.createDataFrame([(value,) for value in key.values], "hidden string")
+        kind = "string" if key.kind == "uuid" else key.kind.replace("long", "bigint")
+        values = hidden.select(col("hidden").cast(kind).alias("__lakewarden_hidden"))
+        same = frame[identifier(path.split("."))] == values["__lakewarden_hidden"]
+        frame = frame.join(values, same, "left_anti")
+    return frame
 
 
 def _column(bound: Any, schema: Schema) -> Column:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage import Storage, StoredFiles
     from lakewarden.engine.tables import Tables
     from lakewarden.lifecycle.journal import JournalReader
+    from lakewarden.lifecycle.tombstones import TombstoneReader
 
 Clock = Callable[[], datetime]
 Fence = Callable[[], None]
@@ -59,6 +60,8 @@ class Reader(Protocol):
     def rows(self) -> Rows: ...
     @property
     def journal(self) -> JournalReader: ...
+    @property
+    def tombstones(self) -> TombstoneReader: ...
     @property
     def probes(self) -> Sequence[Probe]: ...
     @property

@@ -54,6 +54,13 @@ class Completes:
         self.what = what
 
 
+class ReadsInput:
+    """Marks a list of values that the command line can also read: `-` from stdin, and with --from-file from a file.
+
+    Arguments show in lists of processes; what is read does not.
+    """
+
+
 def _at_commas(given: Any) -> Any:
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):

@@ -25,6 +25,7 @@ from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.run import Cancelled, Report, Run, Stop, defect, refusal
 from lakewarden.lifecycle.states import UNFINISHED, State, check_apply, check_resume
 from lakewarden.lifecycle.table_run import Means, TableRun, patience
+from lakewarden.lifecycle.tombstones import Tombstones
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Runner:
         *,
         journal: Journal,
         leases: Leases,
+        tombstones: Tombstones,
         reader: Reader,
         open_writer: Callable[[Stamp, Fence, Tell], Writer],
         find_operation: Callable[[str], type[Operation]],
@@ -51,25 +53,26 @@ class Runner:
         self.journal = journal
         self.watch = watch
         self._leases = leases
-        self._reader = reader
+        self.reader = reader
+        self.tombstones = tombstones
         self._open_writer = open_writer
         self._find_operation = find_operation
         self._clock = clock
         self._new_id = new_id
-        self._actor = actor
+        self.actor = actor
         self._holder = holder
         self.lease_timeout = lease_timeout
         self._sleep = sleep
 
     def plan(self, operation: Operation) -> Plan:
-        return operation.plan(self._reader)
+        return operation.plan(self.reader)
 
     def store(self, operation: Operation, plan: Plan) -> Record:
         """Write a plan down as an operation to apply later; the same plan is written down once."""
         waiting = self.journal.planned(plan.id)
         if waiting is not None:
             return waiting
-        record = Record.planned(self._new_id(), plan, operation.model_dump_json(), self._actor, self._clock())
+        record = Record.planned(self._new_id(), plan, operation.model_dump_json(), self.actor, self._clock())
         self.journal.add(record)
         return record
 
@@ -83,7 +86,7 @@ class Runner:
         waiting = self.journal.planned(plan.id)
         if waiting is not None:
             return self.run(waiting.id, wait)
-        new = Record.planned(self._new_id(), plan, operation.model_dump_json(), self._actor, self._clock())
+        new = Record.planned(self._new_id(), plan, operation.model_dump_json(), self.actor, self._clock())
         return self._run(new, operation, wait, self._add_running)
 
     def apply(self, id: str, wait: timedelta = timedelta()) -> Report:
@@ -164,12 +167,12 @@ class Runner:
                 raise self._cancelled(run) from None
 
     def _add_running(self, record: Record) -> Record:
-        running = replace(record, state=State.RUNNING, started_at=self._clock(), applied_by=self._actor)
+        running = replace(record, state=State.RUNNING, started_at=self._clock(), applied_by=self.actor)
         self.journal.add(running)
         return replace(running, plan=running.plan.without_files())
 
     def _move_running(self, record: Record) -> Record:
-        return self.journal.move(record.id, State.RUNNING, self._clock(), applied_by=self._actor)
+        return self.journal.move(record.id, State.RUNNING, self._clock(), applied_by=self.actor)
 
     def _pause(self, run: Run) -> Report:
         """An interrupt: stop between two actions, unless it came when all was over."""
@@ -247,7 +250,7 @@ class Runner:
         return Report.of(done)
 
     def _means(self) -> Means:
-        return Means(self.journal, self._reader, self._open_writer, self._clock, self._sleep, self._actor)
+        return Means(self.journal, self.reader, self._open_writer, self._clock, self._sleep, self.actor)
 
 
 def _key(operation: str) -> str:

@@ -91,6 +91,16 @@ class Database:
             )
         return self.file.exists()
 
+    def cut_log(self) -> None:
+        """Let what was deleted leave SQLite's write-ahead log too; readers that are at it are waited for."""
+        if self.kind != "sqlite":
+            return
+        with self._told(), self._opened().connect() as connection:
+            raw = connection.connection.driver_connection
+            assert raw is not None
+            raw.execute("PRAGMA query_only = OFF")
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""
         with self._lock:

@@ -129,3 +129,54 @@ leases = Table(
     Column("expires_at", UtcTime, nullable=False),
 )
 """One row for each key that was ever leased. It stays after the lease, since its epoch may only grow."""
+
+erasure_requests = Table(
+    "erasure_requests",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("created_at", UtcTime, nullable=False),
+    Column("requester", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("deadline", UtcTime),
+    Column("grace_until", UtcTime, nullable=False),
+    Column("values", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("closed_at", UtcTime),
+    Index("erasure_requests_by_state", "state", "created_at"),
+)
+"""One row for each request that rows be erased."""
+
+erasure_keys = Table(
+    "erasure_keys",
+    metadata,
+    Column("request", Text, ForeignKey("erasure_requests.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("table", Text, nullable=False),
+    Column("uuid", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("field_id", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Index("erasure_keys_by_table", "uuid", "request"),
+)
+"""One row for each key column of each table that a request is about."""
+
+tombstones = Table(
+    "tombstones",
+    metadata,
+    Column("request", Text, ForeignKey("erasure_requests.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("chunk", Integer, primary_key=True),
+    Column("packed", LargeBinary),
+    Column("digests", LargeBinary, nullable=False),
+)
+"""The values of a key, packed some thousands to a row. They go once a clean proof closed the request; digests stay."""
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+"""What this installation made up once and keeps to itself, such as the key of digests of erased values."""

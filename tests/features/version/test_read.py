@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from pyiceberg.types import StringType
 
 from lakewarden.errors import BadFilter, BadValue, ColumnNotFound
 from tests.small_lake import SmallLake
@@ -106,3 +107,31 @@ def test_deleted_rows_are_not_read_whatever_the_format(lake: SmallLake, any_form
     sql("DELETE FROM main.web.events WHERE id IN (3, 4)")
 
     assert lake.ids("web.events") == [0, 1, 2, 5, 6, 7, 8, 9]
+
+
+class TestSchemaChangesAfterAVersion:
+    """A version is read, and filtered, by the names its columns had; main by those they have now."""
+
+    @pytest.fixture
+    def renamed(self, lake: SmallLake) -> SmallLake:
+        lake.create("sales.orders")
+        lake.warden.version.tag("sales.orders", "v1").apply()
+        with lake.catalog.load_table("sales.orders").update_schema() as change:
+            change.rename_column("city", "town")
+            change.add_column("note", StringType())
+        return lake
+
+    def test_a_tag(self, renamed: SmallLake) -> None:
+        rows = renamed.warden.version.read("sales.orders@v1", where="city = 'city 3'")
+        assert rows == [{"id": 3, "city": "city 3"}]
+        with pytest.raises(BadFilter):
+            renamed.warden.version.read("sales.orders@v1", where="town = 'city 3'")
+
+    def test_main(self, renamed: SmallLake) -> None:
+        rows = renamed.warden.version.read("sales.orders", where="town = 'city 3'")
+        assert rows == [{"id": 3, "town": "city 3", "note": None}]
+
+    @pytest.mark.spark
+    def test_on_spark(self, renamed: SmallLake) -> None:
+        assert renamed.warden.dataframe("sales.orders").columns == ["id", "town", "note"]
+        assert renamed.warden.dataframe("sales.orders@v1").columns == ["id", "city"]

@@ -19,7 +19,8 @@ from pydantic.fields import FieldInfo
 import lakewarden
 from lakewarden import registry
 from lakewarden.doors.cli.execution import Given, execute
-from lakewarden.lifecycle.request import Completes, Operation, Request, marks
+from lakewarden.doors.cli.values import read_values
+from lakewarden.lifecycle.request import Completes, Operation, ReadsInput, Request, marks
 
 _SINGLE_WORDS = ("demo",)
 _SHELLS = ("bash", "zsh", "fish")
@@ -71,6 +72,7 @@ def derive(declared: type[Request]) -> click.Command:
     fields = declared.model_fields
     params: list[click.Parameter] = [_argument(name, fields[name]) for name in positional]
     params += [_option(name, field) for name, field in fields.items() if name not in positional]
+    params += [_file_option() for field in fields.values() if _reads_input(field)]
     params += _operation_options() if issubclass(declared, Operation) else []
     params += _global_options()
 
@@ -82,8 +84,9 @@ def derive(declared: type[Request]) -> click.Command:
             json=values.pop("json") or outer.json,
             **_about_the_plan(values if issubclass(declared, Operation) else {}),
         )
-        source = context.get_parameter_source
-        said = {name: value for name, value in values.items() if source(name) is not click.core.ParameterSource.DEFAULT}
+        said = {name: value for name, value in values.items() if _is_said(context, name)}
+        for name in (name for name, field in fields.items() if _reads_input(field)):
+            said[name] = read_values(said.get(name, ()), said.pop("from_file", None))
         return execute(declared, said, given)
 
     return click.Command(
@@ -149,6 +152,19 @@ class _Choices(click.Choice[str]):
 def _flat(ctx: click.Context, param: click.Parameter, values: Any) -> Any:
     """What was said in several options, and in each of them, as one list."""
     return [each for value in values or () for each in (value if isinstance(value, list) else [value])]
+
+
+def _reads_input(field: FieldInfo) -> bool:
+    return any(isinstance(mark, ReadsInput) for mark in marks(field))
+
+
+def _is_said(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+
+
+def _file_option() -> click.Option:
+    told = "Read values from this .csv (first column) or .jsonl file, or lines of any other; - is stdin."
+    return click.Option(["--from-file"], type=click.Path(path_type=Path, allow_dash=True), metavar="FILE", help=told)
 
 
 def _operation_options() -> list[click.Parameter]:

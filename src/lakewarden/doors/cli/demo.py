@@ -130,7 +130,7 @@ class _Tour:
         self._type("table", "health")
         self._same(after, _totals(warden), "upkeep")
 
-        self._title("Old versions: each one kept or expired, with every reason, and every file that goes is in the plan")
+        self._title("Old versions: each one kept or expired, with every reason; every file that goes is in the plan")
         self._type("retention", "expire", "sales.orders", "--keep-last", "3", "--keep-days", "0")
         self._type("retention", "expire", "sales.orders", "--keep-last", "3", "--keep-days", "0", "--apply")
         self._same(after, _totals(warden), "expiry")

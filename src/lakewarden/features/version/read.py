@@ -39,6 +39,7 @@ class Read(Question[list[dict[str, Any]]]):
     columns: list[str] = Field([], description="Only these columns, separated by commas.")
     limit: int | None = Field(None, ge=0, description="At most this many rows.")
     out: Path | None = Field(None, description="Write the rows to this .parquet or .csv file.")
+    raw: bool = Field(False, description="Also rows that are hidden since they are to be erased.")
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -57,7 +58,7 @@ class Read(Question[list[dict[str, Any]]]):
     def ask(self, lake: Reader) -> list[dict[str, Any]]:
         version = lake.tables.resolve(self.version)
         limit = self.limit if self.limit is not None or self.out is not None else _SHOWN
-        schema, batches = lake.rows.batches(version, self.where, self.columns, limit)
+        schema, batches = lake.rows.batches(version, self.where, self.columns, limit, self.raw)
         if self.out is None:
             return [row for batch in batches for row in batch.to_pylist()]
         return [{"file": str(self.out), "rows": _write(self.out, schema, batches)}]

@@ -1,0 +1,91 @@
+"""`erasure request`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from lakewarden.engine.keys import canonical
+from lakewarden.errors import BadValue
+from lakewarden.features.erasure.coverage import keys_of, uncovered
+from lakewarden.lifecycle.request import Completes, Control, Positional, ReadsInput
+from lakewarden.lifecycle.tombstones import ErasureRequest
+from lakewarden.quantities import Duration
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.runner import Runner
+    from lakewarden.lifecycle.tombstones import KeyAsked
+
+_OTHERS = "Other engines still see these rows: only reads through Lakewarden leave them out."
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A request as it was registered. It never shows a value."""
+
+    id: str
+    values: int
+    tables: list[str]
+    grace_until: datetime | None
+    deadline: datetime | None
+    notes: list[str]
+
+
+class Request(Control[Registered]):
+    """Register that the rows of some key values are to be forgotten. At once no read through Lakewarden shows them.
+
+    The key is a column of one table, or a subject that the configuration maps to keys in many tables. Values may come
+    by stdin (--value -) or from a file, since arguments show in lists of processes. All are registered, or none.
+    """
+
+    table: Annotated[str | None, Positional(), Completes("tables")] = Field(
+        None, description="[lake.]namespace.table, unless a subject is named."
+    )
+    key: str | None = Field(None, description="The key column; within a struct as in user.email.")
+    subject: str | None = Field(None, description="Instead: a subject of the configuration.")
+    value: Annotated[list[str], ReadsInput()] = Field([], repr=False, description="A key value; repeat it for more.")
+    reason: str = Field("", max_length=1000, description="Why, for the record. Name nobody here.")
+    requester: str = Field("", max_length=200, description="Who asks; else who runs this command.")
+    deadline: Duration | None = Field(None, description="By when it must be done, as in 30d.")
+
+    def act(self, runner: Runner) -> Registered:
+        lake = runner.reader
+        keys = keys_of(lake, self.table, self.key, self.subject)
+        if not self.value:
+            raise BadValue("no values were given", "Say --value V, --value - for stdin, or --from-file FILE.")
+        now = lake.clock()
+        grace = self._grace(runner, keys)
+        request = ErasureRequest(
+            id=f"er-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            created_at=now,
+            requester=self.requester or runner.actor,
+            reason=self.reason,
+            subject=self.subject or "",
+            deadline=now + self.deadline if self.deadline else None,
+            grace_until=now + grace,
+            keys=keys,
+            values=0,
+        )
+        count = runner.tombstones.add(request, {place: self._values(key) for place, key in enumerate(keys)})
+        return Registered(
+            id=request.id,
+            values=count,
+            tables=list(dict.fromkeys(key.table for key in keys)),
+            grace_until=request.grace_until if grace else None,
+            deadline=request.deadline,
+            notes=[_OTHERS, *uncovered(lake, keys)],
+        )
+
+    def _values(self, key: KeyAsked) -> Iterator[str]:
+        return canonical(key.kind, self.value, f"{key.table}, {key.path}")
+
+    def _grace(self, runner: Runner, keys: tuple[KeyAsked, ...]) -> timedelta:
+        """The longest grace that is declared for one of the tables."""
+        names = [runner.reader.tables.name(key.table) for key in keys]
+        settings = runner.reader.settings
+        return max(settings.erasure(name.lake, name.within_lake).grace for name in names)

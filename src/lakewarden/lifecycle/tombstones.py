@@ -1,0 +1,101 @@
+"""Requests for erasure and their tombstones: whose rows are hidden now and to be erased, by key column and value.
+
+What a store of them must be able to do is said here; the lasting one is in `state/`. Values are kept in plain only as
+long as they are needed to find rows. After that a keyed digest stays, by which the same value is known again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from lakewarden.errors import NotFound
+
+
+class ErasureState(StrEnum):
+    """How far a request came: open until a clean proof closes it, unless it is withdrawn."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True)
+class KeyAsked:
+    """One key column of one table that a request is about; the table and the column are what they are for good."""
+
+    table: str
+    uuid: str
+    path: str
+    field_id: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class ErasureRequest:
+    """Somebody's wish that the rows of some key values be gone."""
+
+    id: str
+    created_at: datetime
+    requester: str
+    reason: str
+    subject: str
+    deadline: datetime | None
+    grace_until: datetime
+    keys: tuple[KeyAsked, ...]
+    values: int
+    state: ErasureState = ErasureState.OPEN
+    closed_at: datetime | None = None
+
+    def waits(self, now: datetime) -> bool:
+        """Whether it is within its grace, in which nothing is erased yet."""
+        return self.state is ErasureState.OPEN and now < self.grace_until
+
+
+@dataclass(frozen=True)
+class HiddenKey:
+    """A column of a table, and the values whose rows nobody sees."""
+
+    field_id: int
+    kind: str
+    values: Sequence[str]
+
+
+class TombstoneReader(Protocol):
+    def get(self, id: str) -> ErasureRequest:
+        """One request, or NotFound."""
+        ...
+
+    def hidden(self, uuid: str, requests: Sequence[str] = ()) -> list[HiddenKey]:
+        """What is hidden of a table by all open requests, or by some of them, one entry a column."""
+        ...
+
+    def list(self, states: Sequence[ErasureState] = (), uuid: str = "") -> list[ErasureRequest]:
+        """Requests, newest first; of one table if it is given."""
+        ...
+
+
+class Tombstones(TombstoneReader, Protocol):
+    """What registers, withdraws and closes requests."""
+
+    def add(self, request: ErasureRequest, values: Mapping[int, Iterator[str]]) -> int:
+        """Register a request with the values of each of its keys, by their place: all of it or nothing.
+
+        Answers with how many different values were registered.
+        """
+        ...
+
+    def move(self, id: str, state: ErasureState, at: datetime) -> ErasureRequest:
+        """Withdraw or close an open request."""
+        ...
+
+    def forget(self, id: str) -> None:
+        """Remove the plain values of a request for good; their digests stay."""
+        ...
+
+
+def not_found(id: str) -> NotFound:
+    return NotFound(f"no request for erasure {id}", "lakewarden erasure list shows them.")

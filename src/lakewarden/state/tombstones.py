@@ -1,0 +1,166 @@
+"""The lasting requests for erasure, in the control database. The queries are at the end, each with a sentence.
+
+Values are registered in one transaction with their request. When a request is closed its plain values are removed
+for good: SQLite is told to overwrite what it deletes, and its write-ahead log is cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets as random
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, Update, insert, select, update
+
+from lakewarden.errors import Conflict
+from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, HiddenKey, KeyAsked, not_found
+from lakewarden.state.database import Database
+from lakewarden.state.tables import erasure_keys, erasure_requests, secrets, tombstones
+
+_AT_ONCE = 10_000
+_DIGEST_KEY = "tombstone-digest"
+
+
+class SqlTombstones:
+    """Requests that outlive processes and are shared between them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, request: ErasureRequest, values: Mapping[int, Iterator[str]]) -> int:
+        different = {position: sorted(set(texts)) for position, texts in values.items()}
+        count = sum(map(len, different.values()))
+        with self._database.begin() as connection:
+            key = self._digest_key(connection)
+            connection.execute(insert(erasure_requests), {**_request_row(request), "values": count})
+            connection.execute(insert(erasure_keys), [_key_row(request.id, p, k) for p, k in enumerate(request.keys)])
+            for position, texts in different.items():
+                for chunk, start in enumerate(range(0, len(texts), _AT_ONCE)):
+                    some = texts[start : start + _AT_ONCE]
+                    row = {
+                        "request": request.id,
+                        "position": position,
+                        "chunk": chunk,
+                        "packed": _packed(some),
+                        "digests": b"".join(_digest(key, request.keys[position].kind, text) for text in some),
+                    }
+                    connection.execute(insert(tombstones), row)
+        return count
+
+    def get(self, id: str) -> ErasureRequest:
+        with self._database.connect() as connection:
+            return _one(connection, id)
+
+    def hidden(self, uuid: str, requests: Sequence[str] = ()) -> list[HiddenKey]:
+        found: dict[tuple[int, str], set[str]] = {}
+        with self._database.connect() as connection:
+            for row in connection.execute(_hidden_values(uuid, requests)):
+                found.setdefault((row.field_id, row.kind), set()).update(_unpacked(row.packed))
+        return [HiddenKey(field_id, kind, sorted(values)) for (field_id, kind), values in sorted(found.items())]
+
+    def list(self, states: Sequence[ErasureState] = (), uuid: str = "") -> list[ErasureRequest]:
+        with self._database.connect() as connection:
+            rows = connection.execute(_newest(states, uuid)).mappings().all()
+            keys = _keys_of(connection, [row["id"] for row in rows])
+            return [_request(row, keys.get(row["id"], ())) for row in rows]
+
+    def move(self, id: str, state: ErasureState, at: datetime) -> ErasureRequest:
+        with self._database.begin() as connection:
+            if connection.execute(_leave_open(id, state, at)).rowcount == 0:
+                found = _one(connection, id)
+                raise Conflict(f"request {id} is {found.state} already", "Only an open request can be changed.")
+            return _one(connection, id)
+
+    def forget(self, id: str) -> None:
+        with self._database.begin() as connection:
+            connection.execute(update(tombstones).where(tombstones.c.request == id).values(packed=None))
+        self._database.cut_log()
+
+    def _digest_key(self, connection: Connection) -> bytes:
+        """The key that digests are made with: made up once, kept here, and in no certificate."""
+        known = connection.execute(select(secrets.c.value).where(secrets.c.name == _DIGEST_KEY)).scalar()
+        if known is None:
+            known = random.token_bytes(32)
+            connection.execute(insert(secrets), {"name": _DIGEST_KEY, "value": known})
+        return bytes(known)
+
+
+def _packed(values: Sequence[str]) -> bytes:
+    return zlib.compress(json.dumps(values).encode(), level=1)
+
+
+def _unpacked(packed: bytes) -> list[str]:
+    values: list[str] = json.loads(zlib.decompress(packed))
+    return values
+
+
+def _digest(key: bytes, kind: str, text: str) -> bytes:
+    return hmac.digest(key, f"{kind}:{text}".encode(), hashlib.sha256)
+
+
+def _one(connection: Connection, id: str) -> ErasureRequest:
+    row = connection.execute(select(erasure_requests).where(erasure_requests.c.id == id)).mappings().first()
+    if row is None:
+        raise not_found(id)
+    return _request(row, _keys_of(connection, [id]).get(id, ()))
+
+
+def _keys_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[KeyAsked, ...]]:
+    """The keys of requests, in order."""
+    order = (erasure_keys.c.request, erasure_keys.c.position)
+    rows = connection.execute(select(erasure_keys).where(erasure_keys.c.request.in_(ids)).order_by(*order)).all()
+    return {
+        request: tuple(KeyAsked(row.table, row.uuid, row.path, row.field_id, row.kind) for row in group)
+        for request, group in groupby(rows, key=lambda row: row.request)
+    }
+
+
+def _request(row: RowMapping, keys: tuple[KeyAsked, ...]) -> ErasureRequest:
+    facts = {name: value for name, value in row.items() if name not in ("number", "state")}
+    return ErasureRequest(**facts, keys=keys, state=ErasureState(row["state"]))
+
+
+def _request_row(request: ErasureRequest) -> dict[str, object]:
+    return {
+        column.name: getattr(request, column.name) for column in erasure_requests.columns if column.name != "number"
+    }
+
+
+def _key_row(request: str, position: int, key: KeyAsked) -> dict[str, object]:
+    return {"request": request, "position": position, **vars(key)}
+
+
+def _newest(states: Sequence[ErasureState], uuid: str) -> Select[Any]:
+    """Requests in some states, or about one table, newest first."""
+    query = select(erasure_requests).order_by(erasure_requests.c.number.desc())
+    if states:
+        query = query.where(erasure_requests.c.state.in_([str(state) for state in states]))
+    if uuid:
+        about = select(erasure_keys.c.request).where(erasure_keys.c.uuid == uuid)
+        query = query.where(erasure_requests.c.id.in_(about))
+    return query
+
+
+def _hidden_values(uuid: str, requests: Sequence[str]) -> Select[Any]:
+    """The packed values of each column of a table that open requests are about."""
+    same = (tombstones.c.request == erasure_keys.c.request) & (tombstones.c.position == erasure_keys.c.position)
+    query = (
+        select(erasure_keys.c.field_id, erasure_keys.c.kind, tombstones.c.packed)
+        .join(erasure_keys, same)
+        .join(erasure_requests, erasure_requests.c.id == erasure_keys.c.request)
+        .where(erasure_keys.c.uuid == uuid, erasure_requests.c.state == str(ErasureState.OPEN))
+        .where(tombstones.c.packed.is_not(None))
+    )
+    return query.where(erasure_requests.c.id.in_(requests)) if requests else query
+
+
+def _leave_open(id: str, state: ErasureState, at: datetime) -> Update:
+    """Close or withdraw a request that is open."""
+    still_open = (erasure_requests.c.id == id) & (erasure_requests.c.state == str(ErasureState.OPEN))
+    return update(erasure_requests).where(still_open).values(state=str(state), closed_at=at)

@@ -1,0 +1,181 @@
+"""`erasure request`: at once nobody sees the rows, in any version; and no value shows anywhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakewarden.errors import BadValue, ColumnNotFound, NotFound, TableNotFound
+from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
+from tests.small_lake import SmallLake
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("id", "4"),
+        ("email", "p4@example.org"),
+        ("born", "2000-01-05"),
+        ("number", "4.5"),
+        ("code", "00000000-0000-0000-0000-000000000004"),
+        ("user.email", "u4@example.org"),
+        ("user.age", "4"),
+    ],
+)
+def test_rows_are_hidden_at_once_by_keys_of_every_kind(any_lake: SmallLake, key: str, value: str) -> None:
+    lake = with_people(any_lake)
+    done = lake.warden.erasure.request("crm.people", key=key, value=[value])
+    assert (done.values, done.tables) == (1, ["main.crm.people"])
+    assert ids(lake) == [0, 1, 2, 3, 5]
+    assert ids(lake, raw=True) == [0, 1, 2, 3, 4, 5]
+    assert ids(lake, columns=["id", "user.age"]) == [0, 1, 2, 3, 5]
+    assert len(lake.warden.version.read("crm.people", columns=["born"], limit=3)) == 3
+
+
+def test_earlier_versions_hide_them_too_also_where_the_column_had_another_name(lake: SmallLake) -> None:
+    with_people(lake)
+    lake.warden.version.tag("crm.people", "v1").apply()
+    with lake.catalog.load_table("crm.people").update_schema() as change:
+        change.rename_column("email", "mail")
+    lake.warden.erasure.request("crm.people", key="mail", value=["p1@example.org", "p5@example.org"])
+    assert ids(lake) == ids(lake, "crm.people@v1") == [0, 2, 3, 4]
+    table = lake.catalog.load_table("crm.people")
+    first = min(table.metadata.snapshots, key=lambda snapshot: snapshot.sequence_number)
+    assert ids(lake, f"crm.people@{first.snapshot_id}") == [0, 2]
+
+
+def test_very_many_values(lake: SmallLake) -> None:
+    with_people(lake)
+    values = [f"p{n}@example.org" for n in range(2, 20_000)] * 2
+    assert lake.warden.erasure.request("crm.people", key="email", value=values).values == 19_998
+    lake.warden.erasure.request("crm.people", key="user.email", value=[f"x{n}" for n in range(3_000)])
+    assert ids(lake) == [0, 1]
+    assert lake.warden.version.read("crm.people", columns=["user.age"], limit=1) == [{"user": None}]
+    assert lake.warden.version.read("crm.people", columns=["user.age"], where="id = 1") == [{"user": {"age": 1}}]
+
+
+@pytest.mark.spark
+def test_spark_leaves_them_out_and_no_plan_of_it_holds_a_value(lake: SmallLake) -> None:
+    with_people(lake)
+    lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org"])
+    lake.warden.erasure.request("crm.people", key="user.age", value=["2"])
+    lake.warden.erasure.request("crm.people", key="born", value=["2000-01-02"])
+    frame = lake.warden.dataframe("crm.people")
+    assert sorted(row.id for row in frame.select("id").collect()) == [0, 3, 5]
+    text = frame._jdf.queryExecution().toString()
+    assert "p4@example.org" not in text and "2000-01-02" not in text
+
+
+class TestSubjects:
+    def test_one_person_in_many_tables(self, lake: SmallLake) -> None:
+        for name in ("crm.people", "web.people", "web.others"):
+            with_people(lake, name)
+        configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "user.email"}})
+        done = lake.warden.erasure.request(subject="customer", value=["p3@example.org"])
+        assert (done.tables, done.values) == (["main.crm.people", "main.web.people"], 2)
+        assert [note for note in done.notes if "web.others has email, user.email too" in note]
+        assert any("Other engines still see these rows" in note for note in done.notes)
+        assert ids(lake) == [0, 1, 2, 4, 5]
+        assert ids(lake, "web.people") == ids(lake, "web.others") == [0, 1, 2, 3, 4, 5]
+
+    def test_an_unknown_subject(self, lake: SmallLake) -> None:
+        configured(lake, subjects={"customer": {"crm.people": "email"}})
+        with pytest.raises(NotFound, match="no subject custmer") as caught:
+            lake.warden.erasure.request(subject="custmer", value=["x"])
+        assert "customer" in caught.value.hint
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("given", "error", "message"),
+        [
+            ({"key": "id", "value": ["4", "secret"]}, BadValue, "main.crm.people, id: value 2 is not of type long"),
+            ({"key": "id", "value": ["9223372036854775808"]}, BadValue, "value 1 is not of type long"),
+            ({"key": "number", "value": ["1.234"]}, BadValue, "value 1 is not of type decimal"),
+            ({"key": "born", "value": ["2000-02-30"]}, BadValue, "value 1 is not of type date"),
+            ({"key": "code", "value": ["secret"]}, BadValue, "value 1 is not of type uuid"),
+            ({"key": "emial", "value": ["secret"]}, ColumnNotFound, "has no column emial"),
+            ({"key": "user", "value": ["secret"]}, BadValue, "which cannot tell whose a row is"),
+            ({"key": "id"}, BadValue, "no values were given"),
+            ({"value": ["secret"]}, BadValue, "nothing says which column"),
+        ],
+    )
+    def test_is_told_without_the_value_and_registers_nothing(
+        self, lake: SmallLake, given: dict[str, Any], error: type[Exception], message: str
+    ) -> None:
+        with_people(lake)
+        with pytest.raises(error, match=message) as caught:
+            lake.warden.erasure.request("crm.people", **given)
+        assert "secret" not in f"{caught.value} {getattr(caught.value, 'hint', '')}"
+        assert lake.warden.erasure.list() == []
+        assert ids(lake) == [0, 1, 2, 3, 4, 5]
+
+    def test_no_such_table(self, lake: SmallLake) -> None:
+        with pytest.raises(TableNotFound):
+            lake.warden.erasure.request("crm.people", key="id", value=["1"])
+
+    def test_quotes_and_unicode_just_work(self, lake: SmallLake) -> None:
+        with_people(lake)
+        odd = 'o\'brien "x"; -- \\ é日本😀\t@example.org'
+        rows = pa.Table.from_pylist([{**person(7), "email": odd}], schema=SCHEMA)
+        lake.catalog.load_table("crm.people").append(rows)
+        lake.warden.erasure.request("crm.people", key="email", value=[odd])
+        assert ids(lake) == [0, 1, 2, 3, 4, 5]
+
+
+class TestCommandLine:
+    def test_values_from_stdin_and_files(self, lake: SmallLake, tmp_path: Path) -> None:
+        with_people(lake)
+        (tmp_path / "a.csv").write_text('email,why\np1@example.org,asked\n"p2@example.org",asked\n')
+        (tmp_path / "b.jsonl").write_text('{"email": "p3@example.org"}\n"p4@example.org"\n')
+        command = lake.command("erasure", "request", "crm.people", "--key", "email", "--json")
+        done = subprocess.run(
+            [*command, "--value", "-"], input="p5@example.org\r\n\n", capture_output=True, text=True, check=True
+        )
+        assert json.loads(done.stdout)["values"] == 1
+        for file in ("a.csv", "b.jsonl"):
+            subprocess.run([*command, "--from-file", str(tmp_path / file)], capture_output=True, check=True)
+        assert ids(lake) == [0]
+
+    @pytest.mark.parametrize(
+        ("name", "content"), [("x.csv", ""), ("x.jsonl", "{broken secret"), ("x.csv", "\xff\xfe"), ("none.csv", None)]
+    )
+    def test_a_file_that_cannot_be_used(self, lake: SmallLake, tmp_path: Path, name: str, content: str | None) -> None:
+        with_people(lake)
+        if content is not None:
+            (tmp_path / name).write_bytes(content.encode("latin-1"))
+        asked = ("erasure", "request", "crm.people", "--key", "email", "--from-file", str(tmp_path / name))
+        done = lake.run(*asked, check=2)
+        assert done.stderr.count("\n") == 1 and "Nothing was registered" in done.stderr and "secret" not in done.stderr
+
+    def test_values_are_in_no_file_of_the_installation_but_the_control_database(self, lake: SmallLake) -> None:
+        with_people(lake)
+        value = "p4@example.org"
+        done = subprocess.run(
+            lake.command("erasure", "request", "crm.people", "--key", "email", "--value", "-"),
+            input=value,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert value not in done.stdout + done.stderr
+        told = lake.run("erasure", "list", "--json").stdout + lake.run("operation", "list", "--json").stdout
+        assert value not in told
+
+
+def test_is_quick_and_needs_no_java(lake: SmallLake) -> None:
+    with_people(lake)
+    code = (
+        "import sys\nfrom lakewarden import Warden\n"
+        f"warden = Warden.open({str(lake.folder)!r})\n"
+        "warden.erasure.request('crm.people', key='email', value=['p4@example.org'])\n"
+        "assert 'pyspark' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": "/nowhere", "HOME": str(lake.folder)})
+    assert ids(lake) == [0, 1, 2, 3, 5]
