@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +11,10 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.errors import BadValue
+from lakewarden.errors import BadValue, BrokenTable, StorageUnavailable
 from lakewarden.lifecycle.plan import PUBLISH, SPARK_SQL
 from tests.engine.lakes import digest
-from tests.features.compaction.compacted import Compactable
+from tests.features.compaction.compacted import Compactable, local
 from tests.small_lake import SmallLake
 
 
@@ -152,3 +153,105 @@ class TestSorting:
         assert not plan("id").is_empty
         unsorted.sql("INSERT INTO {t} VALUES (1000, 'c0')")
         assert not plan("city DESC, id").is_empty
+
+
+@pytest.mark.spark
+class TestTrouble:
+    """What is broken stops its own table, with a message that names the file, and changes nothing."""
+
+    @pytest.fixture
+    def broken(self, shared: SmallLake, request: pytest.FixtureRequest) -> Compactable:
+        name = f"db.b{abs(hash(request.node.nodeid))}"
+        table = Compactable(shared, name)
+        table.sql(
+            "CREATE TABLE {t} (id BIGINT, city STRING) USING iceberg TBLPROPERTIES ('format-version' = '2', "
+            "'write.delete.mode' = 'merge-on-read', 'write.delete.granularity' = 'partition')"
+        )
+        for start in (0, 10, 20):
+            table.sql(f"INSERT INTO {{t}} SELECT id, CONCAT('c', id) FROM range({start}, {start + 10}, 1, 1)")
+        return table
+
+    def test_a_data_file_that_is_not_there(self, broken: Compactable) -> None:
+        path = local(broken.data[1].path)
+        path.unlink()
+        self._stops(broken, BrokenTable, path.name)
+
+    @pytest.mark.parametrize("keep", [0, 4, 200], ids=["empty", "magic", "truncated"])
+    def test_a_data_file_that_is_cut_short(self, broken: Compactable, keep: int) -> None:
+        path = local(broken.data[1].path)
+        path.write_bytes(path.read_bytes()[:keep])
+        self._stops(broken, BrokenTable, path.name)
+
+    def test_a_data_file_of_garbage(self, broken: Compactable) -> None:
+        path = local(broken.data[0].path)
+        content = path.read_bytes()
+        path.write_bytes(content[:4] + bytes(len(content) - 4 - 200) + content[-200:])
+        self._stops(broken, BrokenTable, path.name)
+
+    def test_a_data_file_with_other_rows_than_the_table_says(self, broken: Compactable) -> None:
+        one, other = (local(broken.data[place].path) for place in (0, 1))
+        broken.sql("INSERT INTO {t} VALUES (100, 'x')")
+        extra = next(local(file.path) for file in broken.data if file.rows == 1)
+        one.write_bytes(extra.read_bytes())
+        assert other.exists()
+        self._stops(broken, BrokenTable, one.name, "has 1 rows, the table's metadata says 10")
+
+    @pytest.mark.parametrize("what", ["missing", "garbage"])
+    def test_a_delete_file(self, broken: Compactable, what: str) -> None:
+        broken.sql("DELETE FROM {t} WHERE id IN (3, 13)")
+        (delete,) = broken.files.deletes
+        planned = broken.plan()
+        path = local(delete.path)
+        if what == "missing":
+            path.unlink()
+        else:
+            path.write_bytes(b"no Parquet")
+        before = digest(broken.folder)
+        with pytest.raises(BrokenTable, match=path.name):
+            planned.apply()
+        assert digest(broken.folder) == before
+
+    def test_a_folder_that_cannot_be_written_to(self, broken: Compactable) -> None:
+        in_the_way = broken.folder / "in the way"
+        in_the_way.write_text("a file where a folder should be: root may write to any folder")
+        with broken.table.transaction() as change:
+            change.set_properties({"write.data.path": f"{broken.table.metadata.location}/in the way"})
+        planned, before = broken.plan(), digest(broken.folder)
+        with pytest.raises(StorageUnavailable):
+            planned.apply()
+        assert digest(broken.folder) == before
+
+    def test_gc_enabled_false_is_no_matter_here(self, broken: Compactable) -> None:
+        broken.sql("ALTER TABLE {t} SET TBLPROPERTIES ('gc.enabled' = 'false')")
+        files = {file.path for file in broken.data}
+        broken.compact()
+        assert len(broken.data) == 1
+        assert all(local(path).exists() for path in files)
+
+    def _stops(self, table: Compactable, kind: type[Exception], *words: str) -> None:
+        planned, before = table.plan(), digest(table.folder)
+        with pytest.raises(kind) as told:
+            planned.apply()
+        for word in words:
+            assert word in str(told.value)
+        assert digest(table.folder) == before
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_one_broken_table_of_several_leaves_the_others_done_and_exits_with_1(lake: SmallLake) -> None:
+    for name in ("sales.bad", "sales.good", "sales.last"):
+        lake.create(name, appends=12)
+    bad = Compactable(lake, "sales.bad")
+    gone = local(bad.data[3].path)
+    gone.unlink()
+    before = digest(bad.folder)
+
+    done = lake.run("compaction", "compact", "--all", "--apply", "--json", check=1)
+
+    error = json.loads(done.stdout)["error"]
+    assert gone.name in json.dumps(error)
+    assert digest(bad.folder) == before
+    for name in ("sales.good", "sales.last"):
+        assert len(Compactable(lake, name).data) == 1
+        assert lake.ids(name) == list(range(24))

@@ -96,7 +96,10 @@ def apply(action: Action, lake: Writer) -> Outcome:
     made = lake.commits.merge_manifests(change)
     if made is None:
         return Outcome({"manifests_replaced": 0, "manifests_written": 0})
-    return Outcome({"manifests_replaced": sum(map(len, planned)), "manifests_written": len(planned)})
+    snapshot = lake.tables.load(action.table).snapshot_by_id(made)
+    told = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    replaced, written = told.get("manifests-replaced", 0), told.get("manifests-created", 0)
+    return Outcome({"manifests_replaced": int(replaced), "manifests_written": int(written)})
 
 
 def _bundles(action: Action) -> tuple[tuple[str, ...], ...]:
