@@ -341,14 +341,23 @@ class TestDrops:
         path = tmp_path / "a.parquet"
         deletes = delete_file(tmp_path / "d.parquet", [(str(path), 1), (str(path), 2)])
         drop = Drop(2, pack(pa.array(["city 1", "city 3", None])))
-        report = run(tmp_path, [write(path, orders(0, 14), [deletes])], layout(ORDERS), drop=drop)
+        report = run(tmp_path, [write(path, orders(0, 14), [deletes])], layout(ORDERS), drops=(drop,))
         assert done(report)["id"].to_pylist() == [0, 4, 5, 6, 7, 9, 11, 12, 13]
         assert (report.rows_masked, report.rows_dropped) == (2, 3)  # row 1 was masked already
+        assert report.dropped == {str(path): [3, 8, 10]}
+
+    def test_a_row_goes_where_any_of_several_names_it(self, tmp_path: Path) -> None:
+        drops = (Drop(2, pack(pa.array(["city 1"]))), Drop(1, pack(pa.array([0, 5]))))
+        inputs = [write(tmp_path / "a.parquet", orders(0, 5)), write(tmp_path / "b.parquet", orders(5, 5))]
+        report = run(tmp_path, inputs, layout(ORDERS), drops=drops)
+        assert done(report)["id"].to_pylist() == [2, 3, 4, 6, 7, 9]
+        assert report.dropped == {inputs[0].path: [0, 1], inputs[1].path: [0, 3]}
+        assert GroupReport.from_json(report.to_json()) == report
 
     def test_nulls_are_never_dropped(self, tmp_path: Path) -> None:
         table = pa.table([[1, None, 3]], schema=pa.schema([field("id", pa.int64(), 1)]))
         drop = Drop(1, pack(pa.array([None, 3], pa.int64())))
-        report = run(tmp_path, [write(tmp_path / "a.parquet", table)], layout(table.schema), drop=drop)
+        report = run(tmp_path, [write(tmp_path / "a.parquet", table)], layout(table.schema), drops=(drop,))
         assert done(report)["id"].to_pylist() == [1, None]
 
     def test_a_value_is_found_in_structs_before_its_promotion_and_outside_the_target(self, tmp_path: Path) -> None:
@@ -362,13 +371,13 @@ class TestDrops:
         inputs = [write(tmp_path / "a.parquet", pa.Table.from_pylist(rows, schema=schema))]
         drop = Drop(2, pack(pa.array([5, 2**40])))
         for target in (schema, pa.schema([schema.field(1)]), None):
-            assert done(run(tmp_path, inputs, layout(target), drop=drop))["n"].to_pylist() == [1, 2, 3]
+            assert done(run(tmp_path, inputs, layout(target), drops=(drop,)))["n"].to_pylist() == [1, 2, 3]
 
     def test_uuids(self, tmp_path: Path) -> None:
         keys = [uuid.UUID(int=at) for at in range(3)]
         table = pa.table([pa.array(keys, pa.uuid())], schema=pa.schema([field("key", pa.uuid(), 1)]))
         drop = Drop(1, pack(pa.array([keys[1]], pa.uuid())))
-        report = run(tmp_path, [write(tmp_path / "a.parquet", table)], layout(None), drop=drop)
+        report = run(tmp_path, [write(tmp_path / "a.parquet", table)], layout(None), drops=(drop,))
         assert done(report)["key"].to_pylist() == [keys[0], keys[2]]
 
     @pytest.mark.parametrize("remembered", [True, False])
@@ -381,7 +390,7 @@ class TestDrops:
         inputs = [write(tmp_path / "a.parquet", table, store_schema=remembered)]
         drop = Drop(1, pack(pa.array(["person1@example.org"])))
         look = layout(None, codec="uncompressed", verify="full")
-        report = run(tmp_path, inputs, look, drop=drop)
+        report = run(tmp_path, inputs, look, drops=(drop,))
         assert report.rows_dropped == 100
         content = Path(report.outputs[0].path).read_bytes()
         assert b"person1@" not in content
@@ -390,12 +399,12 @@ class TestDrops:
 
     def test_a_column_without_id_cannot_hide_a_value(self, tmp_path: Path) -> None:
         input_ = write(tmp_path / "a.parquet", pa.table({"email": ["a@b"]}))
-        report = run(tmp_path, [input_], layout(None), drop=Drop(1, pack(pa.array(["a@b"]))))
+        report = run(tmp_path, [input_], layout(None), drops=(Drop(1, pack(pa.array(["a@b"]))),))
         assert report.failure == Failure("no-field-ids", "column email has no field id", input_.path)
 
     def test_a_file_older_than_the_column_keeps_its_rows(self, tmp_path: Path) -> None:
         inputs = [write(tmp_path / "a.parquet", orders(0, 5))]
-        assert done(run(tmp_path, inputs, layout(None), drop=Drop(99, pack(pa.array(["x"]))))).num_rows == 5
+        assert done(run(tmp_path, inputs, layout(None), drops=(Drop(99, pack(pa.array(["x"]))),))).num_rows == 5
 
 
 class TestOwnSchema:
@@ -737,7 +746,9 @@ class TestStorage:
 class TestTravelling:
     def test_a_report_survives_as_json(self) -> None:
         failure = Failure("rows", "has 1 rows", "a")
-        report = GroupReport(3, (Output("p", 1, 2, 3, "s"),), 5, 1, 1, 3, {4: 0, 7: 2}, "a", "b", failure, 1.5, 9)
+        report = GroupReport(
+            3, (Output("p", 1, 2, 3, "s"),), 5, 1, 1, 3, {4: 0, 7: 2}, "a", "b", {"p": [4]}, failure, 1.5, 9
+        )
         assert GroupReport.from_json(report.to_json()) == report
         assert GroupReport.from_json(GroupReport(1).to_json()) == GroupReport(1)
 

@@ -53,7 +53,7 @@ class Group:
     number: int
     inputs: tuple[Input, ...]
     folder: str  # where the outputs go
-    drop: Drop | None = None
+    drops: tuple[Drop, ...] = ()  # a row goes where any of them names it
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,12 @@ class GroupReport:
     outputs: tuple[Output, ...] = ()
     rows_in: int = 0  # read, with those that were masked or dropped
     rows_masked: int = 0  # by position deletes
-    rows_dropped: int = 0  # by the group's drop, of those not masked
+    rows_dropped: int = 0  # by the group's drops, of those not masked
     rows_out: int = 0
     nulls: dict[int, int] = field(default_factory=dict)  # in rows written, of each flat top-level column by field id
     checksum_in: str | None = None  # of the rows given to the writer; with verify="full" only
     checksum_out: str | None = None  # of the same rows, read back
+    dropped: dict[str, list[int]] = field(default_factory=dict)  # the positions of rows dropped, of each input by path
     failure: Failure | None = None
     seconds: float = 0.0
     peak_bytes: int = 0  # the most memory that the task's process ever had

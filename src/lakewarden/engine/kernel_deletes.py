@@ -146,3 +146,26 @@ class Dropping:
             array = pc.struct_field(array, [index])
         array = converted(array, self._values.type, f"with field id {self._field_id}")
         return pc.is_in(array, value_set=self._values, skip_nulls=True)
+
+
+class Droppings:
+    """Several of them: a row goes where any names it."""
+
+    def __init__(self, drops: Sequence[Drop]) -> None:
+        self._all = [Dropping(drop) for drop in drops]
+
+    def needs(self, schema: Any) -> set[int]:
+        return {column for dropping in self._all for column in dropping.needs(schema)}
+
+    def look_at(self, schema: Any) -> None:
+        for dropping in self._all:
+            dropping.look_at(schema)
+
+    def dropped(self, batch: Any) -> Any | None:
+        """Bits of the rows to drop."""
+        together = None
+        for dropping in self._all:
+            found = dropping.dropped(batch)
+            if found is not None:
+                together = found if together is None else pc.or_(together, found)
+        return together

@@ -27,7 +27,7 @@ from lakewarden.engine.kernel import (
     Layout,
     RewriteFault,
 )
-from lakewarden.engine.kernel_deletes import Dropping, Masks, read_masks
+from lakewarden.engine.kernel_deletes import Droppings, Masks, read_masks
 from lakewarden.engine.kernel_memory import Budget, peak_bytes, plain_allocation
 from lakewarden.engine.kernel_reading import ParquetInput, Widths
 from lakewarden.engine.kernel_schema import Projection, own_target, require_field_ids
@@ -97,7 +97,8 @@ class _Rewriting:
         self._budget = Budget.within(layout.memory_bytes)
         self._outputs = Outputs(self._storage, f"{group.folder.rstrip('/')}/{group.number:05d}", layout, self._budget)
         self._target = None if layout.schema is None else pa.ipc.read_schema(pa.py_buffer(layout.schema))
-        self._dropping = None if group.drop is None else Dropping(group.drop)
+        self._dropping = Droppings(group.drops) if group.drops else None
+        self._dropped: dict[str, list[int]] = {}
         self._widths = Widths()
         self._rows_in = self._rows_masked = self._rows_dropped = 0
         self.at = ""  # the file in hand
@@ -131,6 +132,7 @@ class _Rewriting:
             nulls=self._outputs.nulls if failure is None else {},
             checksum_in=_together(written) if is_full else None,
             checksum_out=_together(found) if is_full else None,
+            dropped=self._dropped if failure is None else {},
             failure=failure,
             seconds=round(time.monotonic() - self._started, 3),
             peak_bytes=peak_bytes(),
@@ -152,7 +154,7 @@ class _Rewriting:
             self._begin_alone(input_, file)
         position = 0
         for batch in file.batches(columns, self._outputs.room, projection.added_width):
-            kept = self._kept(batch, masks.masked(input_.path, position, batch.num_rows))
+            kept = self._kept(batch, masks.masked(input_.path, position, batch.num_rows), position)
             position += batch.num_rows
             if kept is None:
                 self._outputs.add(projection.apply(batch))
@@ -183,7 +185,7 @@ class _Rewriting:
         votes.count(file.metadata)
         self._outputs.begin(_own_target(file), votes, input_.path)
 
-    def _kept(self, batch: Any, masked: Any | None) -> Any | None:
+    def _kept(self, batch: Any, masked: Any | None, position: int) -> Any | None:
         """Bits of the rows that stay; None if all do."""
         kept = None if masked is None else pc.invert(masked)
         self._rows_masked += 0 if masked is None else masked.true_count
@@ -193,6 +195,8 @@ class _Rewriting:
         if kept is not None:
             dropped = pc.and_(dropped, kept)
         self._rows_dropped += dropped.true_count
+        places = pc.indices_nonzero(dropped).to_pylist()
+        self._dropped.setdefault(self.at, []).extend(position + place for place in places)
         return pc.invert(dropped) if kept is None else pc.and_not(kept, dropped)
 
     def _check_rows(self) -> None:
