@@ -775,7 +775,7 @@ class TestTravelling:
         path = tmp_path / "a.parquet"
         deletes = delete_file(tmp_path / "d.parquet", [(str(path), 3)])
         groups = [
-            Group(0, (write(path, orders(0, 10), [deletes]),), str(tmp_path / "out"), Drop(1, pack(pa.array([5])))),
+            Group(0, (write(path, orders(0, 10), [deletes]),), str(tmp_path / "out"), (Drop(1, pack(pa.array([5]))),)),
             Group(1, (Input(str(tmp_path / "none"), 1),), str(tmp_path / "out")),
         ]
         for module in parts():
