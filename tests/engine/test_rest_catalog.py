@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.engine.commit import ATTEMPTS, DirectCommits, ManifestMerge
+from lakewarden.engine.commit import ATTEMPTS, DirectCommits, ManifestMerge, RefChange, SetRef
 from lakewarden.engine.manifests import Manifests
 from lakewarden.errors import CatalogUnavailable, CommitRefused, StalePlan
 from lakewarden.features.lake.init import Init
@@ -35,14 +36,12 @@ ALL_BUT_ONE = {"keep_last": 1, "keep_days": 0}
 class RestLake(SmallLake):
     """An installation whose lake is in the REST catalog, and the same lake as somebody else has it."""
 
-    def __init__(self, folder: Path, uri: str, warehouse: str, lease_timeout: str = "60s") -> None:
+    def __init__(self, folder: Path, uri: str, warehouse: str, **sections: Any) -> None:
         self.folder = folder
         Init(directory=folder, catalog="rest", uri=uri, warehouse=warehouse).make()
         config = folder / "lakewarden.yaml"
-        settings = yaml.safe_load(config.read_text())
-        settings["leases"] = {"timeout": lease_timeout}
-        settings["spark"] = {"master": "local[2]", "memory": "2g", "conf": {"spark.sql.shuffle.partitions": 2}}
-        config.write_text(yaml.safe_dump(settings))
+        spark = {"master": "local[2]", "memory": "2g", "conf": {"spark.sql.shuffle.partitions": 2}}
+        config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | {"spark": spark} | sections))
         self.warden = Warden.open(folder)
         self.elsewhere = Warden.open(folder)
 
@@ -149,6 +148,19 @@ class TestVersions:
         assert lake.append() == lake.head()
         assert lake.ids() == [0, 1, 2, 3]
 
+    def test_many_at_once_all_land(self, lake: RestLake) -> None:
+        lake.create(appends=1)
+        commits = DirectCommits(lake.warden.ground.tables, unfenced, STAMP, Manifests())
+        uuid, head, names = str(lake.metadata.table_uuid), lake.head(), [f"v{number}" for number in range(12)]
+
+        def tag(name: str) -> None:
+            commits.refs(RefChange(f"main.{ORDERS}", uuid, {name: None}, set=(SetRef(name, "tag", head),)))
+
+        with ThreadPoolExecutor(4) as writers:
+            list(writers.map(tag, names))
+
+        assert lake.refs() == dict.fromkeys(["main", *names], head)
+
     def test_a_stale_plan_is_refused(self, lake: RestLake) -> None:
         lake.create()
         rollback = lake.warden.version.rollback(f"{ORDERS}@{lake.snapshots[0]}")
@@ -208,6 +220,22 @@ class TestExpiry:
         assert lake.ids() == [0, 1, 2, 3]
         assert lake.orphans() == []
 
+    def test_files_can_go_for_good(self, tmp_path: Path, rest_catalog: RestCatalog) -> None:
+        straight = {"expired_files": "never"}
+        with RestLake(tmp_path / "lake", rest_catalog.uri, rest_catalog.warehouse, quarantine=straight) as lake:
+            lake.create()
+            lake.catalog.load_table(ORDERS).delete("id < 4")  # the files of two versions are nobody else's now
+            planned = lake.warden.retention.expire(ORDERS, **ALL_BUT_ONE)
+            listed = {local(file.path) for action in planned.plan.actions for file in action.files.items}
+            before = {path for path in rest_catalog.folder.rglob("*") if path.is_file()}
+
+            result = planned.apply().result
+
+            after = {path for path in rest_catalog.folder.rglob("*") if path.is_file()}
+            assert before - after == listed
+            assert result["files_removed"] == len(listed) == 3 + 2 + 2  # lists, manifests, data files
+            assert lake.ids() == [4, 5]
+
     def test_a_tag_made_after_planning_keeps_its_version(self, lake: RestLake) -> None:
         lake.create()
         planned, snapshots = lake.warden.retention.expire(ORDERS, **ALL_BUT_ONE), lake.snapshots
@@ -243,7 +271,7 @@ class TestExpiry:
         assert lake.ids() == [0, 1, 2, 3]
 
     def test_it_comes_back_after_a_kill_too(self, tmp_path: Path, rest_catalog: RestCatalog) -> None:
-        with RestLake(tmp_path / "lake", rest_catalog.uri, rest_catalog.warehouse, lease_timeout="2s") as lake:
+        with RestLake(tmp_path / "lake", rest_catalog.uri, rest_catalog.warehouse, leases={"timeout": "2s"}) as lake:
             lake.create()
             oldest, waiting = lake.snapshots[0], lake.folder / "waiting"
             expire = ("retention", "expire", ORDERS, "--keep-last", "1", "--keep-days", "0", "--apply")
