@@ -51,7 +51,7 @@ _JARS = {  # group:name:version[:classifier], the newest for which Iceberg has p
     "org.eclipse.jetty:jetty-xml:12.0.23": "de4301cce2787a8abcbe2da1c60003540e2c80d361b55b843e9849bebe720f5f",
 }
 _SERVER = """<?xml version="1.0"?>
-<!DOCTYPE Configure PUBLIC "-//Jetty//Configure//EN" "https://jetty.org/configure_10_0.dtd">
+<!DOCTYPE Configure PUBLIC "-//Jetty//Configure//EN" "configure_10_0.dtd">
 <Configure class="org.eclipse.jetty.server.Server">
   <Arg><New class="java.net.InetSocketAddress"><Arg>127.0.0.1</Arg><Arg type="int">{port}</Arg></New></Arg>
   <Set name="handler"><New class="org.eclipse.jetty.ee10.servlet.ServletContextHandler">
