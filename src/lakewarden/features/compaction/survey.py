@@ -46,12 +46,14 @@ def survey(
     options: Mapping[str, Any],
     where: str = "",
     in_order: Callable[[LiveFile], bool] | None = None,
+    table: Table | None = None,
 ) -> Survey:
     """Look at a table's files, all of them or those that may hold rows of a filter.
 
-    Where files should be in some order, those that are not are what is to be written anew.
+    Where files should be in some order, those that are not are what is to be written anew. A table that was
+    loaded a moment ago can be handed in.
     """
-    table = lake.tables.load(name)
+    table = table or lake.tables.load(name)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
     policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, options))
     chosen: Sequence[LiveFile] = files.data

@@ -68,7 +68,7 @@ class Worth:
 def upkeep(lake: Reader, kind: str, name: TableName, only: Sequence[str], in_use: expiry.InUse) -> Worth:
     """What upkeep a table needs: old versions first, then manifests, then files."""
     expiring = expiry.look(lake, name, {}, False, in_use) if "retention" in only else None
-    found = survey(lake, name, {})
+    found = survey(lake, name, {}, table=expiring.table if expiring else None)
     compaction = compacting.actions_for(found) if "compaction" in only else ()
     retention = _retention(lake, kind, expiring) if expiring else Plan(kind, str(name))
     merging = manifest_merge.actions_for(lake, name, _more_manifests(found, compaction)) if "manifests" in only else ()
@@ -104,7 +104,7 @@ def _more_manifests(found: Survey, compaction: Sequence[Action]) -> int:
 def diagnosis(lake: Reader, name: TableName, in_use: expiry.InUse) -> tuple[Symptoms, list[Complaint]]:
     """What is wrong with a table, from metadata alone."""
     expiring = expiry.look(lake, name, {}, False, in_use, with_files=False)
-    found = symptoms(lake, name, expiring, survey(lake, name, {}))
+    found = symptoms(lake, name, expiring, survey(lake, name, {}, table=expiring.table))
     return found, complaints(found)
 
 
