@@ -238,7 +238,7 @@ class TestUnknownKeys:
             (
                 {"qwertz": 1},
                 "qwertz",
-                "Known there: defaults, lakes, layers, leases, quarantine, spark, state, tables.",
+                "Known there: defaults, lakes, layers, leases, quarantine, spark, state, subjects, tables.",
             ),
         ],
     )
@@ -535,3 +535,23 @@ def test_any_text_is_settings_or_a_problem(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigProblem):  # no text that is made at random describes a lake
         load(path, environment())
+
+
+class TestWarehousesOfRestCatalogs:
+    """A REST catalog may know its warehouse by a name or an ARN; that is no path."""
+
+    @pytest.mark.parametrize("name", ["prod", "arn:aws:s3tables:eu-central-1:1234:bucket/lake"])
+    def test_a_name_stays_as_it_is(self, tmp_path: Path, name: str) -> None:
+        lake = {"catalog": {"type": "rest", "uri": "https://catalog.example.org"}, "warehouse": name}
+        file = tmp_path / "lakewarden.yaml"
+        file.write_text(yaml.safe_dump({"lakes": {"main": lake}}))
+        found = load(file, Environment.read({})).lake("main")
+        assert (found.warehouse, found.has_named_warehouse, found.is_local) == (name, True, False)
+
+    @pytest.mark.parametrize("path", ["./lake", "/lake", "file:///lake"])
+    def test_a_path_is_a_path(self, tmp_path: Path, path: str) -> None:
+        lake = {"catalog": {"type": "rest", "uri": "https://catalog.example.org"}, "warehouse": path}
+        file = tmp_path / "lakewarden.yaml"
+        file.write_text(yaml.safe_dump({"lakes": {"main": lake}}))
+        found = load(file, Environment.read({})).lake("main")
+        assert found.is_local and not found.has_named_warehouse

@@ -71,6 +71,12 @@ class LakeSettings(_Section):
     def is_local(self) -> bool:
         return self.warehouse.startswith("file:")
 
+    @property
+    def has_named_warehouse(self) -> bool:
+        """Whether the warehouse is a name, or an ARN, that only its REST catalog knows the place of."""
+        is_place = "://" in self.warehouse or self.warehouse.startswith(("file:", "/", "."))
+        return self.type == "rest" and not is_place
+
 
 CatalogType = Literal["sql", "rest", "hive", "glue"]
 
@@ -397,7 +403,7 @@ def _resolve_paths(settings: Settings, folder: Path) -> Settings:
         if isinstance(catalog.get("uri"), str):
             catalog["uri"] = _absolute_sqlite(catalog["uri"], folder)
         warehouse = lake.warehouse
-        if "://" not in warehouse and not warehouse.startswith("file:"):
+        if "://" not in warehouse and not warehouse.startswith("file:") and not lake.has_named_warehouse:
             warehouse = f"file://{_addressable((folder / warehouse).resolve())}"
         lakes[name] = lake.model_copy(update={"catalog": catalog, "warehouse": warehouse.rstrip("/")})
     return settings.model_copy(update={"lakes": lakes, "state": _absolute_sqlite(settings.state, folder)})

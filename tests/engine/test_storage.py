@@ -120,8 +120,8 @@ class TestLook:
         assert sorted(storage.list(f"file://{tmp_path}/t")) == ["a", "b"]
         assert storage.list(f"file://{tmp_path}/none") == []
 
-    def test_a_local_lake_renames(self, storage: Storage) -> None:
-        assert storage.renames
+    def test_a_local_lake_renames(self, storage: Storage, tmp_path: Path) -> None:
+        assert storage.renames(str(tmp_path))
 
 
 class TestDelete:

@@ -130,7 +130,7 @@ class TestChange:
 
     def test_move(self, storage: Storage, bucket: str, put: Put) -> None:
         source, target = put(f"{bucket}/t/a b", "abc"), f"{bucket}/t/_lakewarden/c"
-        assert not storage.renames
+        assert not storage.renames(bucket)
         assert storage.move(source, target)
         assert storage.sizes([source, target]) == {source: None, target: 3}
         assert storage.read(target) == b"abc"

@@ -426,7 +426,8 @@ def _passes(error: Exception, table: str) -> bool:
 
 def _may_have_landed(error: Exception, table: str) -> bool:
     """Whether the answer was lost: a database that refuses says so, one whose connection breaks may have done it."""
-    lost = isinstance(translate(error, table), CatalogUnavailable) and not is_refusal(error)
+    unreadable = type(error).__module__.startswith("pydantic")  # an answer of the catalog's that is none
+    lost = unreadable or (isinstance(translate(error, table), CatalogUnavailable) and not is_refusal(error))
     is_database = type(error).__module__.startswith("sqlalchemy")
     return bool(getattr(error, "connection_invalidated", False)) if is_database else lost
 

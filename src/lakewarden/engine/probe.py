@@ -67,7 +67,9 @@ def _lake(lake: str, settings: Settings, catalogs: Catalogs) -> Iterator[Check]:
     except LakewardenError as error:
         yield Check(f"{lake}: catalog", "failed", error.message, error.hint)
     storage, warehouse = Storage(Stores(lake_settings)), lake_settings.warehouse
-    if lake_settings.is_local and not Path(warehouse.removeprefix("file://")).is_dir():  # writing would make it
+    if lake_settings.has_named_warehouse:
+        yield Check(f"{lake}: storage", "ok", f"where {warehouse} is, its catalog knows")
+    elif lake_settings.is_local and not Path(warehouse.removeprefix("file://")).is_dir():  # writing would make it
         yield Check(f"{lake}: storage", "failed", f"there is no folder {warehouse}", "Make or mount it, or correct it.")
     else:
         yield _storage(lake, storage, warehouse)

@@ -106,10 +106,9 @@ class StoredFiles:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
 
-    @property
-    def renames(self) -> bool:
-        """Whether moving a file within the lake's warehouse copies nothing."""
-        return self._stores.of(self._stores.settings.warehouse).renames
+    def renames(self, location: str) -> bool:
+        """Whether moving a file within a place copies nothing."""
+        return self._stores.of(location).renames
 
     def read(self, location: str, most: int | None = None) -> bytes:
         """A file's content, or only the beginning of it."""

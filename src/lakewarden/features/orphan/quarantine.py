@@ -132,7 +132,7 @@ def _action(name: TableName, table: Table, orphans: Sequence[Orphan]) -> Action:
 
 def _warnings(lake: Reader, name: TableName, found: Searched) -> tuple[str, ...]:
     warnings = []
-    if found.orphans and not lake.storage(name.lake).renames:
+    if found.orphans and not lake.storage(name.lake).renames(found.table.metadata.location):
         warnings.append(f"{name}: its storage cannot rename, so {show_size(found.bytes)} are copied to be put away")
     if found.kept["in use"]:
         warnings.append(f"{name}: {found.kept['in use']} files stay, for an operation under way may commit them")

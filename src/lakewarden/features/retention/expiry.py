@@ -224,7 +224,8 @@ def _action(lake: Reader, found: Expiring, route: Route) -> Action:
     decisions, uuid, target = found.decisions, str(found.table.metadata.table_uuid), str(found.name)
     total, going, files = len(decisions.versions), len(decisions.expired), found.files
     commits = bool(decisions.expired or decisions.tags_going)
-    how = leaving.way_out(lake, found.name.lake, route.needs_spark and commits)
+    location = found.table.metadata.location
+    how = leaving.way_out(lake, found.name.lake, location, route.needs_spark and commits)
     return Action(
         verb=EXPIRE,
         table=target,

@@ -24,12 +24,12 @@ DELETE: How = "delete"
 SPARK: How = "spark"  # it deletes what its expiry sets free, and nothing can be put in between
 
 
-def way_out(lake: Reader, lake_name: str, needs_spark: bool) -> How:
+def way_out(lake: Reader, lake_name: str, location: str, needs_spark: bool) -> How:
     """Which way files go, as it is configured: by quarantine, unless moving them would mean copying them."""
     if needs_spark:
         return SPARK
     asked = lake.settings.quarantine.expired_files
-    moves = asked == "always" or (asked == "auto" and lake.storage(lake_name).renames)
+    moves = asked == "always" or (asked == "auto" and lake.storage(lake_name).renames(location))
     return QUARANTINE if moves else DELETE
 
 
