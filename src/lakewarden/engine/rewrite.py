@@ -8,9 +8,11 @@ such as the files of a task that was tried twice, is removed.
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ from lakewarden.engine.draft import AddedFile
 from lakewarden.engine.faults import told
 from lakewarden.engine.kernel import Access, Failure, Group, GroupReport, Input, Layout
 from lakewarden.engine.new_files import check_nulls, data_file, read_footer
-from lakewarden.errors import BrokenTable, LakewardenError, StorageUnavailable, VerificationFailed
+from lakewarden.errors import BrokenTable, LakewardenError, SparkUnavailable, StorageUnavailable, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ class Rewriter:
         for part in parts():
             send_by_value(part)
         task = run_task(tasks, layout, access_of(self._settings))
-        with spark_told():
+        with _lacking_told(), spark_told():
             frame = self._spark().session().range(0, len(tasks), 1, len(tasks)).mapInArrow(task, REPORT_SCHEMA)
             with _watched(self._storage, folder, bytes_in, progress):
                 rows = frame.collect()
@@ -184,6 +186,21 @@ def _check_failures(about: str, reports: Any) -> None:
     if first.kind == "checksum":
         raise VerificationFailed(said, "Nothing was published.")
     raise LakewardenError(said, "Nothing was changed.")
+
+
+@contextmanager
+def _lacking_told() -> Iterator[None]:
+    """Say what to do where the executors cannot run the task at all."""
+    try:
+        yield
+    except SparkUnavailable as error:
+        lacking = re.search(r"No module named '(\w+)'", str(error.__cause__))
+        if lacking is None:
+            raise
+        raise SparkUnavailable(
+            f"the Python of Spark's executors has no {lacking[1]}",
+            "Nothing was changed. Install it there, or set spark.pyspark.python to a Python that has it.",
+        ) from error
 
 
 class _watched:

@@ -82,7 +82,7 @@ class Spark:
         for key, value in (self._engine_settings([str(p) for p in paths]) | given.conf).items():
             builder = builder.config(key, value)
         try:
-            _have_workers_like_this(given.master)
+            _choose_python(given.master, given.conf.get("spark.pyspark.python"))
             with _stderr_into(self._environment.logs / "spark.log"):
                 session = builder.getOrCreate().newSession()
         except Exception as error:
@@ -140,9 +140,14 @@ class Spark:
         return engine
 
 
-def _have_workers_like_this(master: str) -> None:
-    """On this machine, Spark's Python workers run on this very Python; it takes that from the environment only."""
-    if master.startswith("local"):
+def _choose_python(master: str, given: object) -> None:
+    """The Python of Spark's workers: what the configuration says, or on this machine this very one.
+
+    Spark takes it from the environment only.
+    """
+    if given:
+        os.environ["PYSPARK_PYTHON"] = str(given)
+    elif master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
