@@ -143,3 +143,19 @@ def test_a_compaction_killed_at_every_step(tmp_path: Path) -> None:
     assert set(killed_at) == set(wanted)
     for point, number in killed_at.items():
         ward.kill(number, point, *run)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_an_expiry_through_spark_killed_when_spark_is_done(tmp_path: Path) -> None:
+    """Format v3: Spark has let the versions go and deleted their files, and nobody has written that down."""
+    with SmallLake(tmp_path / "lake", lease_timeout="2s") as lake:
+        configure(lake, defaults=KEEP)
+        lake.create(ORDERS, format=3, appends=4)
+        rows = lake.ids(ORDERS)
+        killed = lake.run("policy", "run", "--apply", failpoints="kill@procedure.done", check=None)
+        assert killed.returncode == -9 and len(lake.catalog.load_table(ORDERS).metadata.snapshots) == 2
+        (resumed,) = lake.warden.operation.resume(wait="10s")
+        assert (resumed.state, lake.ids(ORDERS)) == ("done", rows)
+        assert orphans(lake.catalog.load_table(ORDERS)) == set()
+        assert lake.warden.policy.run().is_empty

@@ -10,9 +10,9 @@ from pydantic import Field
 from lakewarden.errors import LakewardenError
 from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep, verbs_of
 from lakewarden.features.retention.expiry import InUse, with_percent
-from lakewarden.features.table.each import joined
+from lakewarden.features.table.each import joined, refusal
 from lakewarden.features.table.select import Selects
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
+from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation
 from lakewarden.quantities import Duration
 
@@ -44,8 +44,7 @@ class Run(Selects, Operation):
             except LakewardenError as error:
                 if self.is_one:
                     raise
-                refused = Finding(str(name), error.message)
-                return Worth(Plan(self.kind(), str(name), refused=(refused,)), 0.0)
+                return Worth(Plan(self.kind(), str(name), refused=(refusal(str(name), error),)), 0.0)
 
         worth = list(lake.tables.read_all(self.chosen(lake), guarded))
         worth.sort(key=lambda one: -one.points_per_second)

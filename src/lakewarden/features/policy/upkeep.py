@@ -19,7 +19,8 @@ from lakewarden.features.table.condition import (
     Symptoms,
     complaints,
 )
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
+from lakewarden.features.table.each import refusal
+from lakewarden.lifecycle.plan import Action, Outcome, Plan
 
 if TYPE_CHECKING:
     from lakewarden.engine.reference import TableName
@@ -92,7 +93,7 @@ def _retention(lake: Reader, kind: str, expiring: Expiring) -> Plan:
     except DeletionForbidden as forbidden:  # the table's own wish, and no failure
         return Plan(kind, target, warnings=(f"{forbidden.message}; its old versions stay",))
     except Conflict as conflict:
-        return Plan(kind, target, refused=(Finding(target, conflict.message),))
+        return Plan(kind, target, refused=(refusal(target, conflict),))
 
 
 def _more_manifests(found: Survey, compaction: Sequence[Action]) -> int:

@@ -26,9 +26,14 @@ def plan_each(lake: Reader, kind: str, request: Selects, plan_one: Callable[[Tab
         try:
             return plan_one(name)
         except LakewardenError as error:
-            return Plan(kind, str(name), refused=(Finding(str(name), error.message),))
+            return Plan(kind, str(name), refused=(refusal(str(name), error),))
 
     return joined(kind, request.target, list(lake.tables.read_all(names, guarded)))
+
+
+def refusal(table: str, error: LakewardenError) -> Finding:
+    """What is said of a table that was asked for and cannot be done: what is the case, and what to do about it."""
+    return Finding(table, f"{error.message}. {error.hint}" if error.hint else error.message)
 
 
 def joined(kind: str, target: str, parts: Sequence[Plan]) -> Plan:
