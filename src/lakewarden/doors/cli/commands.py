@@ -195,7 +195,8 @@ def _global_options() -> list[click.Parameter]:
 def _described(field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True)
     shown = default not in (None, "", [], False) and not field.is_required() and not hasattr(default, "total_seconds")
-    return f"{field.description or ''}{f'  [default: {default}]' if shown else ''}"
+    told = ",".join(map(str, default)) if isinstance(default, list | tuple) else default
+    return f"{field.description or ''}{f'  [default: {told}]' if shown else ''}"
 
 
 def _inner(annotation: Any) -> Any:
