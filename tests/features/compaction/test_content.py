@@ -10,7 +10,10 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
+import yaml
 
+from lakewarden import Warden
+from lakewarden.engine.live_files import LiveFile
 from lakewarden.lifecycle.plan import SPARK_SQL
 from tests.features.compaction.compacted import Compactable, local
 from tests.small_lake import SmallLake
@@ -256,6 +259,18 @@ def test_every_primitive_type_with_its_odd_values(new: Any) -> None:
 
     (file,) = table.data
     assert dict(file.entry.data_file.null_value_counts) == {1: 0} | dict.fromkeys(range(2, 15), 1)
+    ours = told_of(file)
+    table.sql(f"CALL main.system.rewrite_data_files(table => '{table.name}', options => map('rewrite-all', 'true'))")
+    (file,) = table.data
+    assert "/lw-op-" not in file.path
+    assert told_of(file) == ours, "Iceberg's own rewrite tells the same of the same rows"
+
+
+def told_of(file: LiveFile) -> dict[str, Any]:
+    """What a manifest tells of a file's values."""
+    entry = file.entry.data_file
+    counts = {"rows": entry.record_count, "values": entry.value_counts, "nulls": entry.null_value_counts}
+    return counts | {"lower": entry.lower_bounds, "upper": entry.upper_bounds}
 
 
 def test_types_that_spark_has_not(wide_lake: SmallLake) -> None:
@@ -329,6 +344,10 @@ def test_nested_types_with_nulls_at_each_level(new: Any) -> None:
     table.compact_and_look(["s.a > 400", "s.b.c = 'x'", "s.a IS NULL", "s IS NULL", "size(l) = 0"], ["s.a", "s.b.c"])
 
     assert len(table.rows()) == 5
+    (file,) = table.data
+    ours = told_of(file)
+    table.sql(f"CALL main.system.rewrite_data_files(table => '{table.name}', options => map('rewrite-all', 'true'))")
+    assert [told_of(file) for file in table.data] == [ours]
 
 
 def test_columns_that_were_renamed_added_dropped_and_promoted(new: Any) -> None:
@@ -459,3 +478,31 @@ def test_codecs(new: Any, codec: str) -> None:
     assert table.rows() == rows
     (file,) = table.data
     assert pq.read_metadata(local(file.path)).row_group(0).column(0).compression == codec.upper()
+
+
+def test_a_wide_table_stays_within_the_memory_of_a_task(new: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much as the whole of a group would take, read at once, is not there to be had."""
+    from lakewarden.engine.rewrite import Rewriter
+
+    table = new(", ".join(["id BIGINT", *(f"c{i} STRING" for i in range(200))]))
+    columns = ", ".join(f"REPEAT(uuid(), 4) AS c{i}" for i in range(200))
+    for start in (0, 8000):
+        table.sql(f"INSERT INTO {{t}} SELECT id, {columns} FROM range({start}, {start + 8000}, 1, 1)")
+    peaks: list[int] = []
+    rewrite = Rewriter.rewrite
+
+    def measured(self: Rewriter, *given: Any) -> Any:
+        result = rewrite(self, *given)
+        peaks.append(result.peak_bytes)
+        return result
+
+    monkeypatch.setattr(Rewriter, "rewrite", measured)
+    config = table.lake.folder / "lakewarden.yaml"
+    settings = yaml.safe_load(config.read_text())
+    settings["tables"] = {table.name: {"compaction": {"task_memory_mb": 400}}}
+    config.write_text(yaml.safe_dump(settings))
+    with Warden.open(table.lake.folder) as warden:
+        warden.compaction.compact(table.name, rewrite_all=True).apply()
+
+    assert len(table.data) == 1
+    assert 0 < peaks[0] < 400 << 20 < 16_000 * 200 * 36 * 4
