@@ -42,8 +42,13 @@ def shop(tmp_path: Path) -> Iterator[SmallLake]:
     with SmallLake(tmp_path / "lake", lease_timeout="2s") as lake:
         configure(lake, defaults={"retention": {"keep_last": 3, "keep_days": 0}})
         lake.create(ORDERS, appends=0)
+        properties = {
+            "write.delete.mode": "merge-on-read",
+            "commit.retry.num-retries": "8",
+            "write.metadata.previous-versions-max": "10000",  # else the table itself forgets its oldest metadata
+        }
         with lake.catalog.load_table(ORDERS).transaction() as change:
-            change.set_properties({"write.delete.mode": "merge-on-read", "commit.retry.num-retries": "8"})
+            change.set_properties(properties)
         yield lake
 
 

@@ -57,8 +57,11 @@ class TestPlanning:
         lake.create("sales.well", appends=1)
         lake.create("other.some", appends=11)
         order = list(dict.fromkeys(table for table, _ in verbs(lake.warden.policy.run().plan)))
-        assert order == ["sales.very", "other.some", "sales.a_little"] or order[0] != "sales.a_little"
-        assert "sales.well" not in order
+        assert order == [
+            "other.some",
+            "sales.very",
+            "sales.a_little",
+        ]  # 45 points for two steps, 60 for three, 5 for one
 
     def test_tables_that_are_left_alone(self, kept: SmallLake) -> None:
         kept.create("flink.sink", appends=3)

@@ -52,6 +52,11 @@ def test_the_worst_comes_first() -> None:
     ]
 
 
+def test_however_little_there_is_to_do_is_told() -> None:
+    found = complaints(replace(WELL, versions=5000, versions_expirable=1))
+    assert [complaint.reason for complaint in found] == ["1 of 5000 versions too old"] and score(found) == 99
+
+
 def test_the_worst_of_all_is_no_less_than_nothing() -> None:
     worst = Symptoms(100, 100, 90, 100, 1000, 1000, 1000, 10, 10, 50, 50, 1 << 40)
     assert score(complaints(worst)) == 0

@@ -9,6 +9,7 @@ FILES, ROWS, VERSIONS, MANIFESTS, METADATA = 40, 30, 15, 10, 5  # the most that 
 COMPACT_FILES, EXPIRE_VERSIONS, MERGE_MANIFESTS = "compaction compact", "retention expire", "compaction manifests"
 _ROWS_SHARE = 0.3  # of all rows: as many deleted ones are as bad as it gets
 _METADATA_BYTES = 64 << 20  # a metadata file this large is as bad as it gets
+_NOTICED = 0.1  # of that; less is not worth a word
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def complaints(found: Symptoms) -> list[Complaint]:
     saved, dropped = _share(found.files_saved, found.files), _share(found.rows_dropped, found.rows)
     aged = f"{found.versions_expirable} of {found.versions} versions too old"
     old, bundled = _share(found.versions_expirable, found.versions), _share(found.manifests_saved, found.manifests)
-    large = min(found.metadata_bytes / _METADATA_BYTES, 1.0) if found.versions_expirable else 0.0
+    large = min(found.metadata_bytes / _METADATA_BYTES, 1.0)
     all = [
         Complaint(FILES * saved, f"{found.files_saved} of {found.files} files too many", COMPACT_FILES),
         Complaint(
@@ -53,9 +54,13 @@ def complaints(found: Symptoms) -> list[Complaint]:
         ),
         Complaint(VERSIONS * old, aged, EXPIRE_VERSIONS),
         Complaint(MANIFESTS * bundled, f"{found.manifests_saved} manifests too many", MERGE_MANIFESTS),
-        Complaint(METADATA * large, f"metadata of {found.metadata_bytes >> 20} MB", EXPIRE_VERSIONS),
+        Complaint(
+            METADATA * large if large > _NOTICED and found.versions_expirable else 0.0,
+            f"metadata of {found.metadata_bytes >> 20} MB",
+            EXPIRE_VERSIONS,
+        ),
     ]
-    return sorted((complaint for complaint in all if complaint.points >= 0.5), key=lambda c: -c.points)
+    return sorted((complaint for complaint in all if complaint.points > 0), key=lambda c: -c.points)
 
 
 def score(found: list[Complaint]) -> int:
