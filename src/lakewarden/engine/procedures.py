@@ -7,7 +7,9 @@ they would do beyond what was planned is looked for before they are called, and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,8 @@ from lakewarden.engine.expiry import (
     still_needed,
 )
 from lakewarden.engine.quoting import identifier, literal
-from lakewarden.errors import StalePlan
+from lakewarden.engine.spark import spark_told
+from lakewarden.errors import BrokenTable, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.quantities import to_millis
 
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Fence
 
 _MANY = 2**31 - 1
+_UNREADABLE = re.compile(r"NotFound|NoSuchKey|does not exist|Checksum|not a Parquet file|Failed to (open|fetch|read)")
+_FILE = re.compile(r"\w+:/\S+\.(parquet|orc|avro|puffin)")
 _NEVER = "TIMESTAMP '1970-01-01 00:00:00'"
 
 
@@ -83,7 +88,8 @@ class Procedures:
         given = [_table(name), f"strategy => {literal(strategy)}", f"options => map({pairs})"]
         given += [f"sort_order => {literal(sort_order)}"] if sort_order else []
         given += [f"where => {literal(where)}"] if where else []
-        return self._run(f"CALL {_procedure(name, 'rewrite_data_files')}({', '.join(given)})")
+        with _broken_files_told(name):
+            return self._run(f"CALL {_procedure(name, 'rewrite_data_files')}({', '.join(given)})")
 
     def rewrite_manifests(self, table: str) -> dict[str, Any]:
         name = self._tables.name(table)
@@ -93,9 +99,27 @@ class Procedures:
         self._spark.session()
         self._fence()
         reach("procedure.fenced")
-        rows = self._spark.sql(statement).collect()
+        with spark_told():
+            rows = self._spark.sql(statement).collect()
         reach("procedure.done")
         return rows[0].asDict() if rows else {}
+
+
+@contextmanager
+def _broken_files_told(name: TableName) -> Iterator[None]:
+    """Name the file where Spark could not read one: that is deep in what it says."""
+    try:
+        yield
+    except SparkUnavailable as error:
+        causes = [line for line in str(error.__cause__).splitlines() if _UNREADABLE.search(line)]
+        found = next((match for line in reversed(causes) if (match := _FILE.search(line))), None)
+        if found is None:
+            raise
+        said = causes[-1].strip().removeprefix("Caused by: ")[:300]
+        raise BrokenTable(
+            f"table {name}: Spark could not read {found[0]}: {said}",
+            "Nothing was changed. Restore that file, or roll back to a version without it.",
+        ) from error
 
 
 def _procedure(name: TableName, procedure: str) -> str:

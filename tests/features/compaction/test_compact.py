@@ -182,6 +182,17 @@ class TestTrouble:
         path.write_bytes(path.read_bytes()[:keep])
         self._stops(broken, BrokenTable, path.name)
 
+    @pytest.mark.parametrize("keep", [None, 200], ids=["missing", "truncated"])
+    def test_a_data_file_of_format_v3(self, broken: Compactable, keep: int | None) -> None:
+        """There Spark does it, and it must be as plain what stopped it."""
+        broken.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version' = '3')")
+        path = local(broken.data[1].path)
+        if keep is None:
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:keep])
+        self._stops(broken, BrokenTable, path.name)
+
     def test_a_data_file_of_garbage(self, broken: Compactable) -> None:
         path = local(broken.data[0].path)
         content = path.read_bytes()
