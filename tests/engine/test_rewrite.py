@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, StringType
 
 from lakewarden.engine.column_metrics import _cut_text, _raised_bytes, _raised_text, metrics_modes, metrics_of
-from lakewarden.engine.new_files import plain_schema
+from lakewarden.engine.new_files import layout_for, plain_schema
 from tests.engine.lakes import Lake, lake
 
 __all__ = ["lake"]
@@ -189,3 +189,37 @@ def test_decimals_are_stored_in_as_few_bytes_as_hold_them(unscaled: int) -> None
     from lakewarden.engine.column_metrics import _number
 
     assert _number(unscaled) == decimal_to_bytes(Decimal(unscaled))
+
+
+@pytest.mark.parametrize(
+    ("codec", "level", "expected"),
+    [
+        ("zstd", "5", ("zstd", 5)),
+        ("ZSTD", "-3", ("zstd", -3)),
+        ("gzip", "BEST_SPEED", ("gzip", None)),
+        ("snappy", "5", ("snappy", None)),
+        ("uncompressed", "1", ("uncompressed", None)),
+        (None, None, ("zstd", None)),
+    ],
+)
+def test_a_level_goes_only_to_codecs_that_have_one(
+    lake: Lake, codec: str | None, level: str | None, expected: tuple[str, int | None]
+) -> None:
+    given = {"write.parquet.compression-codec": codec, "write.parquet.compression-level": level}
+    table = table_of(lake, pa.schema([("a", pa.int32())]), **{key: value for key, value in given.items() if value})
+    layout = layout_for(table, 1 << 20, "counts", 1 << 29)
+    assert (layout.codec, layout.level) == expected
+
+
+@pytest.mark.parametrize("text", ["", "much", "0", "1", "-2"])
+def test_properties_that_say_nothing_sensible_count_as_not_said(lake: Lake, text: str) -> None:
+    parquet = "write.parquet."
+    table = table_of(
+        lake,
+        pa.schema([("a", pa.int32())]),
+        **{f"{parquet}bloom-filter-enabled.column.a": "TRUE", f"{parquet}bloom-filter-fpp.column.a": text},
+        **{f"{parquet}row-group-size-bytes": text.replace("1", "-1"), f"{parquet}page-size-bytes": "x"},
+    )
+    layout = layout_for(table, 1 << 20, "full", 1 << 29)
+    assert [bloom.false_positives for bloom in layout.bloom] == [0.01]
+    assert (layout.row_group_bytes, layout.page_bytes) == (128 << 20, 1 << 20)

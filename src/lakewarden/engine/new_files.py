@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage import StoredFiles
 
 _MB = 1 << 20
+_LEVELLED = ("zstd", "gzip", "brotli")  # the others know no level, and would refuse one
 _BLOOM = "write.parquet.bloom-filter-enabled.column."
 _BLOOM_FPP = "write.parquet.bloom-filter-fpp.column."
 
@@ -83,20 +84,21 @@ def layout_for(
 ) -> Layout:
     """What new files of a table look like: its current schema, and what its properties say of Parquet."""
     properties = table.metadata.properties
-    level = properties.get("write.parquet.compression-level", "")
+    codec = properties.get("write.parquet.compression-codec", "zstd").lower()
+    level = properties.get("write.parquet.compression-level", "") if codec in _LEVELLED else ""
     return Layout(
         schema=bytes(plain_schema(table.schema()).serialize()),
         target_bytes=target_bytes,
         row_group_bytes=_number(properties, "write.parquet.row-group-size-bytes", 128 * _MB),
         page_bytes=_number(properties, "write.parquet.page-size-bytes", _MB),
         dictionary_bytes=_number(properties, "write.parquet.dict-size-bytes", 2 * _MB),
-        codec=properties.get("write.parquet.compression-codec", "zstd"),
+        codec=codec,
         level=int(level) if level.lstrip("-").isdigit() else None,
         delta_encoding=delta_encoding,
         bloom=tuple(
             Bloom(
                 column=key.removeprefix(_BLOOM),
-                false_positives=float(properties.get(_BLOOM_FPP + key.removeprefix(_BLOOM), "0.01")),
+                false_positives=_share(properties, _BLOOM_FPP + key.removeprefix(_BLOOM), 0.01),
                 max_bytes=_number(properties, "write.parquet.bloom-filter-max-bytes", _MB),
             )
             for key, value in sorted(properties.items())
@@ -139,3 +141,11 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _number(properties: Mapping[str, str], key: str, otherwise: int) -> int:
     text = properties.get(key, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else otherwise
+
+
+def _share(properties: Mapping[str, str], key: str, otherwise: float) -> float:
+    try:
+        found = float(properties.get(key, ""))
+    except ValueError:
+        return otherwise
+    return found if 0 < found < 1 else otherwise
