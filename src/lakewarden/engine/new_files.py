@@ -46,22 +46,23 @@ def read_footer(storage: StoredFiles, path: str) -> Footer:
         raise StorageUnavailable(f"the new file {path} cannot be read back", "Nothing was published.") from error
 
 
-def data_file(table: Table, footer: Footer, like: LiveFile) -> DataFile:
+def data_file(table: Table, footer: Footer, inputs: Sequence[LiveFile]) -> DataFile:
     """The entry for a new file: its own statistics, under the partition spec and values of what it stands in for."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
+    like = inputs[0].entry.data_file
     file = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=footer.path,
         file_format=FileFormat.PARQUET,
-        partition=like.entry.data_file.partition,
+        partition=like.partition,
         file_size_in_bytes=footer.bytes,
-        sort_order_id=None,  # rows of several files, one after the other
+        sort_order_id=like.sort_order_id if len(inputs) == 1 else None,  # rows of several are no longer in order
         equality_ids=None,
         key_metadata=None,
         **metrics_of(table.metadata, footer.metadata),
     )
-    file.spec_id = like.partition[0]
+    file.spec_id = inputs[0].partition[0]
     return file
 
 

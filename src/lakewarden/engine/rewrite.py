@@ -159,15 +159,14 @@ def _rewritten(
         )
     if report.checksum_in != report.checksum_out:
         raise VerificationFailed(f"{about}: rewritten rows differ from what was read", "Nothing was published.")
-    first = group.files[0]
-    files = [data_file(table, footers[output.path], first) for output in report.outputs]
+    files = [data_file(table, footers[output.path], group.files) for output in report.outputs]
     check_nulls(about, report, files)
     check_bounds(about, table.schema(), [file.entry.data_file for file in group.files], files)
     sequence = max(file.sequence for file in group.files)
     return RewrittenGroup(
         number=group.number,
         inputs={file.path: file.deletes_identity for file in group.files},
-        added=tuple(AddedFile(file, first.partition[0], sequence) for file in files),
+        added=tuple(AddedFile(file, group.files[0].partition[0], sequence) for file in files),
     )
 
 
@@ -179,7 +178,9 @@ def _check_failures(about: str, reports: Any) -> None:
     said = f"{about}: {first.message}{more}"
     if first.file and first.file not in said:
         said += f": {first.file}"
-    if first.kind in ("missing", "unreadable", "rows", "no-field-ids", "schema"):
+    if first.kind == "no-field-ids":
+        raise BrokenTable(said, "Nothing was changed. It was not written for Iceberg: give the table a name mapping.")
+    if first.kind in ("missing", "unreadable", "rows", "schema"):
         raise BrokenTable(said, "Nothing was changed. Restore that file, or roll back to a version without it.")
     if first.kind in ("unwritable", "storage"):
         raise StorageUnavailable(said, "Nothing was changed. lakewarden lake doctor tells more.")

@@ -125,6 +125,38 @@ def test_deletion_vectors_go_through_spark(new: Any) -> None:
     assert len(table.data) == 1
 
 
+def test_a_file_that_is_rewritten_alone_keeps_its_sort_order(new: Any) -> None:
+    table = new("id BIGINT, part INT", "part", **MERGE_ON_READ)
+    table.sql("ALTER TABLE {t} WRITE LOCALLY ORDERED BY id DESC")
+    table.sql("INSERT INTO {t} SELECT id, 0 FROM range(0, 100, 1, 1)")
+    for start in (100, 200):
+        table.sql(f"INSERT INTO {{t}} SELECT id, 1 FROM range({start}, {start + 100}, 1, 1)")
+    table.sql("DELETE FROM {t} WHERE id % 3 = 0")
+    assert {file.entry.data_file.sort_order_id for file in table.data} == {1}
+
+    table.compact_and_look(["id = 7", "id > 190"])
+
+    orders = {file.partition[1]: file.entry.data_file.sort_order_id for file in table.data}
+    assert orders == {(0,): 1, (1,): None}
+    ids = [row.id for row in table.sql("SELECT id FROM {t} WHERE part = 0")]
+    assert ids == sorted(ids, reverse=True)
+
+
+def test_a_table_that_was_once_of_format_v1(new: Any) -> None:
+    """Its old manifests know no sequence numbers."""
+    table = new("id BIGINT, s STRING", version=1)
+    for start in (0, 10):
+        table.sql(f"INSERT INTO {{t}} SELECT id, 'v1' FROM range({start}, {start + 10}, 1, 1)")
+    table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version' = '2', 'write.delete.mode' = 'merge-on-read')")
+    table.sql("INSERT INTO {t} SELECT id, 'v2' FROM range(20, 30, 1, 1)")
+    table.sql("DELETE FROM {t} WHERE id IN (1, 11, 21)")
+
+    table.compact_and_look(["id < 5", "s = 'v2'"], ["id"])
+
+    assert len(table.rows()) == 27
+    assert not table.files.deletes
+
+
 def test_all_rows_of_the_table_deleted(new: Any) -> None:
     """Zero new files, and none is left."""
     table = new("id BIGINT, part INT", "part", **MERGE_ON_READ, **BY_PARTITION)
