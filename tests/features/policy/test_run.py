@@ -70,6 +70,11 @@ class TestPlanning:
         assert {table for table, _ in verbs(kept.warden.policy.run().plan)} == {"sales.orders"}
         assert {table for table, _ in verbs(kept.warden.policy.run("flink.sink").plan)} == {"flink.sink"}
 
+    def test_what_was_decided_is_told_of_one_table(self, kept: SmallLake) -> None:
+        kept.create("sales.orders", appends=3)
+        assert len(kept.warden.policy.run("sales.orders").plan.verdicts) == 3
+        assert kept.warden.policy.run().plan.verdicts == ()
+
     def test_one_namespace(self, kept: SmallLake) -> None:
         kept.create("sales.orders", appends=3)
         kept.create("other.orders", appends=3)

@@ -478,6 +478,10 @@ class TestOnSpark:
         measured = "bytes_quarantined" if format == 2 else "bytes_freed"
         assert report.result[measured] == plan.actions[0].files.bytes
         assert 0 < report.result["percent"] < 100
+        sql = lake.warden.ground.spark.sql  # and Spark takes it as it is
+        assert sql(f"SELECT count(*) FROM main.{ORDERS} VERSION AS OF 'first'").collect()[0][0] == 10
+        self.sql(lake, f"INSERT INTO main.{ORDERS} VALUES (99, 'd')", f"DELETE FROM main.{ORDERS} WHERE id = 21")
+        assert lake.ids() == sorted({*rows, 99} - {21})
         lake.warden.version.rollback(f"{ORDERS}@first").apply()  # over the gap
         assert lake.ids() == list(range(10))
         assert lake.warden.retention.expire(ORDERS, **ALL, keep_tagged=False).plan.actions
@@ -491,6 +495,9 @@ class TestOnSpark:
         with pytest.raises(Conflict, match="Iceberg's expiry on Spark would also take tag short") as caught:
             lake.warden.retention.expire(ORDERS, **ALL)
         assert "--expire-tags" in caught.value.hint and len(snapshots(lake)) == 4
+        configure(lake, defaults={"retention": ALL})
+        (refused,) = lake.warden.policy.run().plan.refused  # which holds up nothing else of its upkeep
+        assert refused.table == f"main.{ORDERS}" and "--expire-tags" in refused.message
 
         report = lake.warden.retention.expire(ORDERS, **ALL, expire_tags=True).apply()
         assert report.result["tags_expired"] == 1 and report.result["snapshots_expired"] == 2
