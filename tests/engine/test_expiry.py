@@ -52,8 +52,8 @@ def test_a_second_look_finds_nothing_more_to_expire(made: History, last: int, da
 
 def test_what_points_to_a_snapshot_is_told() -> None:
     metadata = History().commits(4, 9 * DAY, DAY).tag("v1", 1).branch("dev", 2).table.metadata
-    assert still_needed(metadata, [1, 2, 3], ["v1"]) == ["branch dev is at snapshot 2, which was to expire"]
-    assert still_needed(metadata, [3], []) == []
+    assert still_needed(metadata, [1, 2, 3], {"v1": 1}) == ["branch dev is at snapshot 2, which was to expire"]
+    assert still_needed(metadata, [3], {}) == []
 
 
 def test_nothing_left_to_do_takes_no_commit() -> None:
