@@ -334,7 +334,9 @@ class TestManyWriters:
         def write(writer: int) -> None:
             try:
                 for number in range(10):
-                    DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests()).refs(orders.tag(f"w{writer}-{number}"))
+                    DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests()).refs(
+                        orders.tag(f"w{writer}-{number}")
+                    )
             except BaseException as error:  # noqa: BLE001  (a thread's failure must reach the test)
                 failures.append(error)
 
@@ -497,7 +499,7 @@ def test_each_table_goes_by_its_route() -> None:
         started.append(1)
         return spark
 
-    routed = RoutedCommits(direct, through_spark, needs_spark=lambda table: table == "v3")
+    routed = RoutedCommits(direct, through_spark, needs_spark=lambda table: table == "v3")  # type: ignore[arg-type]
     routed.refs(RefChange("v2", "u", {}))
     assert started == []  # no session for a table that needs none
     routed.refs(RefChange("v3", "u", {}, route=SPARK_SQL))

@@ -37,7 +37,7 @@ def test_what_a_thread_raises_is_raised_where_the_results_are_taken() -> None:
 def test_nobody_wants_the_rest() -> None:
     results = traverse(range(1, 10), below, 4, "unwanted")
     assert next(results) > 0
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("unwanted-")]
 
 
@@ -53,7 +53,7 @@ def test_threads_wait_until_somebody_takes_what_they_found() -> None:
     for _ in range(10):
         next(results)
     ahead = len(looked)
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert ahead < 20_000
 
 

@@ -55,6 +55,9 @@ class FakeWriter(FakeLake):
     def progress(self, done: int, total: int, says: str = "") -> None:
         self._tell(done, total, says)
 
+    def sweep(self, table: str) -> int:
+        return 0
+
 
 class Mark(Operation):
     """Set a ref on some tables, in two actions each."""

@@ -96,12 +96,12 @@ class Rewritten:
 
 @dataclass(frozen=True)
 class Expiry:
-    """Snapshots, and tags, that are to go; whatever else points to one of them keeps all of them."""
+    """Snapshots, and tags where they are, that are to go; whatever else points to one of them keeps all of them."""
 
     table: str
     uuid: str
     snapshots: tuple[int, ...]
-    tags: tuple[str, ...] = ()
+    tags: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,7 @@ class _Attempt:
     requires: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
     discard: Callable[[], None] = lambda: None
+    snapshot: int | None = None
 
 
 class DirectCommits:
@@ -192,7 +193,9 @@ class DirectCommits:
                 raise
             sent_back = tuple(group.number for group in change.groups if group.number not in left)
             landed[:] = [Rewritten(draft.snapshot_id, sent_back, len(dangling))]
-            return _Attempt(_at(change.uuid, {change.branch: head.snapshot_id}), updates, draft.discard)
+            return _Attempt(
+                _at(change.uuid, {change.branch: head.snapshot_id}), updates, draft.discard, draft.snapshot_id
+            )
 
         if self._publish(change.table, change.uuid, attempt):
             return landed[0]
@@ -221,7 +224,9 @@ class DirectCommits:
                 draft.discard()
                 raise
             made[:] = [draft.snapshot_id]
-            return _Attempt(_at(change.uuid, {change.branch: head.snapshot_id}), updates, draft.discard)
+            return _Attempt(
+                _at(change.uuid, {change.branch: head.snapshot_id}), updates, draft.discard, draft.snapshot_id
+            )
 
         return made[0] if self._publish(change.table, change.uuid, attempt) else None
 
@@ -235,7 +240,7 @@ class DirectCommits:
             if needed:
                 raise StalePlan(f"the plan is stale: {'; '.join(needed)}", "Nothing was expired. Plan again.")
             check(table)
-            updates = expiry_updates(table, change.snapshots, change.tags)
+            updates = expiry_updates(table, change.snapshots, tuple(change.tags))
             return _Attempt(_at(change.uuid, refs), updates) if updates else None
 
         self._publish(change.table, change.uuid, attempt)
@@ -256,6 +261,11 @@ class DirectCommits:
             f"the plan is stale: {'; '.join(found.says)}, which was to expire",
             "Everything that had expired is back. Plan again.",
         )
+
+    def _is_there(self, name: str, attempt: _Attempt | None) -> bool:
+        """Whether a commit landed that was refused: something on the way to the catalog had sent it twice."""
+        made = attempt.snapshot if attempt else None
+        return made is not None and self._tables.load(name).snapshot_by_id(made) is not None
 
     def _publish(self, name: str, uuid: str, make: Callable[[Table], _Attempt | None]) -> bool:
         """Try until it lands; whether there was anything to publish."""
@@ -278,8 +288,9 @@ class DirectCommits:
                     table.catalog.commit_table(table, (*attempt.requires, *_unmoved(table)), attempt.updates)
                 reach("commit.landed")
                 return True
-            except CommitFailedException:
-                pass  # look again: either what we require moved, or only something beside it
+            except CommitFailedException:  # either what we require moved, or only something beside it: look again
+                if self._is_there(name, attempt):
+                    return True
             except CommitStateUnknownException as error:
                 raise _unknown(name) from error
             except Exception as error:

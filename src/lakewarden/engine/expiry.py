@@ -26,14 +26,20 @@ def note_property(ref: str) -> str:
     return f"lakewarden.note.{ref}"
 
 
-def still_needed(metadata: TableMetadata, snapshots: Iterable[int], tags: Iterable[str]) -> list[str]:
+def still_needed(metadata: TableMetadata, snapshots: Iterable[int], tags: Mapping[str, int]) -> list[str]:
     """Who points to snapshots that are to go, in words."""
-    going, gone_tags = set(snapshots), set(tags)
-    return [
+    going = set(snapshots)
+    needed = [
         f"{ref.snapshot_ref_type} {name} is at snapshot {ref.snapshot_id}, which was to expire"
         for name, ref in sorted(metadata.refs.items())
-        if ref.snapshot_id in going and name not in gone_tags
+        if ref.snapshot_id in going and name not in tags
     ]
+    moved = [
+        f"tag {name}, which was to go, moved from {planned} to {metadata.refs[name].snapshot_id}"
+        for name, planned in sorted(tags.items())
+        if name in metadata.refs and metadata.refs[name].snapshot_id != planned
+    ]
+    return needed + moved
 
 
 def iceberg_would_also_take(

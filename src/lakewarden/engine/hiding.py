@@ -69,13 +69,27 @@ def _shown(batch: Any, sets: Sequence[tuple[list[str], Any]]) -> Any:
     """The rows of a batch in which no key column holds a hidden value."""
     import pyarrow.compute as pc
 
-    for path, values in sets:
-        column = batch.column(path[0])
+    for path, hidden in sets:
+        column, values = batch.column(path[0]), hidden
         for part in path[1:]:
             column = pc.struct_field(column, part)
-        column = getattr(column, "storage", column)  # the bytes of a uuid
-        batch = batch.filter(pc.invert(pc.is_in(column, value_set=values.cast(column.type))))
+        column, values = _comparable(getattr(column, "storage", column), values)  # a uuid's storage are its bytes
+        batch = batch.filter(pc.invert(pc.is_in(column, value_set=values)))
     return batch
+
+
+def _comparable(column: Any, values: Any) -> tuple[Any, Any]:
+    """Both as one type, whichever was promoted since. No cast here can fail and tell of a value."""
+    import pyarrow as pa
+
+    if column.type == values.type:
+        return column, values
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64()), values.cast(pa.int64())
+    if pa.types.is_decimal(column.type):
+        wide = pa.decimal128(38, column.type.scale)
+        return column.cast(wide), values.cast(wide)
+    return column, values.cast(column.type)
 
 
 def _pruned(column: Any, wanted: Any) -> Any:

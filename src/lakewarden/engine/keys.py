@@ -54,11 +54,6 @@ def find_key(metadata: TableMetadata, path: str, about: str) -> KeyColumn:
     raise ColumnNotFound(f"{about} has no column {path}", did_you_mean(path, known, f"It has {', '.join(known[:12])}."))
 
 
-def path_in(schema: Schema, key: KeyColumn) -> str | None:
-    """What a key column is called in one of the table's schemas; none where that schema does not have it."""
-    return schema.find_column_name(key.field_id)
-
-
 def canonical(kind: str, texts: Iterable[str], about: str) -> Iterator[str]:
     """Each value in the one spelling of its type; one that is none is told by its place, never by itself."""
     read = _reader(kind)

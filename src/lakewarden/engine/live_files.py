@@ -128,7 +128,14 @@ class SnapshotFiles:
 
     @cached_property
     def by_path(self) -> Mapping[str, LiveFile]:
-        return {file.path: file for file in self.data}
+        found = {file.path: file for file in self.data}
+        if len(found) < len(self.data):
+            twice = next(path for path, times in Counter(file.path for file in self.data).items() if times > 1)
+            raise BrokenTable(
+                f"{self._about}: its metadata lists the file {twice} twice, so its rows count twice",
+                "Files were added to it twice. Until one of them is taken out, none can be written anew.",
+            )
+        return found
 
     @cached_property
     def masks(self) -> Mapping[str, Mapping[str, int]]:
@@ -137,9 +144,12 @@ class SnapshotFiles:
         unread = [d for d in self.deletes if d.only_for is None and not d.is_guessed]
         if unread:
             with ThreadPoolExecutor(_READERS, thread_name_prefix="deletes") as readers:
-                found = readers.map(lambda delete: _masked_rows(self._io, delete, self._about), unread)
+                found = readers.map(self._masked_rows, unread)
                 known |= {delete.identity: dict(counts) for delete, counts in zip(unread, found, strict=True)}
         return known
+
+    def _masked_rows(self, delete: DeleteFile) -> Mapping[str, int]:
+        return self._reader.masks(delete.path, lambda: _masked_rows(self._io, delete, self._about))
 
     def masked(self, file: LiveFile) -> int:
         """Rows of a data file that position deletes mask; a row that two of them name counts twice."""

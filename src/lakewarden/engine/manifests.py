@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakewarden.engine.faults import decoding
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 _CODEC: Literal["deflate"] = "deflate"  # of Avro files: every reader knows it
+_KEPT_MASKS = 10_000
 _KEPT = 200_000  # entries that are kept in memory, about 200 MB
 _EQUALITY_IDS = 135
 _REFERENCED_DATA_FILE, _CONTENT_OFFSET = 17, 18  # places of fields 143 and 144 in an entry's file
@@ -35,6 +36,7 @@ class Manifests:
         self._kept = kept
         self._held = 0
         self._entries: OrderedDict[str, tuple[ManifestEntry, ...]] = OrderedDict()
+        self._masks: OrderedDict[str, Mapping[str, int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def entries(self, io: FileIO, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
@@ -51,6 +53,18 @@ class Manifests:
                 self._held += len(found)
             while self._held > self._kept and len(self._entries) > 1:
                 self._held -= len(self._entries.popitem(last=False)[1])
+        return found
+
+    def masks(self, path: str, read: Callable[[], Mapping[str, int]]) -> Mapping[str, int]:
+        """How many rows of which data files a delete file masks: read once, since it never changes."""
+        with self._lock:
+            if path in self._masks:
+                return self._masks[path]
+        found = read()
+        with self._lock:
+            self._masks[path] = found
+            while len(self._masks) > _KEPT_MASKS:
+                self._masks.popitem(last=False)
         return found
 
 

@@ -59,4 +59,3 @@ def is_owned(location: str, stamp: Stamp) -> bool:
 
 def _mark(stamp: Stamp) -> str:
     return hashlib.sha256(stamp.file_prefix.encode()).hexdigest()[:16]
-

@@ -20,7 +20,7 @@ from lakewarden.engine.catalogs import pyiceberg_properties
 from lakewarden.engine.faults import told
 from lakewarden.engine.locations import apart, is_local
 from lakewarden.engine.stores import ArrowStore, LocalStore, Store, StoredFile, arrow_path
-from lakewarden.errors import AlreadyExists, LakewardenError
+from lakewarden.errors import AlreadyExists, LakewardenError, StorageUnavailable
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence
 
@@ -67,7 +67,7 @@ class Stores:
         self._open: dict[str, Store] = {}
         self._lock = threading.Lock()
 
-    @property
+    @cached_property
     def local(self) -> LocalStore:
         return LocalStore()
 
@@ -284,7 +284,11 @@ class Storage(StoredFiles):
         old, new = self._look(source), self._look(target)
         if old is None:
             return new.bytes if new else None
-        store = self._stores.of(source)
+        store, other = self._stores.of(source), self._stores.of(target)
+        if type(store) is not type(other) or (isinstance(store, ArrowStore) and store is not other):
+            raise StorageUnavailable(
+                f"{source} and {target} are not on one storage", "Files are not moved between two."
+            )
         if new is None:
             store.move(old, target)
         elif old.bytes != new.bytes or not self.same_content(source, target):

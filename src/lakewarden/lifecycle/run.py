@@ -74,6 +74,7 @@ class Run:
     wait: timedelta
     began: datetime
     watch: Watcher
+    is_taken_up: bool = False
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     failures: dict[str, LakewardenError] = field(default_factory=dict)

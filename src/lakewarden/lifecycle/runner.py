@@ -70,7 +70,7 @@ class Runner:
     def store(self, operation: Operation, plan: Plan) -> Record:
         """Write a plan down as an operation to apply later; the same plan is written down once."""
         waiting = self.journal.planned(plan.id)
-        if waiting is not None:
+        if waiting is not None and waiting.request == operation.model_dump_json():
             return waiting
         record = Record.planned(self._new_id(), plan, operation.model_dump_json(), self.actor, self._clock())
         self.journal.add(record)
@@ -84,7 +84,7 @@ class Runner:
                 raise refused
             return Report(None, plan.kind, State.DONE, {"actions": 0, "tables": 0})
         waiting = self.journal.planned(plan.id)
-        if waiting is not None:
+        if waiting is not None and waiting.request == operation.model_dump_json():  # else said otherwise: a budget, say
             return self.run(waiting.id, wait)
         new = Record.planned(self._new_id(), plan, operation.model_dump_json(), self.actor, self._clock())
         return self._run(new, operation, wait, self._add_running)
@@ -157,7 +157,8 @@ class Runner:
         keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
         with keeper.hold(_key(record.id), f"operation {record.id}", patience(wait, self._means())) as fence:
             reach("operation.leased")
-            run = Run(begin(record), operation, keeper, fence, wait, self._clock(), self.watch)
+            taken_up = record.started_at is not None
+            run = Run(begin(record), operation, keeper, fence, wait, self._clock(), self.watch, taken_up)
             run.tell("started")
             try:
                 return self._sequence(run)

@@ -108,9 +108,10 @@ class TableRun:
             reach("action.checked")
             fence()
             run.has_begun, self._unasked = True, False
-            stamp = Stamp(run.record.id, action.id, means.actor)
-            outcome = run.operation.apply(action, means.open_writer(stamp, fence, self._teller(action)))
+            outcome = run.operation.apply(action, self._writer(action, fence))
         reach("action.applied")
+        if run.is_taken_up:  # only now: until the table has moved on, what a lost run sent may still land
+            self._writer(action, fence).sweep(action.table)
         run.fence()
         done = replace(step, progress=Progress.DONE, facts=dict(outcome.facts), error=None, at=means.clock())
         means.journal.step(run.record.id, done)
@@ -118,6 +119,10 @@ class TableRun:
         reach("action.journaled")
         run.tell("applied", action.table, action.says)
         return True
+
+    def _writer(self, action: Action, fence: Fence) -> Writer:
+        stamp = Stamp(self._run.record.id, action.id, self._means.actor)
+        return self._means.open_writer(stamp, fence, self._teller(action))
 
     def _check(self, action: Action, *kinds: type) -> None:
         """Refuse as stale unless what the action requires is so, saying what moved from what to what."""

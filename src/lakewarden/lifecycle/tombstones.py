@@ -89,11 +89,7 @@ class Tombstones(TombstoneReader, Protocol):
         ...
 
     def move(self, id: str, state: ErasureState, at: datetime) -> ErasureRequest:
-        """Withdraw or close an open request."""
-        ...
-
-    def forget(self, id: str) -> None:
-        """Remove the plain values of a request for good; their digests stay."""
+        """Withdraw or close an open request, and remove its plain values for good, both or neither; digests stay."""
         ...
 
 

@@ -75,12 +75,10 @@ class SqlTombstones:
             if connection.execute(_leave_open(id, state, at)).rowcount == 0:
                 found = _one(connection, id)
                 raise Conflict(f"request {id} is {found.state} already", "Only an open request can be changed.")
-            return _one(connection, id)
-
-    def forget(self, id: str) -> None:
-        with self._database.begin() as connection:
             connection.execute(update(tombstones).where(tombstones.c.request == id).values(packed=None))
+            ended = _one(connection, id)
         self._database.cut_log()
+        return ended
 
     def _digest_key(self, connection: Connection) -> bytes:
         """The key that digests are made with: made up once, kept here, and in no certificate."""

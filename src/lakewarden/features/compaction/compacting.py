@@ -104,7 +104,6 @@ def _after(bins: tuple[Bin, ...], policy: CompactionPolicy) -> int:
 def _by_kernel(action: Action, lake: Writer) -> Outcome:
     """Rewrite the groups on Spark, publish them ourselves, and take up again what was sent back."""
     name = lake.tables.name(action.table)
-    lake.sweep(action.table)
     waiting = _planned_groups(action)
     total: dict[str, int] = {}
     for _ in range(_ROUNDS):
@@ -196,9 +195,8 @@ def _check_uuid(action: Action, table: Table) -> None:
 
 def _check_route(action: Action, lake: Writer, table: Table, files: SnapshotFiles) -> None:
     usual = route_of_manifests(lake.tables.route(table, lake.tables.name(action.table)), table)
-    now = route_of(
-        usual, table, files, [file for file in files.data if file.path in {f.path for f in action.files.items}]
-    )
+    planned = {file.path for file in action.files.items}
+    now = route_of(usual, table, files, [file for file in files.data if file.path in planned])
     if now.needs_spark:
         raise StalePlan(f"the plan is stale: {action.table}: {now.because}", "Nothing was written. Plan again.")
 

@@ -91,7 +91,6 @@ def apply(action: Action, lake: Writer) -> Outcome:
                 "manifests_written": int(done.get("added_manifests_count", 0)),
             }
         )
-    lake.sweep(action.table)
     change = ManifestMerge(action.table, str(action.arguments["uuid"]), planned)
     made = lake.commits.merge_manifests(change)
     if made is None:

@@ -50,8 +50,8 @@ def survey(
 ) -> Survey:
     """Look at a table's files, all of them or those that may hold rows of a filter.
 
-    Where files should be in some order, those that are not are what is to be written anew. A table that was
-    loaded a moment ago can be handed in.
+    Where files should be in some order and one is not, Spark writes all of them anew. A table that was loaded a
+    moment ago can be handed in.
     """
     table = table or lake.tables.load(name)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
@@ -63,8 +63,8 @@ def survey(
     route = route_of(route_of_manifests(lake.tables.route(table, name), table), table, files, chosen)
     found = candidates(table, files, chosen)
     if in_order is not None:
-        done = {file.path for file in chosen if in_order(file)}
-        found = [replace(file, is_rewritten=file.path in done) for file in found]
+        all_in_order = all(in_order(file) for file in chosen)
+        found = [replace(file, is_rewritten=all_in_order) for file in found]
         policy = replace(policy, rewrite_all=True)
     return Survey(name, table, files, policy, pack(found, policy), route)
 

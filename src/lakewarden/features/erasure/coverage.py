@@ -43,7 +43,11 @@ def uncovered(lake: Reader, keys: tuple[KeyAsked, ...]) -> list[str]:
         alike = sorted(path for path in metadata.schema().column_names if path.split(".")[-1] in paths)
         return f"{name} has {', '.join(alike)} too, and is not covered by this request" if alike else ""
 
-    return [told for told in lake.tables.read_all(lake.tables.names(), look) if told]
+    try:
+        names = lake.tables.names()
+    except LakewardenError as error:
+        return [f"whether other tables have such a column is not known: {error.message}"]
+    return [told for told in lake.tables.read_all(names, look) if told]
 
 
 def _key(lake: Reader, table: str, path: str) -> KeyAsked:

@@ -71,6 +71,7 @@ class Request(Control[Registered]):
             keys=keys,
             values=0,
         )
+        notes = [_OTHERS, *uncovered(lake, keys)]  # looked at first: once it is registered nothing may fail
         count = runner.tombstones.add(request, {place: self._values(key) for place, key in enumerate(keys)})
         return Registered(
             id=request.id,
@@ -78,7 +79,7 @@ class Request(Control[Registered]):
             tables=list(dict.fromkeys(key.table for key in keys)),
             grace_until=request.grace_until if grace else None,
             deadline=request.deadline,
-            notes=[_OTHERS, *uncovered(lake, keys)],
+            notes=notes,
         )
 
     def _values(self, key: KeyAsked) -> Iterator[str]:

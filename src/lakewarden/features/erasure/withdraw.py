@@ -21,6 +21,4 @@ class Withdraw(Control[RequestDetail]):
 
     def act(self, runner: Runner) -> RequestDetail:
         now = runner.reader.clock()
-        withdrawn = runner.tombstones.move(self.id, ErasureState.WITHDRAWN, now)
-        runner.tombstones.forget(self.id)
-        return detail(withdrawn, now)
+        return detail(runner.tombstones.move(self.id, ErasureState.WITHDRAWN, now), now)

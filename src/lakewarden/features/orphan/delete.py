@@ -81,7 +81,8 @@ class Delete(Selects, Operation):
             raise StalePlan(f"the plan is stale: batch {batch.id} holds other files now", "Plan again.")
         if not self.now and batch.delete_after > lake.clock():
             raise StalePlan(f"the plan is stale: the grace of {batch.id} is not over", "Say --now, or wait.")
-        paths = [file.path for file in batch.files]
+        here = lake.storage(name.lake).sizes(batch.place(file) for file in batch.files)  # others were brought back
+        paths = [file.path for file in batch.files if here[batch.place(file)] is not None]
         needed = set(paths) - set(still_unreachable(table, paths))
         if needed:
             raise DeletionForbidden(
@@ -103,7 +104,6 @@ def _action(table: Kept, batch: Batch) -> Action:
         says=f"delete {files.count} files of {batch.id} for good",
         arguments={"batch": batch.id, "location": batch.location},
         requires=(TableIs(target, table.uuid),),
-        expects={"files_deleted": files.count, "bytes_freed": files.bytes},
         estimate=Estimate(files=files.count, bytes=files.bytes),
         files=files,
     )

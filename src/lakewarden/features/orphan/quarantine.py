@@ -124,7 +124,6 @@ def _action(name: TableName, table: Table, orphans: Sequence[Orphan]) -> Action:
         says=f"put {files.count} orphans away",
         arguments={"uuid": uuid, "location": table.metadata.location},
         requires=(TableIs(target, uuid),),
-        expects={"files_quarantined": files.count, "bytes_quarantined": files.bytes, "files_kept": 0},
         estimate=Estimate(files=files.count, bytes=files.bytes),
         files=files,
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from lakewarden.errors import LakewardenError
+from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep, verbs_of
 from lakewarden.features.retention.expiry import InUse, with_percent
 from lakewarden.features.table.each import joined, refusal
@@ -36,11 +38,11 @@ class Run(Selects, Operation):
     budget: Duration | None = Field(None, description="Stop beginning anything new after this long, as in 2h.")
 
     def plan(self, lake: Reader) -> Plan:
-        in_use = InUse(lake)
+        in_use, neighbours = InUse(lake), Neighbours(lake)
 
         def guarded(name: TableName) -> Worth:
             try:
-                return upkeep(lake, self.kind(), name, self.only, in_use)
+                return upkeep(lake, self.kind(), name, self.only, in_use, neighbours)
             except LakewardenError as error:
                 if self.is_one:
                     raise
@@ -48,7 +50,8 @@ class Run(Selects, Operation):
 
         worth = list(lake.tables.read_all(self.chosen(lake), guarded))
         worth.sort(key=lambda one: -one.points_per_second)
-        return joined(self.kind(), self.target, [one.plan for one in worth])
+        whole = joined(self.kind(), self.target, [one.plan for one in worth])
+        return whole if self.is_one else replace(whole, verdicts=())  # of many tables nobody would read them all
 
     def holds(self, action: Action, lake: Reader) -> bool:
         return verbs_of(action).holds(action, lake)

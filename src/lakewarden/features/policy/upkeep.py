@@ -24,6 +24,7 @@ from lakewarden.lifecycle.plan import Action, Outcome, Plan
 
 if TYPE_CHECKING:
     from lakewarden.engine.reference import TableName
+    from lakewarden.features.orphan.neighbours import Neighbours
     from lakewarden.lifecycle.ground import Reader, Writer
 
 Kind = Literal["retention", "manifests", "compaction"]
@@ -66,12 +67,14 @@ class Worth:
     points_per_second: float
 
 
-def upkeep(lake: Reader, kind: str, name: TableName, only: Sequence[str], in_use: expiry.InUse) -> Worth:
+def upkeep(
+    lake: Reader, kind: str, name: TableName, only: Sequence[str], in_use: expiry.InUse, neighbours: Neighbours
+) -> Worth:
     """What upkeep a table needs: old versions first, then manifests, then files."""
     expiring = expiry.look(lake, name, {}, False, in_use) if "retention" in only else None
     found = survey(lake, name, {}, table=expiring.table if expiring else None)
     compaction = compacting.actions_for(found) if "compaction" in only else ()
-    retention = _retention(lake, kind, expiring) if expiring else Plan(kind, str(name))
+    retention = _retention(lake, kind, expiring, neighbours) if expiring else Plan(kind, str(name))
     merging = manifest_merge.actions_for(lake, name, _more_manifests(found, compaction)) if "manifests" in only else ()
     plan = replace(
         retention,
@@ -85,11 +88,11 @@ def upkeep(lake: Reader, kind: str, name: TableName, only: Sequence[str], in_use
     return Worth(plan, points / seconds if plan.actions else 0.0)
 
 
-def _retention(lake: Reader, kind: str, expiring: Expiring) -> Plan:
+def _retention(lake: Reader, kind: str, expiring: Expiring, neighbours: Neighbours) -> Plan:
     """What lets old versions go; that a table forbids it, or Spark cannot, holds up nothing else of its upkeep."""
     target = str(expiring.name)
     try:
-        return expiry.actions_for(lake, kind, expiring)
+        return expiry.actions_for(lake, kind, expiring, neighbours)
     except DeletionForbidden as forbidden:  # the table's own wish, and no failure
         return Plan(kind, target, warnings=(f"{forbidden.message}; its old versions stay",))
     except Conflict as conflict:

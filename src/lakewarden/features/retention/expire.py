@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.retention import expiry
 from lakewarden.features.table.each import plan_each
 from lakewarden.features.table.select import Selects
@@ -34,12 +35,12 @@ class Expire(Selects, Operation):
     expire_tags: bool = Field(False, description="Also let tags go whose keep period is over.")
 
     def plan(self, lake: Reader) -> Plan:
-        in_use = expiry.InUse(lake)
+        in_use, neighbours = expiry.InUse(lake), Neighbours(lake)
         options = {"keep_last": self.keep_last, "keep_days": self.keep_days, "keep_tagged": self.keep_tagged}
 
         def plan_one(name: TableName) -> Plan:
             found = expiry.look(lake, name, options, self.expire_tags, in_use)
-            return expiry.actions_for(lake, self.kind(), found)
+            return expiry.actions_for(lake, self.kind(), found, neighbours)
 
         return plan_each(lake, self.kind(), self, plan_one)
 

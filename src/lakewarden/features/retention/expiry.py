@@ -16,7 +16,8 @@ from lakewarden.engine.commit import Expiry
 from lakewarden.engine.expiry import iceberg_would_also_take
 from lakewarden.engine.reachable import ReachableFile
 from lakewarden.engine.unreachable import Unreachable, is_own, unreachable_after
-from lakewarden.errors import Conflict, DeletionForbidden, StalePlan
+from lakewarden.errors import Conflict, StalePlan
+from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.retention import leaving
 from lakewarden.features.retention.policy import (
     Decision,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.reference import TableName
     from lakewarden.engine.route import Route
+    from lakewarden.features.orphan.neighbours import Neighbours
     from lakewarden.lifecycle.ground import Reader, Writer
 
 EXPIRE = "expire"
@@ -102,7 +104,7 @@ class InUse:
         return own | {snapshot: operation for snapshot, operation in required.items() if snapshot in there}
 
 
-def actions_for(lake: Reader, kind: str, found: Expiring) -> Plan:
+def actions_for(lake: Reader, kind: str, found: Expiring, neighbours: Neighbours) -> Plan:
     """What lets a table's old versions go."""
     target, decisions = str(found.name), found.decisions
     warnings = [
@@ -113,7 +115,8 @@ def actions_for(lake: Reader, kind: str, found: Expiring) -> Plan:
     verdicts = tuple(_verdict(target, version) for version in decisions.versions)
     if not decisions.expired and not decisions.tags_going and not found.files.count:
         return Plan(kind, target, warnings=tuple(warnings), verdicts=verdicts)
-    _check_deletion_allowed(found)
+    refuse_forbidden(found.name, found.table)
+    neighbours.refuse_shared(found.name, found.table)
     route = lake.tables.route(found.table, found.name)
     if route.needs_spark and (decisions.expired or decisions.tags_going):
         _check_spark_takes_no_more(lake, found)
@@ -160,6 +163,7 @@ def _expire(action: Action, lake: Writer) -> None:
     snapshots = set(_snapshots(action))
 
     def check(table: Table) -> None:
+        refuse_forbidden(lake.tables.name(action.table), table)
         needed = InUse(lake, besides=lake.stamp.operation).of(action.table, table)
         taken = [f"snapshot {s} is needed by {operation}" for s, operation in needed.items() if s in snapshots]
         if taken:
@@ -169,7 +173,6 @@ def _expire(action: Action, lake: Writer) -> None:
     if action.route == SPARK_SQL:
         lake.procedures.expire_snapshots(change, check)
     else:
-        lake.sweep(action.table)
         lake.commits.expire(change, check)
 
 
@@ -191,14 +194,6 @@ def _versions(action: Action, lake: Reader) -> Facts:
         "snapshots_expired": gone,
         "tags_expired": len(set(_tags(action)) - set(metadata.refs)),
     }
-
-
-def _check_deletion_allowed(found: Expiring) -> None:
-    if not found.may_delete:
-        raise DeletionForbidden(
-            f"{found.name}: gc.enabled=false forbids every deletion of its files",
-            "Another table may share them. If none does, set gc.enabled to true first.",
-        )
 
 
 def _check_spark_takes_no_more(lake: Reader, found: Expiring) -> None:
@@ -224,7 +219,7 @@ def _action(lake: Reader, found: Expiring, route: Route) -> Action:
     decisions, uuid, target = found.decisions, str(found.table.metadata.table_uuid), str(found.name)
     total, going, files = len(decisions.versions), len(decisions.expired), found.files
     commits = bool(decisions.expired or decisions.tags_going)
-    location = found.table.metadata.location
+    location, refs = found.table.metadata.location, found.table.metadata.refs
     how = leaving.way_out(lake, found.name.lake, location, route.needs_spark and commits)
     return Action(
         verb=EXPIRE,
@@ -233,7 +228,7 @@ def _action(lake: Reader, found: Expiring, route: Route) -> Action:
         arguments={
             "uuid": uuid,
             "snapshots": ",".join(str(snapshot) for snapshot in sorted(decisions.expired)),
-            "tags": "\n".join(decisions.tags_going),
+            "tags": "\n".join(f"{refs[tag].snapshot_id} {tag}" for tag in decisions.tags_going),
             "how": how,
         },
         requires=(TableIs(target, uuid),),
@@ -285,5 +280,7 @@ def _snapshots(action: Action) -> tuple[int, ...]:
     return tuple(int(snapshot) for snapshot in str(action.arguments["snapshots"]).split(",") if snapshot)
 
 
-def _tags(action: Action) -> tuple[str, ...]:
-    return tuple(tag for tag in str(action.arguments["tags"]).split("\n") if tag)
+def _tags(action: Action) -> dict[str, int]:
+    """The tags that go, and where they were when that was planned."""
+    pairs = (line.split(" ", 1) for line in str(action.arguments["tags"]).split("\n") if line)
+    return {tag: int(snapshot) for snapshot, tag in pairs}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from lakewarden.engine.quarantine import Batch, QuarantinedFile, stash
 from lakewarden.engine.unreachable import still_unreachable
 from lakewarden.errors import StalePlan, StorageUnavailable
+from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.lifecycle.plan import Action, Facts, PlannedFile
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def remove(action: Action, lake: Writer) -> Facts:
     """Let the files of an action go that nothing leads to now; what came of it."""
     name, table = lake.tables.name(action.table), lake.tables.load(action.table)
     _check_same_table(action, table)
+    refuse_forbidden(name, table)
     storage, listed = lake.storage(name.lake), {file.path: file for file in action.files.items}
     free = [listed[path] for path in still_unreachable(table, list(listed))]
 

@@ -169,7 +169,6 @@ def create(action: Action, lake: Writer) -> Outcome:
             drop_properties=() if note else (note_property(name),),  # that of an earlier ref of this name
             route=action.route,
         )
-    lake.sweep(action.table)
     lake.commits.refs(change)
     return Outcome(action.expects)
 

@@ -57,7 +57,6 @@ class Rollback(Operation):
         asked, (was, to) = action.arguments, _from_to(action)
         keeps = () if asked["kept_already"] else (SetRef(str(asked["leave"]), "tag", was),)
         moves = (SetRef(MAIN, "branch", to),)
-        lake.sweep(action.table)
         lake.commits.refs(
             RefChange(
                 table=action.table,

@@ -50,7 +50,6 @@ class Untag(Operation):
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         asked, ref = action.arguments, str(action.arguments["ref"])
-        lake.sweep(action.table)
         lake.commits.refs(
             RefChange(
                 table=action.table,
