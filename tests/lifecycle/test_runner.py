@@ -417,3 +417,12 @@ def test_a_refusal_says_what_to_do_whatever_was_asked(house: House) -> None:
 
 def _interrupt(action: Action) -> None:
     raise KeyboardInterrupt
+
+
+def test_what_is_said_with_apply_holds_though_the_same_plan_was_shown_before(house: House) -> None:
+    shown = Mark(tables=["t", "u"])
+    house.runner.store(shown, house.runner.plan(shown))
+    said = Mark(tables=["t", "u"], budget=timedelta())
+    report = house.runner.start(said, house.runner.plan(said))
+    assert report.result["stopped"] == "budget"
+    assert house.journal.get(str(report.id)).request == said.model_dump_json()

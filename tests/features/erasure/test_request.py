@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.types import LongType
 
 from lakewarden.errors import BadValue, ColumnNotFound, NotFound, TableNotFound
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
@@ -58,6 +59,16 @@ def test_very_many_values(lake: SmallLake) -> None:
     assert ids(lake) == [0, 1]
     assert lake.warden.version.read("crm.people", columns=["user.age"], limit=1) == [{"user": None}]
     assert lake.warden.version.read("crm.people", columns=["user.age"], where="id = 1") == [{"user": {"age": 1}}]
+
+
+def test_a_key_that_was_promoted_since_a_version(lake: SmallLake) -> None:
+    with_people(lake)
+    lake.warden.version.tag("crm.people", "v1").apply()
+    with lake.catalog.load_table("crm.people").update_schema() as change:
+        change.update_column(("user", "age"), LongType())
+    values = ["2", str(2**40), *(str(n) for n in range(10, 3_000))]
+    lake.warden.erasure.request("crm.people", key="user.age", value=values)
+    assert ids(lake) == ids(lake, "crm.people@v1") == [0, 1, 3, 4, 5]
 
 
 @pytest.mark.spark
