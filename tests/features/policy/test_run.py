@@ -161,6 +161,41 @@ class TestSecondRun:
         assert all(orphans(clinic.catalog.load_table(name.identifier)) == set() for name in names)
         assert {row.score for row in clinic.warden.table.health()} == {100}
 
+    def again(self, lake: SmallLake) -> list[str]:
+        """What a second run would do right after the first."""
+        lake.warden.policy.run().apply()
+        return [f"{action.table}: {action.says}" for action in lake.warden.policy.run().plan.actions]
+
+    def test_where_every_file_is_to_be_rewritten(self, lake: SmallLake) -> None:
+        configure(lake, defaults={**TIGHT, "compaction": {"rewrite_all": True}})
+        for format in (1, 2, 3):
+            lake.create(f"v{format}.few", format=format, appends=3)
+        self._with_deletes(lake, "v3.deletes", 3)
+        self._hot_and_cold(lake, "v2.partitioned")
+        assert self.again(lake) == []
+
+    def test_where_names_keep_versions_and_main_went_back(self, kept: SmallLake) -> None:
+        kept.create("sales.t", appends=6)
+        kept.warden.version.tag("sales.t", "v1").apply()
+        kept.warden.version.branch("sales.t", "dev").apply()
+        for _ in range(8):
+            kept.append("sales.t")
+        for _ in range(12):
+            on_dev = pa.table({"id": [1000], "city": ["x"]}, schema=SCHEMA)
+            kept.catalog.load_table("sales.t").append(on_dev, branch="dev")
+        kept.warden.version.rollback("sales.t@v1").apply()
+        aged(kept, "sales.t", 5)
+        assert self.again(kept) == []
+
+    @pytest.mark.parametrize("format", [2, 3])
+    def test_where_every_row_is_deleted(self, kept: SmallLake, format: int) -> None:
+        kept.create("sales.gone", format=format, appends=3)
+        sql = kept.warden.ground.spark.sql
+        sql("ALTER TABLE main.sales.gone SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+        sql("DELETE FROM main.sales.gone WHERE id % 2 = 0")
+        sql("DELETE FROM main.sales.gone WHERE id % 2 = 1")
+        assert self.again(kept) == [] and kept.ids("sales.gone") == []
+
     def test_a_missing_data_file_stops_its_table_only(self, kept: SmallLake) -> None:
         for name in ("sales.hurt", "sales.fine"):
             kept.create(name, appends=14)
