@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakewarden.engine import commit as commit_module
-from lakewarden.errors import CatalogUnavailable, CommitRefused, LeaseLost, StalePlan
+from lakewarden.errors import CatalogUnavailable, CommitRefused, Interrupted, LeaseLost, StalePlan
 from lakewarden.features.compaction import compacting
 from tests.features.compaction.compacted import Compactable
 from tests.small_lake import SmallLake
@@ -285,3 +285,29 @@ def test_an_equality_delete_by_another_writer_is_not_passed_over(
     assert table.unreached() == set()
     table.compact()
     assert ids(table) == expected
+
+
+@pytest.mark.parametrize("has_landed", [True, False], ids=["after", "before"])
+def test_an_interrupt_in_the_midst_of_the_commit(
+    table: Compactable, monkeypatch: pytest.MonkeyPatch, has_landed: bool
+) -> None:
+    """Nobody knows then whether it landed: files stay until a resume has looked, and then only what is used."""
+    commit = type(table.lake.catalog).commit_table
+
+    def interrupted(self: Any, *given: Any, **more: Any) -> Any:
+        if has_landed:
+            commit(self, *given, **more)
+        raise KeyboardInterrupt
+
+    planned = table.plan()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(table.lake.catalog), "commit_table", interrupted)
+        with pytest.raises(Interrupted):
+            planned.apply()
+    assert ids(table) == list(range(60))
+    assert (len(table.data) == 2) is has_landed
+    operation = table.lake.warden.operation.list(limit=1)[0]
+    table.lake.warden.operation.resume(operation.id)
+    assert ids(table) == list(range(60))
+    assert len(table.data) == 2
+    table.look_at_metadata()
