@@ -29,13 +29,15 @@ from pydantic import ValidationError
 from lakewarden import config, registry
 from lakewarden.config import Environment, Settings
 from lakewarden.engine.catalogs import Catalogs
-from lakewarden.engine.commit import Commits, DirectCommits, RoutedCommits
+from lakewarden.engine.changes import Commits
+from lakewarden.engine.commit import DirectCommits
 from lakewarden.engine.leftovers import sweep
 from lakewarden.engine.live_files import Files
 from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.procedures import Procedures
 from lakewarden.engine.quoting import identifier
 from lakewarden.engine.rewrite import Rewriter
+from lakewarden.engine.routing import RoutedCommits
 from lakewarden.engine.rows import Rows
 from lakewarden.engine.spark import Spark
 from lakewarden.engine.spark_commit import SparkCommits

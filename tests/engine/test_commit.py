@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from lakewarden.engine import commit as commit_module
-from lakewarden.engine.commit import ATTEMPTS, DirectCommits, RefChange, RoutedCommits, SetRef
+from lakewarden.engine.changes import RefChange, SetRef
+from lakewarden.engine.commit import ATTEMPTS, DirectCommits
 from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.routing import RoutedCommits
 from lakewarden.errors import (
     BrokenTable,
     CatalogUnavailable,
@@ -355,7 +357,8 @@ class TestManyWriters:
         program = (
             "import sys\n"
             "from lakewarden.warden import Warden\n"
-            "from lakewarden.engine.commit import DirectCommits, RefChange, SetRef\n"
+            "from lakewarden.engine.changes import RefChange, SetRef\n"
+            "from lakewarden.engine.commit import DirectCommits\n"
             "from lakewarden.engine.manifests import Manifests\n"
             "from lakewarden.lifecycle.ground import Stamp\n"
             "folder, uuid, head, writer = sys.argv[1:]\n"

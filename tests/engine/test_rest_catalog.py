@@ -19,7 +19,8 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.engine.commit import ATTEMPTS, DirectCommits, ManifestMerge, RefChange, SetRef
+from lakewarden.engine.changes import ManifestMerge, RefChange, SetRef
+from lakewarden.engine.commit import ATTEMPTS, DirectCommits
 from lakewarden.engine.manifests import Manifests
 from lakewarden.errors import CatalogUnavailable, CommitRefused, StalePlan
 from lakewarden.features.lake.init import Init

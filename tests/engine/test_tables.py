@@ -13,7 +13,7 @@ import pytest
 import yaml
 from sqlalchemy import text
 
-from lakewarden.engine.commit import RefChange, SetRef
+from lakewarden.engine.changes import RefChange, SetRef
 from lakewarden.engine.reference import TableName
 from lakewarden.engine.tables import find_snapshot
 from lakewarden.errors import (

@@ -13,10 +13,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
-from lakewarden.engine.draft import AddedFile, Draft
+from lakewarden.engine.changes import Expiry, ManifestMerge, RefChange, Rewrite, Rewritten, RewrittenGroup
+from lakewarden.engine.draft import Draft
 from lakewarden.engine.expiry import expiry_updates, still_needed
 from lakewarden.engine.faults import first_line, is_refusal, told, translate
 from lakewarden.engine.live_files import Files, SnapshotFiles
@@ -28,7 +29,7 @@ from lakewarden.engine.taken_along import taken_along
 from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence, Stamp
-from lakewarden.lifecycle.plan import PUBLISH, SPARK_SQL
+from lakewarden.lifecycle.plan import PUBLISH
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -37,101 +38,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.live_files import DeleteFile, LiveFile
 
-MAIN = "main"
 ATTEMPTS = 12
-
-
-@dataclass(frozen=True)
-class SetRef:
-    """A branch or tag that is to stand at a snapshot; a branch that exists keeps its own settings."""
-
-    name: str
-    kind: Literal["branch", "tag"]
-    snapshot: int
-    keep_ms: int | None = None
-
-
-@dataclass(frozen=True)
-class RefChange:
-    """What is to become of a table's refs, all at once, and where each of them must be for it."""
-
-    table: str
-    uuid: str
-    expects: Mapping[str, int | None]
-    set: tuple[SetRef, ...] = ()
-    remove: tuple[str, ...] = ()
-    properties: Mapping[str, str] = field(default_factory=dict)
-    drop_properties: tuple[str, ...] = ()
-    route: str = PUBLISH
-
-
-@dataclass(frozen=True)
-class RewrittenGroup:
-    """Data files, each with the deletes it was read with, and the files that now hold their rows."""
-
-    number: int
-    inputs: Mapping[str, frozenset[str]]
-    added: tuple[AddedFile, ...]
-
-
-@dataclass(frozen=True)
-class Rewrite:
-    """Rewritten groups of files that are to take the place of their inputs on a branch."""
-
-    table: str
-    uuid: str
-    groups: tuple[RewrittenGroup, ...]
-    branch: str = MAIN
-    facts: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Rewritten:
-    """What a rewrite came to: groups that were sent back are those whose inputs somebody changed meanwhile."""
-
-    snapshot: int | None
-    sent_back: tuple[int, ...]
-    delete_files_removed: int = 0
-
-
-@dataclass(frozen=True)
-class Expiry:
-    """Snapshots, and tags where they are, that are to go; whatever else points to one of them keeps all of them."""
-
-    table: str
-    uuid: str
-    snapshots: tuple[int, ...]
-    tags: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ManifestMerge:
-    """Bundles of manifests of data files, each of which is to become one."""
-
-    table: str
-    uuid: str
-    bundles: tuple[tuple[str, ...], ...]
-    branch: str = MAIN
-
-
-class Commits(Protocol):
-    """What an action can publish with."""
-
-    def refs(self, change: RefChange) -> None:
-        """Change a table's branches, tags and properties."""
-        ...
-
-    def rewrite(self, change: Rewrite, discard: Callable[[RewrittenGroup], None]) -> Rewritten:
-        """Put new files in the place of old ones; outputs of groups that are sent back are discarded before."""
-        ...
-
-    def merge_manifests(self, change: ManifestMerge) -> int | None:
-        """Write each bundle of manifests as one; answers with the new snapshot, if there was anything to do."""
-        ...
-
-    def expire(self, change: Expiry, check: Callable[[Table], None]) -> None:
-        """Let snapshots and tags go, all of them or none; `check` looks right before what else needs them."""
-        ...
 
 
 @dataclass
@@ -448,44 +355,3 @@ def _unknown(table: str) -> CatalogUnavailable:
         f"{table}: the catalog did not say whether the commit landed",
         "lakewarden operation resume ID looks whether it did, and goes on from there.",
     )
-
-
-class SparkRefs(Protocol):
-    """What publishes refs where nothing but Spark can."""
-
-    def refs(self, change: RefChange) -> None: ...
-
-
-class RoutedCommits:
-    """Sends each table's change by its route: directly, or through Spark where nothing else can."""
-
-    def __init__(
-        self, direct: DirectCommits, through_spark: Callable[[], SparkRefs], needs_spark: Callable[[str], bool]
-    ) -> None:
-        self._direct = direct
-        self._through_spark = through_spark
-        self._needs_spark = needs_spark
-
-    def refs(self, change: RefChange) -> None:
-        needs_spark = self._needs_spark(change.table)
-        if needs_spark != (change.route == SPARK_SQL):  # planned as one commit, it would now be several, or the reverse
-            raise StalePlan(
-                f"the plan is stale: {change.table} was to be changed by {change.route}, and its format is another now",
-                "Nothing was written. Plan again.",
-            )
-        (self._through_spark() if needs_spark else self._direct).refs(change)
-
-    def rewrite(self, change: Rewrite, discard: Callable[[RewrittenGroup], None]) -> Rewritten:
-        return self._by_us(change.table).rewrite(change, discard)
-
-    def merge_manifests(self, change: ManifestMerge) -> int | None:
-        return self._by_us(change.table).merge_manifests(change)
-
-    def expire(self, change: Expiry, check: Callable[[Table], None]) -> None:
-        self._by_us(change.table).expire(change, check)
-
-    def _by_us(self, table: str) -> DirectCommits:
-        """What on Spark is one of Iceberg's procedures, and not a commit of ours."""
-        if self._needs_spark(table):
-            raise StalePlan(f"the plan is stale: {table} has another format now", "Nothing was written. Plan again.")
-        return self._direct

@@ -29,7 +29,7 @@ from lakewarden.quantities import to_millis
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.commit import Expiry
+    from lakewarden.engine.changes import Expiry
     from lakewarden.engine.reference import TableName
     from lakewarden.engine.spark import Spark
     from lakewarden.engine.tables import Tables

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.bounds import check_bounds
-from lakewarden.engine.commit import RewrittenGroup
+from lakewarden.engine.changes import RewrittenGroup
 from lakewarden.engine.draft import AddedFile
 from lakewarden.engine.faults import told
 from lakewarden.engine.kernel import Access, Failure, Group, GroupReport, Input, Layout

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.commit import MAIN, RefChange, SetRef, check_expected
+from lakewarden.engine.changes import MAIN, RefChange, SetRef
+from lakewarden.engine.commit import check_expected
 from lakewarden.engine.quoting import identifier, literal
 from lakewarden.engine.reference import TableName
 from lakewarden.engine.spark import Spark

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from lakewarden.config import Settings
-    from lakewarden.engine.commit import Commits
+    from lakewarden.engine.changes import Commits
     from lakewarden.engine.live_files import Files
     from lakewarden.engine.procedures import Procedures
     from lakewarden.engine.rewrite import Rewriter

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.engine.commit import RefChange, SetRef
+from lakewarden.engine.changes import RefChange, SetRef
 from lakewarden.engine.procedures import Procedures
 from lakewarden.errors import (
     BadValue,

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.commit import MAIN, Rewrite
+from lakewarden.engine.changes import MAIN, Rewrite
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.rewrite import FileGroup

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.commit import MAIN, ManifestMerge
+from lakewarden.engine.changes import MAIN, ManifestMerge
 from lakewarden.engine.route import route_of_manifests
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.commit import MAIN, RefChange
+from lakewarden.engine.changes import MAIN, RefChange
 from lakewarden.engine.tables import ancestors
 
 if TYPE_CHECKING:

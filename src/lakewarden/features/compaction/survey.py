@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.commit import MAIN
+from lakewarden.engine.changes import MAIN
 from lakewarden.engine.route import Route, route_of_manifests
 from lakewarden.features.compaction.binpack import Candidate, Packing, pack
 from lakewarden.features.compaction.policy import CompactionPolicy, declared_policy, policy_of

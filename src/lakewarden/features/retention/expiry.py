@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.commit import Expiry
+from lakewarden.engine.changes import Expiry
 from lakewarden.engine.expiry import iceberg_would_also_take
 from lakewarden.engine.reachable import ReachableFile
 from lakewarden.engine.unreachable import Unreachable, is_own, unreachable_after

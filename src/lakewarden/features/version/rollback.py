@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.engine.commit import MAIN, RefChange, SetRef
+from lakewarden.engine.changes import MAIN, RefChange, SetRef
 from lakewarden.engine.spark_commit import displaced
 from lakewarden.engine.tables import ancestors
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.engine.commit import RefChange
+from lakewarden.engine.changes import RefChange
 from lakewarden.engine.tables import ancestors
 from lakewarden.features.version.refs import RefName, existing_tag, note_property
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
