@@ -210,6 +210,7 @@ class _watched:
     def __init__(self, storage: Storage, folder: str, bytes_in: int, progress: Progress) -> None:
         self._storage, self._folder, self._bytes_in, self._progress = storage, folder, bytes_in, progress
         self._over = threading.Event()
+        self._interrupt: KeyboardInterrupt | None = None
         self._thread = threading.Thread(target=self._look, name="rewrite progress", daemon=True)
 
     def __enter__(self) -> None:
@@ -218,11 +219,16 @@ class _watched:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+        if self._interrupt is not None:  # heard while the job ran: nothing of it is published
+            raise self._interrupt
 
     def _look(self) -> None:
         while not self._over.wait(_LOOK_EVERY):
             try:
                 written = sum(file.bytes for file in self._storage.walk(self._folder))
+                self._progress(min(written, self._bytes_in), self._bytes_in)
             except (LakewardenError, OSError):
                 continue  # it is only for show
-            self._progress(min(written, self._bytes_in), self._bytes_in)
+            except KeyboardInterrupt as interrupt:
+                self._interrupt = interrupt
+                return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,11 @@ from lakewarden.engine.manifests import manifests_of
 from lakewarden.engine.reachable import ReachableFile, manifests_and_files, own_places, reachable_files
 
 if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+_READERS = 8
 
 
 @dataclass(frozen=True)
@@ -32,17 +37,16 @@ def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
     leaving = [s for s in metadata.snapshots if s.snapshot_id in gone]
     staying = [s for s in metadata.snapshots if s.snapshot_id not in gone]
     with told(f"table {'.'.join(table.name())}"):
-        kept = {m.manifest_path: m for s in staying for m in manifests_of(table.io, s)}
-        only_theirs = {
-            m.manifest_path: m for s in leaving for m in manifests_of(table.io, s) if m.manifest_path not in kept
-        }
-        files = {same_place(file.path): file for file in manifests_and_files(table.io, only_theirs.values())}
+        kept = _manifests(table, staying)
+        only_theirs = [manifest for path, manifest in _manifests(table, leaving).items() if path not in kept]
+        files = {same_place(file.path): file for file in manifests_and_files(table.io, only_theirs)}
         needed: dict[int, int] = {}  # by a digest of its place: a file may be listed by several manifests
         for file in manifests_and_files(table.io, kept.values()):
             place = same_place(file.path)
             files.pop(place, None)
             needed[hash(place)] = file.bytes or 0
-        lists = [ReachableFile(s.manifest_list, "manifest-list") for s in leaving]
+        shared = {s.manifest_list for s in staying}
+        lists = [ReachableFile(s.manifest_list, "manifest-list") for s in leaving if s.manifest_list not in shared]
     told_of = [*metadata.statistics, *metadata.partition_statistics]
     still = {same_place(s.statistics_path) for s in told_of if s.snapshot_id not in gone}
     statistics = [
@@ -53,6 +57,13 @@ def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
     all_files = [*files.values(), *lists, *statistics]
     own = [file for file in all_files if is_own(table, file.path)]
     return Unreachable(tuple(own), len(all_files) - len(own), sum(needed.values()))
+
+
+def _manifests(table: Table, snapshots: Sequence[Snapshot]) -> dict[str, ManifestFile]:
+    """All manifests that snapshots list; their lists are read by several threads, for there may be thousands."""
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="lists") as readers:
+        lists = readers.map(lambda snapshot: manifests_of(table.io, snapshot), snapshots)
+        return {manifest.manifest_path: manifest for manifests in lists for manifest in manifests}
 
 
 def still_unreachable(table: Table, paths: Sequence[str]) -> list[str]:
