@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _MANY = 2**31 - 1
 _UNREADABLE = re.compile(r"NotFound|NoSuchKey|does not exist|Checksum|not a Parquet file|Failed to (open|fetch|read)")
 _FILE = re.compile(r"\w+:/\S+\.(parquet|orc|avro|puffin)")
-_NEVER = "TIMESTAMP '1970-01-01 00:00:00'"
+_LONG_AGO = "1970-01-01 00:00:00"
 
 
 class Procedures:
@@ -75,9 +75,10 @@ class Procedures:
             if note_property(tag) in table.metadata.properties:
                 self._run(f"ALTER TABLE {_named(name)} UNSET TBLPROPERTIES ({literal(note_property(tag))})")
         if there:
-            ids = ", ".join(f"{snapshot}L" for snapshot in there)
-            only = f"snapshot_ids => ARRAY({ids}), older_than => {_NEVER}, retain_last => {_MANY}"
-            self._run(f"CALL {_procedure(name, 'expire_snapshots')}({_table(name)}, {only})")
+            ids = ", ".join(literal(snapshot) for snapshot in there)
+            only = f"snapshot_ids => ARRAY({ids}), older_than => TIMESTAMP {literal(_LONG_AGO)}"
+            keep = f"retain_last => {literal(_MANY)}"
+            self._run(f"CALL {_procedure(name, 'expire_snapshots')}({_table(name)}, {only}, {keep})")
 
     def rewrite_data_files(
         self, table: str, options: Mapping[str, str], strategy: str = "binpack", sort_order: str = "", where: str = ""
