@@ -44,6 +44,11 @@ class StorageSettings(_Section):
     path_style: bool = True
 
 
+def is_named_warehouse(catalog_type: str, warehouse: str) -> bool:
+    """Whether a warehouse is no place but a name: only REST catalogs have such."""
+    return catalog_type == "rest" and "://" not in warehouse and not warehouse.startswith(("file:", "/", "."))
+
+
 class LakeSettings(_Section):
     """One Iceberg catalog with its storage."""
 
@@ -74,8 +79,7 @@ class LakeSettings(_Section):
     @property
     def has_named_warehouse(self) -> bool:
         """Whether the warehouse is a name, or an ARN, that only its REST catalog knows the place of."""
-        is_place = "://" in self.warehouse or self.warehouse.startswith(("file:", "/", "."))
-        return self.type == "rest" and not is_place
+        return is_named_warehouse(self.type, self.warehouse)
 
 
 CatalogType = Literal["sql", "rest", "hive", "glue"]

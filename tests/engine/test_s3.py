@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import yaml
 
 from lakewarden import Warden
 from lakewarden.errors import StorageUnavailable
@@ -15,25 +12,6 @@ from tests.services.s3 import S3
 from tests.small_lake import SmallLake
 
 pytestmark = pytest.mark.spark  # the server is Java too
-
-
-@pytest.fixture
-def on_s3(tmp_path: Path, s3: S3) -> Iterator[SmallLake]:
-    """A lake in a bucket of its own, with its catalog beside the configuration."""
-    with SmallLake(tmp_path / "lake") as lake:
-        config = lake.folder / "lakewarden.yaml"
-        settings = yaml.safe_load(config.read_text())
-        settings["lakes"]["main"]["warehouse"] = s3.new_bucket(f"lake-{abs(hash(tmp_path)) % 10**9}") + "/warehouse"
-        settings["lakes"]["main"]["storage"] = {
-            "endpoint": s3.endpoint,
-            "access_key": s3.access_key,
-            "secret_key": s3.secret_key,
-            "region": "us-east-1",
-        }
-        config.write_text(yaml.safe_dump(settings))
-        lake.warden.close()
-        lake.warden = Warden.open(lake.folder)
-        yield lake
 
 
 def test_versions_on_s3(on_s3: SmallLake) -> None:

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pyspark
 import pytest
+import yaml
 
+from lakewarden import Warden
 from lakewarden.config import Environment
 from lakewarden.engine import java
+from tests.small_lake import SmallLake
 
 _VERSION = "4.1.0"
 _SHA256 = "a4d025969aaf796616ed4b1e2491d87d455ce84bb28cb9db086b2e6aaa68b48d"
@@ -68,6 +71,25 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
         finally:
             process.terminate()
             process.wait(20)
+
+
+@pytest.fixture
+def on_s3(tmp_path: Path, s3: S3) -> Iterator[SmallLake]:
+    """A lake in a bucket of its own, with its catalog beside the configuration."""
+    with SmallLake(tmp_path / "lake") as lake:
+        config = lake.folder / "lakewarden.yaml"
+        settings = yaml.safe_load(config.read_text())
+        settings["lakes"]["main"]["warehouse"] = s3.new_bucket(f"lake-{abs(hash(tmp_path)) % 10**9}") + "/warehouse"
+        settings["lakes"]["main"]["storage"] = {
+            "endpoint": s3.endpoint,
+            "access_key": s3.access_key,
+            "secret_key": s3.secret_key,
+            "region": "us-east-1",
+        }
+        config.write_text(yaml.safe_dump(settings))
+        lake.warden.close()
+        lake.warden = Warden.open(lake.folder)
+        yield lake
 
 
 def _java() -> java.Java:

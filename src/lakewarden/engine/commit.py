@@ -71,7 +71,7 @@ class DirectCommits:
     def refs(self, change: RefChange) -> None:
         def attempt(table: Table) -> _Attempt:
             check_expected(table, change)
-            return _Attempt(requirements(change), _ref_updates(table, change))
+            return _Attempt(_at(change.uuid, change.expects), _ref_updates(table, change))
 
         self._publish(change.table, change.uuid, attempt)
 
@@ -183,7 +183,7 @@ class DirectCommits:
             is_sent = False
             try:
                 table = self._tables.load(name)
-                _check_identity(table, name, uuid)
+                check_identity(table, name, uuid)
                 attempt = make(table)
                 if attempt is None:
                     return False
@@ -241,14 +241,15 @@ def _by_manifest(files: Sequence[LiveFile | DeleteFile]) -> dict[str, set[str]]:
 
 
 def _at(uuid: str, refs: Mapping[str, int | None]) -> tuple[TableRequirement, ...]:
-    """The table of this uuid, with each of these refs where it is now."""
+    """What the catalog itself must find to be so: the table of this uuid, with each of these refs where it is."""
     from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
     asserted = [AssertRefSnapshotId.model_validate({"ref": r, "snapshot-id": s}) for r, s in refs.items()]
     return (AssertTableUUID.model_validate({"uuid": uuid}), *asserted)
 
 
-def _check_identity(table: Table, name: str, uuid: str) -> None:
+def check_identity(table: Table, name: str, uuid: str) -> None:
+    """Refuse as stale where another table has the name now."""
     if str(table.metadata.table_uuid) != uuid:
         raise StalePlan(
             f"the plan is stale: {name} was table {uuid} and is now {table.metadata.table_uuid}",
@@ -261,14 +262,6 @@ def _check_format(table: Table, name: str) -> None:
     route = route_of_manifests(Route(PUBLISH), table)
     if route.needs_spark:
         raise StalePlan(f"the plan is stale: {name} is now in {route.because}", "Nothing was written. Plan again.")
-
-
-def requirements(change: RefChange) -> tuple[TableRequirement, ...]:
-    """What the catalog itself must find to be so."""
-    from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
-
-    refs = [AssertRefSnapshotId.model_validate({"ref": r, "snapshot-id": s}) for r, s in change.expects.items()]
-    return (AssertTableUUID.model_validate({"uuid": change.uuid}), *refs)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
-    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+    from pyiceberg.manifest import ManifestEntry, ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -204,27 +204,11 @@ def _with_deletes(
     for file in files:
         near = {d.identity: d for d in (*for_one.get(file.path, ()), *for_partition.get(file.partition, ()), *for_all)}
         applying = tuple(delete for delete in near.values() if delete.may_apply(file))
-        yield _replaced(file, applying) if applying else file
-
-
-def _replaced(file: LiveFile, deletes: tuple[DeleteFile, ...]) -> LiveFile:
-    from dataclasses import replace
-
-    return replace(file, deletes=deletes)
+        yield replace(file, deletes=applying) if applying else file
 
 
 def _live_file(entry: ManifestEntry, manifest: str) -> LiveFile:
-    file = entry.data_file
-    return LiveFile(
-        entry=entry,
-        manifest=manifest,
-        path=file.file_path,
-        bytes=file.file_size_in_bytes,
-        rows=file.record_count,
-        partition=_partition(file),
-        sequence=entry.sequence_number or 0,
-        format=str(file.file_format.value).lower(),
-    )
+    return LiveFile(**_told(entry, manifest))
 
 
 def _delete_file(entry: ManifestEntry, manifest: str) -> DeleteFile:
@@ -233,22 +217,26 @@ def _delete_file(entry: ManifestEntry, manifest: str) -> DeleteFile:
     file = entry.data_file
     equality = file.content == DataFileContent.EQUALITY_DELETES
     return DeleteFile(
-        entry=entry,
-        manifest=manifest,
-        path=file.file_path,
-        bytes=file.file_size_in_bytes,
-        rows=file.record_count,
-        partition=_partition(file),
-        sequence=entry.sequence_number or 0,
-        format=str(file.file_format.value).lower(),
+        **_told(entry, manifest),
         only_for=None if equality else referenced_data_file(file),
         is_equality=equality,
         is_vector=is_deletion_vector(file),
     )
 
 
-def _partition(file: DataFile) -> Partition:
-    return (file.spec_id or 0, partition_key(file))
+def _told(entry: ManifestEntry, manifest: str) -> dict[str, Any]:
+    """What an entry tells of any file."""
+    file = entry.data_file
+    return {
+        "entry": entry,
+        "manifest": manifest,
+        "path": file.file_path,
+        "bytes": file.file_size_in_bytes,
+        "rows": file.record_count,
+        "partition": (file.spec_id or 0, partition_key(file)),
+        "sequence": entry.sequence_number or 0,
+        "format": str(file.file_format.value).lower(),
+    }
 
 
 def _masked_rows(io: FileIO, delete: DeleteFile, about: str) -> Counter[str]:

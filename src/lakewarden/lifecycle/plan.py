@@ -80,6 +80,13 @@ class FileList:
         items = tuple(sorted(files, key=attrgetter("group", "path", "kind", "bytes")))
         return _listed(items, _encoded(items)) if items else FileList()
 
+    def groups(self) -> dict[int, list[str]]:
+        """The paths of the files that are worked on together, by their group."""
+        found: dict[int, list[str]] = {}
+        for file in self.items:
+            found.setdefault(file.group, []).append(file.path)
+        return found
+
 
 def pack_files(files: FileList) -> bytes:
     """All files of a list in a few bytes each, as a journal keeps them."""

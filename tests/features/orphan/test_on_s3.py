@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
-from lakewarden import Warden
 from lakewarden.errors import DeletionForbidden
 from tests.features.orphan.orphans import age
 from tests.services.s3 import S3
@@ -19,22 +16,10 @@ pytestmark = pytest.mark.spark  # the server is Java
 
 
 @pytest.fixture
-def on_s3(tmp_path: Path, s3: S3) -> Iterator[SmallLake]:
-    with SmallLake(tmp_path / "lake") as lake:
-        config = lake.folder / "lakewarden.yaml"
-        settings = yaml.safe_load(config.read_text())
-        settings["lakes"]["main"]["warehouse"] = s3.new_bucket(f"orphans-{abs(hash(tmp_path)) % 10**9}") + "/warehouse"
-        settings["lakes"]["main"]["storage"] = {
-            "endpoint": s3.endpoint,
-            "access_key": s3.access_key,
-            "secret_key": s3.secret_key,
-            "region": "us-east-1",
-        }
-        config.write_text(yaml.safe_dump(settings))
-        lake.warden.close()
-        lake.warden = Warden.open(lake.folder)
-        lake.create()
-        yield lake
+def on_s3(on_s3: SmallLake) -> SmallLake:
+    """That lake, with sales.orders in it."""
+    on_s3.create()
+    return on_s3
 
 
 def place(lake: SmallLake, s3: S3) -> Path:

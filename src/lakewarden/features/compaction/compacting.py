@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.changes import MAIN, Rewrite
+from lakewarden.engine.commit import check_identity
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.rewrite import FileGroup
 from lakewarden.engine.route import route_of_manifests
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
-from lakewarden.features.compaction.binpack import Bin, together
-from lakewarden.features.compaction.policy import CompactionPolicy
+from lakewarden.features.compaction.binpack import Bin, Packing, together
 from lakewarden.features.compaction.sorting import remember
 from lakewarden.features.compaction.survey import Survey, route_of
 from lakewarden.lifecycle.failpoints import reach
@@ -62,9 +62,9 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
     uuid, policy = str(metadata.table_uuid), found.policy
     files = [PlannedFile(f.path, f.bytes, "data", group) for group, bin in enumerate(bins) for f in bin.files]
     listed = FileList.of(files)
-    masked = sum(bin.masked for bin in bins)
+    masked, after = sum(bin.masked for bin in bins), Packing(bins).files_after(policy)
     sorts = bool(arguments.get("sort_order"))
-    what = f"sort {listed.count} files" if sorts else f"compact {listed.count} files into about {_after(bins, policy)}"
+    what = f"sort {listed.count} files" if sorts else f"compact {listed.count} files into about {after}"
     dropped = f", dropping {masked:,} rows that are deleted" if masked else ""
     some = f" (part {place + 1} of {parts})" if parts > 1 else ""
     because = found.route.because or ("only Spark sorts" if sorts else "")
@@ -86,7 +86,7 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
         requires=(TableIs(target, uuid), SnapshotKept(target, found.head or 0)),
         expects={},
         estimate=Estimate(
-            files=_after(bins, policy),
+            files=after,
             bytes=listed.bytes,
             rows=sum(file.rows for bin in bins for file in bin.files) - masked,
             seconds=round(listed.bytes / (1 << 30) * _SECONDS_PER_GB, 1),
@@ -97,18 +97,14 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
     )
 
 
-def _after(bins: tuple[Bin, ...], policy: CompactionPolicy) -> int:
-    return sum(max(1, -(-bin.bytes // policy.target)) for bin in bins)
-
-
 def _by_kernel(action: Action, lake: Writer) -> Outcome:
     """Rewrite the groups on Spark, publish them ourselves, and take up again what was sent back."""
     name = lake.tables.name(action.table)
-    waiting = _planned_groups(action)
+    waiting = action.files.groups()
     total: dict[str, int] = {}
     for _ in range(_ROUNDS):
         table = lake.tables.load(name)
-        _check_uuid(action, table)
+        check_identity(table, action.table, str(action.arguments["uuid"]))  # another one has none of the files
         files = lake.files.of(table, table.snapshot_by_name(MAIN))
         groups = _live_groups(waiting, files)
         if not groups:
@@ -171,26 +167,11 @@ def _facts(groups: list[FileGroup], result: RewriteResult, sent_back: tuple[int,
     }
 
 
-def _planned_groups(action: Action) -> dict[int, list[str]]:
-    groups: dict[int, list[str]] = {}
-    for file in action.files.items:
-        groups.setdefault(file.group, []).append(file.path)
-    return groups
-
-
 def _live_groups(waiting: Mapping[int, list[str]], files: SnapshotFiles) -> list[FileGroup]:
     """What is left of the planned groups, with the deletes that apply now."""
     live = files.by_path
     groups = [FileGroup(n, tuple(live[path] for path in paths if path in live)) for n, paths in waiting.items()]
     return [group for group in groups if group.files]
-
-
-def _check_uuid(action: Action, table: Table) -> None:
-    """Another table of the same name has none of the files, and would look as if all were done."""
-    was, now = str(action.arguments["uuid"]), str(table.metadata.table_uuid)
-    if was != now:
-        moved = f"{action.table} was table {was} and is now {now}"
-        raise StalePlan(f"the plan is stale: {moved}", "Nothing was written. Plan again.")
 
 
 def _check_route(action: Action, lake: Writer, table: Table, files: SnapshotFiles) -> None:

@@ -102,7 +102,4 @@ def apply(action: Action, lake: Writer) -> Outcome:
 
 
 def _bundles(action: Action) -> tuple[tuple[str, ...], ...]:
-    groups: dict[int, list[str]] = {}
-    for file in action.files.items:
-        groups.setdefault(file.group, []).append(file.path)
-    return tuple(tuple(paths) for paths in groups.values())
+    return tuple(tuple(paths) for paths in action.files.groups().values())

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from lakewarden.config import FILE_NAME, CatalogType, Environment, Settings, load
+from lakewarden.config import FILE_NAME, CatalogType, Environment, Settings, is_named_warehouse, load
 from lakewarden.errors import AlreadyExists, ConfigProblem, StorageUnavailable, did_you_mean
 from lakewarden.features.lake.template import render
 from lakewarden.lifecycle.request import Positional, Setup
@@ -81,7 +81,8 @@ class Init(Setup[NewLake]):
             raise ConfigProblem(f"a catalog of type {self.catalog} needs --uri", "Say where it is.")
         if not self.warehouse:
             raise ConfigProblem("an existing catalog needs --warehouse", "Say where its tables are.")
-        place = self.warehouse if self.catalog == "rest" and _is_name(self.warehouse) else _from_here(self.warehouse)
+        is_name = is_named_warehouse(str(self.catalog), self.warehouse)
+        place = self.warehouse if is_name else _from_here(self.warehouse)
         return {"type": self.catalog} | ({"uri": _from_here(self.uri)} if self.uri else {}), place
 
     def _write(self, path: Path, text: str) -> None:
@@ -144,13 +145,8 @@ def _from_pyiceberg(path: Path, name: str) -> tuple[dict[str, Any], str]:
     catalog.setdefault("type", _inferred_type(str(catalog.get("uri", ""))))
     if "uri" in catalog:
         catalog["uri"] = _from_here(str(catalog["uri"]))
-    is_name = catalog.get("type") == "rest" and _is_name(str(warehouse))
+    is_name = is_named_warehouse(str(catalog.get("type")), str(warehouse))
     return catalog, str(warehouse) if is_name else _from_here(str(warehouse))
-
-
-def _is_name(warehouse: str) -> bool:
-    """Whether it is no path: a REST catalog knows by it where its tables are."""
-    return "://" not in warehouse and not warehouse.startswith(("file:", "/", "."))
 
 
 def _from_here(place: str) -> str:
