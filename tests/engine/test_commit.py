@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine import commit as commit_module
+from lakewarden.engine import publish
 from lakewarden.engine.changes import RefChange, SetRef
-from lakewarden.engine.commit import ATTEMPTS, DirectCommits
+from lakewarden.engine.commit import DirectCommits
 from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.publish import ATTEMPTS
 from lakewarden.engine.routing import RoutedCommits
 from lakewarden.errors import (
     BrokenTable,
@@ -424,7 +425,7 @@ class TestTrouble:
 
     def test_a_lock_that_stays(self, orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
         _hurried(orders.lake, monkeypatch)
-        monkeypatch.setattr(commit_module, "ATTEMPTS", 3)
+        monkeypatch.setattr(publish, "ATTEMPTS", 3)
         before = orders.files
         holder = sqlite3.connect(orders.lake.folder / "lake/catalog.db", isolation_level=None)
         holder.execute("BEGIN EXCLUSIVE")

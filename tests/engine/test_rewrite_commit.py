@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lakewarden.engine import commit as commit_module
+from lakewarden.engine import publish
 from lakewarden.errors import CatalogUnavailable, CommitRefused, Interrupted, LeaseLost, StalePlan
 from lakewarden.features.compaction import compacting
 from tests.features.compaction.compacted import Compactable
@@ -62,7 +63,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
                 if len(passed) <= times:
                     act()
 
-        monkeypatch.setattr(commit_module, "reach", reach)
+        monkeypatch.setattr(publish, "reach", reach)
         monkeypatch.setattr(compacting, "reach", reach)
         return passed
 
@@ -213,7 +214,7 @@ def test_a_catalog_that_never_takes_it_has_nothing_left_of_it(
         raise CommitFailedException("another was quicker")
 
     monkeypatch.setattr(type(table.lake.catalog), "commit_table", refusing)
-    monkeypatch.setattr(commit_module, "ATTEMPTS", 3)
+    monkeypatch.setattr(publish, "ATTEMPTS", 3)
     with pytest.raises(CommitRefused, match="3 attempts to commit lost"):
         table.compact()
     monkeypatch.undo()

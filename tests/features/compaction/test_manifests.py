@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine import commit as commit_module
+from lakewarden.engine import publish
 from lakewarden.engine.manifests import read_entries
 from tests.features.compaction.compacted import Compactable
 from tests.small_lake import SmallLake
@@ -92,9 +92,7 @@ def test_specs_are_kept_apart_and_partitions_in_order(lake: SmallLake) -> None:
 def at_commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     def arm(act: Callable[[], object]) -> None:
         left = [act]
-        monkeypatch.setattr(
-            commit_module, "reach", lambda point: left.pop()() if left and point == "commit.fenced" else 0
-        )
+        monkeypatch.setattr(publish, "reach", lambda point: left.pop()() if left and point == "commit.fenced" else 0)
 
     return arm
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.changes import MAIN, Rewrite
-from lakewarden.engine.commit import check_identity
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.new_files import layout_for
+from lakewarden.engine.publish import check_identity
 from lakewarden.engine.rewrite import FileGroup
 from lakewarden.engine.route import route_of_manifests
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
