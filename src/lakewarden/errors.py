@@ -17,7 +17,9 @@
     ├── BrokenTable                      the table's own metadata or files cannot be read
     ├── Interrupted                      the operation stopped between two actions and can be resumed
     ├── VerificationFailed               applied, and then found not to be so
+    ├── TracesLeft                       exit code 3: a proof of erasure found something that is left
     ├── SomeTablesFailed                 of a plan over several tables, not all came through
+    │   └── TracesLeftInSome             exit code 3: nothing else went wrong
     └── SomeOperationsFailed             of several operations to resume, not all could be finished
 
 Each carries a stable `code`, a message that says what it is about and what is the case, and a
@@ -165,8 +167,20 @@ class VerificationFailed(LakewardenError):
     code = "verification-failed"
 
 
+class TracesLeft(LakewardenError):
+    code = "traces-left"
+    exit_code = 3
+
+
 class SomeTablesFailed(LakewardenError):
     code = "some-tables-failed"
+
+
+class TracesLeftInSome(SomeTablesFailed):
+    """Of several tables that were looked through, some still hold something, and nothing else went wrong."""
+
+    code = "traces-left"
+    exit_code = 3
 
 
 class SomeOperationsFailed(LakewardenError):

@@ -5,7 +5,7 @@ How it is published, and what happens when another writer is quicker, is for `co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -13,6 +13,7 @@ from lakewarden.engine.draft import AddedFile
 from lakewarden.lifecycle.plan import PUBLISH
 
 if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
 MAIN = "main"
@@ -91,6 +92,62 @@ class ManifestMerge:
     branch: str = MAIN
 
 
+@dataclass(frozen=True)
+class Replacement:
+    """What takes the place of a file of which rows are erased: a file of the rest, or nothing where all went."""
+
+    path: str
+    file: DataFile | None = field(repr=False)
+    dropped: Sequence[int] = field(default=(), repr=False)
+    """The positions of the rows that went, in order; of data files only, whose position deletes must follow."""
+
+
+@dataclass(frozen=True)
+class Cleansing:
+    """Files that are to be replaced in every version of a table at once; the versions that had them go."""
+
+    table: str
+    uuid: str
+    replacements: Mapping[str, Replacement]
+    tainted: frozenset[int] = frozenset()
+    """Versions that go for what their own metadata tells, such as summaries, whichever files they have."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cleansed:
+    """What it came to: where each ref was and is, which versions went, which files nothing leads to any more."""
+
+    refs: Mapping[str, tuple[int, int]]
+    snapshots: tuple[int, ...]
+    superseded: tuple[str, ...] = field(repr=False)
+    delete_files_rewritten: int = 0
+    manifests_rewritten: int = 0
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Files of position deletes that are to hide rows of a branch: for each data file, the deletes it then has."""
+
+    table: str
+    uuid: str
+    added: tuple[AddedFile, ...]
+    inputs: Mapping[str, frozenset[str]]
+    """The data files that are masked, each with the deletes it had when its positions were looked up."""
+    branch: str = MAIN
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Unmask:
+    """Files of deletes that are to go from every branch that has them, so that their rows are seen again."""
+
+    table: str
+    uuid: str
+    paths: frozenset[str]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
 class Commits(Protocol):
     """What an action can publish with."""
 
@@ -108,4 +165,19 @@ class Commits(Protocol):
 
     def expire(self, change: Expiry, check: Callable[[Table], None]) -> None:
         """Let snapshots and tags go, all of them or none; `check` looks right before what else needs them."""
+        ...
+
+    def cleanse(self, change: Cleansing, about_to: Callable[[Sequence[str]], None]) -> Cleansed | None:
+        """Replace files in every version at once, and let the versions that had them go; None where none has them.
+
+        `about_to` is told right before each attempt which files nothing will lead to once it has landed.
+        """
+        ...
+
+    def mask(self, change: Mask) -> int | None:
+        """Add position deletes to a branch; answers with the new snapshot. Refused where an input was changed."""
+        ...
+
+    def unmask(self, change: Unmask) -> int:
+        """Take deletes away wherever they are live; answers with how many branches had them."""
         ...

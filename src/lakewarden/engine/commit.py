@@ -12,7 +12,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.changes import Expiry, ManifestMerge, RefChange, Rewrite, Rewritten, RewrittenGroup
+from lakewarden.engine import cleansing, masking
+from lakewarden.engine.changes import (
+    Cleansed,
+    Cleansing,
+    Expiry,
+    ManifestMerge,
+    Mask,
+    RefChange,
+    Rewrite,
+    Rewritten,
+    RewrittenGroup,
+    Unmask,
+)
 from lakewarden.engine.draft import Draft
 from lakewarden.engine.expiry import expiry_updates, still_needed
 from lakewarden.engine.live_files import Files, SnapshotFiles
@@ -130,6 +142,18 @@ class DirectCommits:
 
         self._publisher.publish(change.table, change.uuid, attempt)
         self._give_back(change)
+
+    def cleanse(self, change: Cleansing, about_to: Callable[[Sequence[str]], None]) -> Cleansed | None:
+        """Replace files in every version at once, and let the versions that had them go; None where none has them."""
+        return cleansing.cleanse(self._publisher, self._stamp, self._reader, change, about_to)
+
+    def mask(self, change: Mask) -> int | None:
+        """Add position deletes to a branch; answers with the new snapshot. Refused where an input was changed."""
+        return masking.mask(self._publisher, self._stamp, self._reader, change)
+
+    def unmask(self, change: Unmask) -> int:
+        """Take deletes away wherever they are live; answers with how many branches had them."""
+        return masking.unmask(self._publisher, self._stamp, self._reader, change)
 
     def _give_back(self, change: Expiry) -> None:
         """Undo an expiry that took a name along which somebody had made in the very moment."""

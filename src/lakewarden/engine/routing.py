@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from lakewarden.engine.changes import Expiry, ManifestMerge, RefChange, Rewrite, Rewritten, RewrittenGroup
+from lakewarden.engine.changes import (
+    Cleansed,
+    Cleansing,
+    Expiry,
+    ManifestMerge,
+    Mask,
+    RefChange,
+    Rewrite,
+    Rewritten,
+    RewrittenGroup,
+    Unmask,
+)
 from lakewarden.engine.commit import DirectCommits
 from lakewarden.errors import StalePlan
 from lakewarden.lifecycle.plan import SPARK_SQL
@@ -47,6 +58,15 @@ class RoutedCommits:
 
     def expire(self, change: Expiry, check: Callable[[Table], None]) -> None:
         self._by_us(change.table).expire(change, check)
+
+    def cleanse(self, change: Cleansing, about_to: Callable[[Sequence[str]], None]) -> Cleansed | None:
+        return self._by_us(change.table).cleanse(change, about_to)
+
+    def mask(self, change: Mask) -> int | None:
+        return self._by_us(change.table).mask(change)
+
+    def unmask(self, change: Unmask) -> int:
+        return self._by_us(change.table).unmask(change)
 
     def _by_us(self, table: str) -> DirectCommits:
         """What on Spark is one of Iceberg's procedures, and not a commit of ours."""

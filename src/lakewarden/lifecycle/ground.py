@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage import Storage, StoredFiles
     from lakewarden.engine.tables import Tables
     from lakewarden.lifecycle.journal import JournalReader
-    from lakewarden.lifecycle.tombstones import TombstoneReader
+    from lakewarden.lifecycle.tombstones import TombstoneReader, Tombstones
 
 Clock = Callable[[], datetime]
 Fence = Callable[[], None]
@@ -81,6 +81,8 @@ class Writer(Reader, Protocol):
     def procedures(self) -> Procedures: ...
     @property
     def stamp(self) -> Stamp: ...
+    @property
+    def tombstones(self) -> Tombstones: ...
 
     def rewriter(self, lake: str) -> Rewriter:
         """What writes files of a lake anew, on Spark."""

@@ -12,7 +12,7 @@ from enum import StrEnum
 from threading import RLock
 from typing import Any
 
-from lakewarden.errors import Conflict, LakewardenError, SomeTablesFailed
+from lakewarden.errors import Conflict, LakewardenError, SomeTablesFailed, TracesLeft, TracesLeftInSome
 from lakewarden.lifecycle.ground import Fence
 from lakewarden.lifecycle.journal import Progress, Record, Step
 from lakewarden.lifecycle.leases import Keeper
@@ -201,7 +201,8 @@ def _some_failed(
     more = f"; and {len(all_failures) - _TOLD} more" if len(all_failures) > _TOLD else ""
     tables = len(plan.tables) + len(refused)
     others = f"{left} {'action' if left == 1 else 'actions'} on others left undone" if left else "the others are done"
-    return SomeTablesFailed(
+    only_traces = all(failure["code"] == TracesLeft.code for failure in all_failures)
+    return (TracesLeftInSome if only_traces else SomeTablesFailed)(
         f"{len(all_failures)} of {tables} tables failed, {others}: {told}{more}",
         hint=hint,
         failures=all_failures,

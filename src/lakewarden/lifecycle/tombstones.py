@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from lakewarden.errors import NotFound
 
@@ -64,6 +64,34 @@ class HiddenKey:
     values: Sequence[str]
 
 
+class EvidenceKind(StrEnum):
+    """What was done, or found."""
+
+    HIDDEN = "hidden"
+    INTENT = "intent"
+    """What a purge is about to remove, written down before it commits: after a kill it is how to go on.
+
+    It may hold paths that tell of a value, so it goes together with the values.
+    """
+    PURGED = "purged"
+    PROVED = "proved"
+    WATCHED = "watched"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an action did or found about some requests in one table: what a certificate tells. It holds no value."""
+
+    kind: EvidenceKind
+    table: str
+    uuid: str
+    operation: str
+    action: str
+    at: datetime
+    requests: tuple[str, ...]
+    document: Mapping[str, Any]
+
+
 class TombstoneReader(Protocol):
     def get(self, id: str) -> ErasureRequest:
         """One request, or NotFound."""
@@ -75,6 +103,12 @@ class TombstoneReader(Protocol):
 
     def list(self, states: Sequence[ErasureState] = (), uuid: str = "") -> list[ErasureRequest]:
         """Requests, newest first; of one table if it is given."""
+        ...
+
+    def evidence(
+        self, kinds: Sequence[EvidenceKind] = (), *, request: str = "", uuid: str = "", operation: str = ""
+    ) -> Sequence[Evidence]:
+        """What was done or found, oldest first: about a request, in a table, by an operation."""
         ...
 
 
@@ -90,6 +124,10 @@ class Tombstones(TombstoneReader, Protocol):
 
     def move(self, id: str, state: ErasureState, at: datetime) -> ErasureRequest:
         """Withdraw or close an open request, and remove its plain values for good, both or neither; digests stay."""
+        ...
+
+    def record(self, evidence: Evidence) -> None:
+        """Write down what was done or found; what the same action had told of the same kind is replaced."""
         ...
 
 

@@ -173,6 +173,31 @@ tombstones = Table(
 )
 """The values of a key, packed some thousands to a row. They go once a clean proof closed the request; digests stay."""
 
+erasure_evidence = Table(
+    "erasure_evidence",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("table", Text, nullable=False),
+    Column("uuid", Text, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("packed", LargeBinary, nullable=False),
+    Index("erasure_evidence_by_action", "operation", "action", "kind", unique=True),
+    Index("erasure_evidence_by_table", "uuid", "kind"),
+)
+"""One row for each thing that an action did or found about requests in a table; its document packed."""
+
+erasure_evidence_requests = Table(
+    "erasure_evidence_requests",
+    metadata,
+    Column("evidence", Integer, ForeignKey("erasure_evidence.number", ondelete="CASCADE"), primary_key=True),
+    Column("request", Text, ForeignKey("erasure_requests.id", ondelete="CASCADE"), primary_key=True),
+    Index("erasure_evidence_of_requests", "request"),
+)
+"""Which requests a piece of evidence is about."""
+
 secrets = Table(
     "secrets",
     metadata,

@@ -16,12 +16,27 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, Update, insert, select, update
+from sqlalchemy import Connection, Delete, RowMapping, Select, Update, delete, insert, select, update
 
 from lakewarden.errors import Conflict
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, HiddenKey, KeyAsked, not_found
+from lakewarden.lifecycle.tombstones import (
+    ErasureRequest,
+    ErasureState,
+    Evidence,
+    EvidenceKind,
+    HiddenKey,
+    KeyAsked,
+    not_found,
+)
 from lakewarden.state.database import Database
-from lakewarden.state.tables import erasure_keys, erasure_requests, secrets, tombstones
+from lakewarden.state.tables import (
+    erasure_evidence,
+    erasure_evidence_requests,
+    erasure_keys,
+    erasure_requests,
+    secrets,
+    tombstones,
+)
 
 _AT_ONCE = 10_000
 _DIGEST_KEY = "tombstone-digest"
@@ -76,9 +91,31 @@ class SqlTombstones:
                 found = _one(connection, id)
                 raise Conflict(f"request {id} is {found.state} already", "Only an open request can be changed.")
             connection.execute(update(tombstones).where(tombstones.c.request == id).values(packed=None))
+            connection.execute(_intents_of(id))
             ended = _one(connection, id)
         self._database.cut_log()
         return ended
+
+    def evidence(
+        self, kinds: Sequence[EvidenceKind] = (), *, request: str = "", uuid: str = "", operation: str = ""
+    ) -> Sequence[Evidence]:
+        with self._database.connect() as connection:
+            rows = connection.execute(_evidence_about(kinds, request, uuid, operation)).all()
+            about = _requests_of(connection, [row.number for row in rows])
+            return [_evidence(row, about.get(row.number, ())) for row in rows]
+
+    def record(self, evidence: Evidence) -> None:
+        row = {name: getattr(evidence, name) for name in ("table", "uuid", "operation", "action", "at")}
+        packed = zlib.compress(json.dumps(evidence.document).encode(), level=1)
+        with self._database.begin() as connection:
+            connection.execute(_told_before(evidence))
+            made = connection.execute(
+                insert(erasure_evidence).returning(erasure_evidence.c.number),
+                {**row, "kind": str(evidence.kind), "packed": packed},
+            ).scalar_one()
+            links = [{"evidence": made, "request": request} for request in evidence.requests]
+            if links:
+                connection.execute(insert(erasure_evidence_requests), links)
 
     def _digest_key(self, connection: Connection) -> bytes:
         """The key that digests are made with: made up once, kept here, and in no certificate."""
@@ -132,6 +169,55 @@ def _request_row(request: ErasureRequest) -> dict[str, object]:
 
 def _key_row(request: str, position: int, key: KeyAsked) -> dict[str, object]:
     return {"request": request, "position": position, **vars(key)}
+
+
+def _evidence(row: Any, requests: tuple[str, ...]) -> Evidence:
+    document: dict[str, Any] = json.loads(zlib.decompress(row.packed))
+    kind = EvidenceKind(row.kind)
+    return Evidence(kind, row.table, row.uuid, row.operation, row.action, row.at, requests, document)
+
+
+def _requests_of(connection: Connection, numbers: Sequence[int]) -> dict[int, tuple[str, ...]]:
+    """Which requests pieces of evidence are about."""
+    link = erasure_evidence_requests.c
+    order = (link.evidence, link.request)
+    rows = connection.execute(
+        select(erasure_evidence_requests).where(link.evidence.in_(numbers)).order_by(*order)
+    ).all()
+    return {
+        number: tuple(row.request for row in group) for number, group in groupby(rows, key=lambda row: row.evidence)
+    }
+
+
+def _evidence_about(kinds: Sequence[EvidenceKind], request: str, uuid: str, operation: str) -> Select[Any]:
+    """Evidence of some kinds about a request, a table or by an operation, oldest first."""
+    query = select(erasure_evidence).order_by(erasure_evidence.c.number)
+    if kinds:
+        query = query.where(erasure_evidence.c.kind.in_([str(kind) for kind in kinds]))
+    if request:
+        link = erasure_evidence_requests.c
+        query = query.where(erasure_evidence.c.number.in_(select(link.evidence).where(link.request == request)))
+    if uuid:
+        query = query.where(erasure_evidence.c.uuid == uuid)
+    if operation:
+        query = query.where(erasure_evidence.c.operation == operation)
+    return query
+
+
+def _told_before(evidence: Evidence) -> Delete:
+    """What the same action told of the same kind."""
+    same = erasure_evidence.c
+    return delete(erasure_evidence).where(
+        same.operation == evidence.operation, same.action == evidence.action, same.kind == str(evidence.kind)
+    )
+
+
+def _intents_of(request: str) -> Delete:
+    """What was about to be removed for a request: paths in it may tell of a value."""
+    link = erasure_evidence_requests.c
+    about = select(link.evidence).where(link.request == request)
+    intents = erasure_evidence.c.kind == str(EvidenceKind.INTENT)
+    return delete(erasure_evidence).where(intents, erasure_evidence.c.number.in_(about))
 
 
 def _newest(states: Sequence[ErasureState], uuid: str) -> Select[Any]:
