@@ -1,0 +1,72 @@
+"""Keeps key values out of what is shown and stored: paths of files tell them where a table is partitioned by its key.
+
+A path such as `data/email=a%40b.org/00.parquet` holds the value itself, or the beginning of it. A veil puts `*` in
+its place, in a single path and wherever such a path stands in a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote_plus
+
+from lakewarden.errors import LakewardenError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyiceberg.table.metadata import TableMetadata
+
+_TELLING = ("identity", "truncate")
+
+
+@dataclass(frozen=True)
+class Veil:
+    """What hides the values of some partition fields in the paths of one table."""
+
+    names: frozenset[str]
+
+    @staticmethod
+    def of(metadata: TableMetadata, field_ids: Iterable[int]) -> Veil:
+        """For a table with these key columns, under whatever specs it ever had."""
+        keys = set(field_ids)
+        return Veil(
+            frozenset(
+                spelled
+                for spec in metadata.partition_specs
+                for field in spec.fields
+                if field.source_id in keys and str(field.transform).startswith(_TELLING)
+                for spelled in (field.name, quote_plus(field.name))
+            )
+        )
+
+    def path(self, path: str) -> str:
+        """A file's path without what it tells of a key."""
+        if not self.names:
+            return path
+        parts = path.split("/")
+        return "/".join(
+            f"{name}=*" if (name := part.partition("=")[0]) in self.names and "=" in part else part for part in parts
+        )
+
+    def text(self, text: str) -> str:
+        """A message without what paths in it tell of a key."""
+        if not self.names:
+            return text
+        told = "|".join(re.escape(name) for name in sorted(self.names, key=len, reverse=True))
+        return re.sub(rf"(?<=/)({told})=[^/]*(?=/)", r"\1=*", text)
+
+    @contextmanager
+    def over_errors(self) -> Iterator[None]:
+        """Errors that come out of this tell of no key."""
+        try:
+            yield
+        except LakewardenError as error:
+            if not self.names:
+                raise
+            error.message, error.hint = self.text(error.message), self.text(error.hint)
+            error.args = (error.message,)
+            raise error from None
