@@ -109,6 +109,8 @@ class Cleansing:
     table: str
     uuid: str
     replacements: Mapping[str, Replacement]
+    obsolete: frozenset[str] = frozenset()
+    """Files that are not replaced, for no ref leads to them: their versions go too. Refused once a ref does."""
     tainted: frozenset[int] = frozenset()
     """Versions that go for what their own metadata tells, such as summaries, whichever files they have."""
     facts: Mapping[str, str] = field(default_factory=dict)

@@ -121,10 +121,12 @@ class SnapshotFiles:
     @cached_property
     def data(self) -> tuple[LiveFile, ...]:
         """Every data file, with the deletes that apply to it."""
-        bare = [_live_file(entry, path) for path, entry in self._entries(deletes=False)]
-        if not self.deletes:
-            return tuple(bare)
-        return tuple(_with_deletes(bare, self.deletes, self.masks))
+        return tuple(_with_deletes(self.bare, self.deletes, self.masks)) if self.deletes else self.bare
+
+    @cached_property
+    def bare(self) -> tuple[LiveFile, ...]:
+        """Every data file, whatever deletes apply to it."""
+        return tuple(_live_file(entry, path) for path, entry in self._entries(deletes=False))
 
     @cached_property
     def by_path(self) -> Mapping[str, LiveFile]:
@@ -188,6 +190,18 @@ class Files:
         with told(about):
             manifests = manifests_of(table.io, snapshot) if snapshot is not None else []
         return SnapshotFiles(table.io, manifests, self._reader, about)
+
+    def across(self, table: Table, snapshots: Iterable[Snapshot]) -> tuple[dict[str, LiveFile], dict[str, DeleteFile]]:
+        """Every data file and every delete file that one of the snapshots holds, by path; which apply is not told.
+
+        However many snapshots share a manifest, it is read once.
+        """
+        about = f"table {'.'.join(table.name())}"
+        with told(about):
+            lists = [manifests_of(table.io, snapshot) for snapshot in snapshots]
+        manifests = {manifest.manifest_path: manifest for listed in lists for manifest in listed}
+        files = SnapshotFiles(table.io, list(manifests.values()), self._reader, about)
+        return {file.path: file for file in files.bare}, {delete.path: delete for delete in files.deletes}
 
 
 def _with_deletes(
