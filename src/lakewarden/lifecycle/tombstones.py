@@ -111,6 +111,10 @@ class TombstoneReader(Protocol):
         """What was done or found, oldest first: about a request, in a table, by an operation."""
         ...
 
+    def digests(self, request: str) -> Mapping[int, Sequence[bytes]]:
+        """The keyed digests of a request's values, sorted, by the place of their key: they outlive the values."""
+        ...
+
 
 class Tombstones(TombstoneReader, Protocol):
     """What registers, withdraws and closes requests."""

@@ -40,6 +40,7 @@ from lakewarden.state.tables import (
 
 _AT_ONCE = 10_000
 _DIGEST_KEY = "tombstone-digest"
+_DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 class SqlTombstones:
@@ -104,6 +105,13 @@ class SqlTombstones:
             about = _requests_of(connection, [row.number for row in rows])
             return [_evidence(row, about.get(row.number, ())) for row in rows]
 
+    def digests(self, request: str) -> Mapping[int, Sequence[bytes]]:
+        found: dict[int, list[bytes]] = {}
+        with self._database.connect() as connection:
+            for row in connection.execute(_digests_of(request)):
+                found.setdefault(row.position, []).extend(_cut(bytes(row.digests)))
+        return {position: sorted(digests) for position, digests in found.items()}
+
     def record(self, evidence: Evidence) -> None:
         row = {name: getattr(evidence, name) for name in ("table", "uuid", "operation", "action", "at")}
         packed = zlib.compress(json.dumps(evidence.document).encode(), level=1)
@@ -137,6 +145,11 @@ def _unpacked(packed: bytes) -> list[str]:
 
 def _digest(key: bytes, kind: str, text: str) -> bytes:
     return hmac.digest(key, f"{kind}:{text}".encode(), hashlib.sha256)
+
+
+def _cut(digests: bytes) -> Iterator[bytes]:
+    """Digests that are kept end to end, each on its own."""
+    return (digests[start : start + _DIGEST_SIZE] for start in range(0, len(digests), _DIGEST_SIZE))
 
 
 def _one(connection: Connection, id: str) -> ErasureRequest:
@@ -242,6 +255,12 @@ def _hidden_values(uuid: str, requests: Sequence[str]) -> Select[Any]:
         .where(tombstones.c.packed.is_not(None))
     )
     return query.where(erasure_requests.c.id.in_(requests)) if requests else query
+
+
+def _digests_of(request: str) -> Select[Any]:
+    """The digests of a request's values, key by key."""
+    columns = (tombstones.c.position, tombstones.c.digests)
+    return select(*columns).where(tombstones.c.request == request).order_by(tombstones.c.position, tombstones.c.chunk)
 
 
 def _leave_open(id: str, state: ErasureState, at: datetime) -> Update:
