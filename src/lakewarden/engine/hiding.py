@@ -73,12 +73,12 @@ def _shown(batch: Any, sets: Sequence[tuple[list[str], Any]]) -> Any:
         column, values = batch.column(path[0]), hidden
         for part in path[1:]:
             column = pc.struct_field(column, part)
-        column, values = _comparable(getattr(column, "storage", column), values)  # a uuid's storage are its bytes
+        column, values = comparable(getattr(column, "storage", column), values)  # a uuid's storage are its bytes
         batch = batch.filter(pc.invert(pc.is_in(column, value_set=values)))
     return batch
 
 
-def _comparable(column: Any, values: Any) -> tuple[Any, Any]:
+def comparable(column: Any, values: Any) -> tuple[Any, Any]:
     """Both as one type, whichever was promoted since. No cast here can fail and tell of a value."""
     import pyarrow as pa
 

@@ -1,0 +1,108 @@
+"""Equality delete files without the rows of erased keys: they say of others what is deleted, and go on saying it.
+
+A row of such a file deletes all rows that are like it. Where the key is among the columns that are compared, what it
+deletes is erased anyway, so the row goes. Where the key only stands beside them, the column goes and the row stays:
+else rows of other people would come back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.faults import told
+from lakewarden.engine.hiding import comparable
+from lakewarden.engine.keys import as_arrow
+from lakewarden.engine.new_files import delete_file, read_footer
+from lakewarden.engine.rewrite import RewrittenFile
+from lakewarden.errors import BrokenTable
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.live_files import DeleteFile
+    from lakewarden.engine.storage import Storage
+    from lakewarden.lifecycle.tombstones import HiddenKey
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+def without_keys(
+    table: Table, delete: DeleteFile, keys: Sequence[HiddenKey], storage: Storage, folder: str
+) -> RewrittenFile:
+    """Write a file of equality deletes anew without what it tells of the keys."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if delete.format != "parquet":
+        raise BrokenTable(
+            f"the delete file {delete.path} is {delete.format}, of which no values can be erased",
+            "Compact the table with Spark first, so that its deletes are applied.",
+        )
+    with told(delete.path):
+        content = storage.read(delete.path)
+    try:
+        rows = pq.ParquetFile(pa.BufferReader(content)).read()
+    except pa.ArrowInvalid as error:
+        raise BrokenTable(f"the delete file {delete.path} cannot be read", "Is it whole?") from error
+    compared = set(delete.entry.data_file.equality_ids or ())
+    kept = _without_rows(rows, [key for key in keys if key.field_id in compared])
+    kept = _without_columns(kept, compared)
+    before = hashlib.sha256(content).hexdigest()
+    if not kept.num_rows:
+        return RewrittenFile(delete.path, None, rows.num_rows, rows.num_rows, (), before, None)
+    sink = pa.BufferOutputStream()
+    pq.write_table(kept, sink, compression="zstd", use_dictionary=False)
+    written, path = sink.getvalue().to_pybytes(), f"{folder}/deletes-{secrets.token_hex(8)}.parquet"
+    storage.make_folder(folder)
+    storage.write(path, written)
+    file = delete_file(table, read_footer(storage, path), delete)
+    dropped = rows.num_rows - kept.num_rows
+    return RewrittenFile(delete.path, file, rows.num_rows, dropped, (), before, hashlib.sha256(written).hexdigest())
+
+
+def _without_rows(rows: Any, keys: Sequence[HiddenKey]) -> Any:
+    import pyarrow.compute as pc
+
+    for key in keys:
+        values = as_arrow(key.kind, key.values)
+        column = _column(rows, key.field_id)
+        if column is None:
+            continue
+        column, values = comparable(column, values)
+        rows = rows.filter(pc.invert(pc.is_in(column, value_set=values, skip_nulls=True)))
+    return rows
+
+
+def _column(rows: Any, field_id: int) -> Any:
+    """A column by its field id, decoded, wherever in a struct it is; nothing where the file has none."""
+    import pyarrow.compute as pc
+
+    def find(fields: list[Any], get: Any) -> Any:
+        for field in fields:
+            array = get(field)
+            if (field.metadata or {}).get(_FIELD_ID) == str(field_id).encode():
+                return getattr(array, "storage", array)
+            if hasattr(field.type, "num_fields") and field.type.num_fields and str(field.type).startswith("struct"):
+                inner = [field.type.field(place) for place in range(field.type.num_fields)]
+                found = find(inner, lambda child, above=array: pc.struct_field(above, child.name))
+                if found is not None:
+                    return found
+        return None
+
+    return find(list(rows.schema), lambda field: rows.column(field.name))
+
+
+def _without_columns(rows: Any, compared: set[int]) -> Any:
+    """Only the columns that are compared: what stands beside them is nobody's need."""
+
+    def serves(field: Any) -> bool:
+        own = (field.metadata or {}).get(_FIELD_ID, b"")
+        if own.decode() in {str(id) for id in compared}:
+            return True
+        children = [field.type.field(place) for place in range(getattr(field.type, "num_fields", 0))]
+        return any(serves(child) for child in children)
+
+    return rows.select([field.name for field in rows.schema if serves(field)])

@@ -1,0 +1,117 @@
+"""What a purge is about to do to a table, written down before it commits, and what it has come to afterwards.
+
+A purge that was killed between its commit and the end leads a second run here: which files must still go, and what
+the certificate is to tell of the first run. Paths are kept as they are, so an intent goes when the values go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader, Writer
+    from lakewarden.lifecycle.plan import Action
+
+
+@dataclass(frozen=True)
+class OldFile:
+    """A file that is to go."""
+
+    path: str
+    kind: str
+    bytes: int
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file with the rows that stay, and the one whose place it takes."""
+
+    path: str
+    bytes: int
+    sha256: str
+    instead_of: str
+
+
+@dataclass(frozen=True)
+class DirtyRef:
+    """A branch or tag, where it was, and how many rows it had that were to go."""
+
+    name: str
+    kind: str
+    before: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Intent:
+    """All of it; several attempts of one purge add to one."""
+
+    files: Mapping[str, OldFile] = field(default_factory=dict)
+    new_files: Mapping[str, NewFile] = field(default_factory=dict)
+    refs: Mapping[str, DirtyRef] = field(default_factory=dict)
+    snapshots: frozenset[int] = frozenset()
+    rows_dropped: Mapping[str, int] = field(default_factory=dict)
+    """Of each file that was written anew, how many rows went."""
+    metadata_before: str = ""
+
+    def joined(self, other: Intent) -> Intent:
+        """Both together; where both tell of the same, what came first is what was before."""
+        return Intent(
+            files={**other.files, **{p: f for p, f in self.files.items() if f.sha256 or p not in other.files}},
+            new_files={**self.new_files, **other.new_files},
+            refs={**other.refs, **self.refs},
+            snapshots=self.snapshots | other.snapshots,
+            rows_dropped={**self.rows_dropped, **other.rows_dropped},
+            metadata_before=self.metadata_before or other.metadata_before,
+        )
+
+    def with_files(self, paths: Iterable[str], sizes: Mapping[str, int | None], kinds: Mapping[str, str]) -> Intent:
+        new = {p: OldFile(p, kinds.get(p, "metadata"), sizes.get(p) or 0) for p in paths if p not in self.files}
+        return replace(self, files={**self.files, **new})
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "files": [asdict(file) for file in self.files.values()],
+            "new_files": [asdict(file) for file in self.new_files.values()],
+            "refs": [asdict(ref) for ref in self.refs.values()],
+            "snapshots": sorted(self.snapshots),
+            "rows_dropped": dict(self.rows_dropped),
+            "metadata_before": self.metadata_before,
+        }
+
+    @staticmethod
+    def of(document: Mapping[str, Any]) -> Intent:
+        return Intent(
+            files={file["path"]: OldFile(**file) for file in document["files"]},
+            new_files={file["path"]: NewFile(**file) for file in document["new_files"]},
+            refs={ref["name"]: DirtyRef(**ref) for ref in document["refs"]},
+            snapshots=frozenset(document["snapshots"]),
+            rows_dropped=document["rows_dropped"],
+            metadata_before=document["metadata_before"],
+        )
+
+
+def intended(lake: Reader, operation: str, action: Action) -> Intent:
+    """What earlier runs of an action were about to do."""
+    told = lake.tombstones.evidence([EvidenceKind.INTENT], operation=operation)
+    documents = [evidence.document for evidence in told if evidence.action == action.id]
+    return Intent.of(documents[-1]) if documents else Intent()
+
+
+def write_down(lake: Writer, action: Action, requests: Sequence[str], intent: Intent) -> None:
+    evidence(lake, action, EvidenceKind.INTENT, requests, intent.document())
+
+
+def evidence(
+    lake: Writer, action: Action, kind: EvidenceKind, requests: Sequence[str], document: Mapping[str, Any]
+) -> None:
+    """Record what an action did or found about requests in its table."""
+    uuid, stamp = str(action.arguments["uuid"]), lake.stamp
+    lake.tombstones.record(
+        Evidence(kind, action.table, uuid, stamp.operation, action.id, lake.clock(), tuple(requests), document)
+    )

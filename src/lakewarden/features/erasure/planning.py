@@ -1,0 +1,165 @@
+"""What erasing rows from every version of one table would take: which versions and files hold them, as a plan."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.route import route_of_manifests
+from lakewarden.engine.search import search
+from lakewarden.engine.unreachable import is_own
+from lakewarden.engine.veil import Veil
+from lakewarden.errors import TableNotFound
+from lakewarden.features.erasure import proving
+from lakewarden.features.erasure.intent import DirtyRef
+from lakewarden.features.orphan.judgement import refuse_forbidden
+from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Plan, PlannedFile, Verdict
+from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.tombstones import EvidenceKind
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.search import Searched
+    from lakewarden.features.erasure.due import Due
+    from lakewarden.features.orphan.neighbours import Neighbours
+    from lakewarden.lifecycle.ground import Reader
+
+PURGE = "purge"
+_SECONDS_PER_GB = 20  # a guess, for the estimate only
+_STREAMS = "readers that stand on a version that goes, such as streams, must be started anew"
+
+
+def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours) -> Plan:
+    """What erases a table's rows and proves it; nothing where a proof that still holds was clean."""
+    name = lake.tables.name(due.table)
+    table = lake.tables.load(name)
+    if str(table.metadata.table_uuid) != due.uuid:
+        raise TableNotFound(
+            f"{due.table} is another table than the one that was asked to forget",
+            "The one that was meant is gone or has another name: lakewarden erasure show ID tells its uuid.",
+        )
+    if proving.is_proved(lake, table, due.ids):
+        return Plan(kind, str(name))
+    refuse_forbidden(name, table)
+    neighbours.refuse_shared(name, table)
+    keys = lake.tombstones.hidden(due.uuid, due.ids)
+    veil = Veil.of(table.metadata, [key.field_id for key in keys])
+    with veil.over_errors():
+        found = search(table, keys, lake.files, lake.storage(name.lake))
+    action = _action(lake, name, table, due, found, veil)
+    warnings = _warnings(name, table, found, action)
+    prove = proving.action_for(lake, name, table, due.ids)
+    return Plan(kind, str(name), (action, prove), warnings, verdicts=tuple(_verdicts(str(name), table, found)))
+
+
+def dirty_refs(table: Table, found: Searched) -> dict[str, DirtyRef]:
+    dirty = {*found.snapshots, *found.tainted}
+    return {
+        name: DirtyRef(name, str(ref.snapshot_ref_type), ref.snapshot_id, found.snapshots.get(ref.snapshot_id, 0))
+        for name, ref in table.metadata.refs.items()
+        if ref.snapshot_id in dirty
+    }
+
+
+def planned_snapshots(action: Action) -> list[int]:
+    return [int(snapshot) for snapshot in str(action.arguments["snapshots"]).split(",") if snapshot]
+
+
+def _action(
+    lake: Reader,
+    name: TableName,
+    table: Table,
+    due: Due,
+    found: Searched,
+    veil: Veil,
+) -> Action:
+    target = str(name)
+    route = route_of_manifests(lake.tables.route(table, name), table)
+    files = FileList.of(PlannedFile(veil.path(m.path), m.bytes, m.content) for m in found.matches.values())
+    going = sorted({*found.snapshots, *found.tainted})
+    rounds = len(lake.tombstones.evidence([EvidenceKind.PURGED], uuid=due.uuid))
+    rows = sum(match.matching for match in found.matches.values())
+    times = _times(table, found) if route.needs_spark else 1
+    return Action(
+        verb=PURGE,
+        table=target,
+        says=_says(table, found, rows),
+        arguments={
+            "uuid": due.uuid,
+            "requests": ",".join(due.ids),
+            "snapshots": ",".join(map(str, going)),
+            "round": rounds,  # the same again later is another one
+        },
+        requires=(TableIs(target, due.uuid),),
+        expects={},
+        estimate=Estimate(
+            files=files.count,
+            bytes=files.bytes,
+            rows=rows,
+            seconds=round(files.bytes / (1 << 30) * _SECONDS_PER_GB * times, 1),
+        ),
+        files=files,
+        route=route.name,
+        because=route.because,
+    )
+
+
+def _times(table: Table, found: Searched) -> int:
+    """How often files are written on Spark: once for every version that is kept."""
+    return max(len({ref.before for ref in dirty_refs(table, found).values()}), 1)
+
+
+def _says(table: Table, found: Searched, rows: int) -> str:
+    if not found.matches and not found.tainted:
+        return "no version holds such rows; copies that nothing leads to are looked for"
+    refs = dirty_refs(table, found)
+    tags = sum(ref.kind == "tag" for ref in refs.values())
+    branches = len(refs) - tags
+    named = [
+        f"{n} {what if n == 1 else plural}"
+        for n, what, plural in ((branches, "branch", "branches"), (tags, "tag", "tags"))
+        if n
+    ]
+    going = len({*found.snapshots, *found.tainted})
+    from_where = " and ".join(named) or "versions that no ref leads to"
+    return (
+        f"erase {rows:,} {'row' if rows == 1 else 'rows'} from {from_where}; "
+        f"{going} {'version' if going == 1 else 'versions'} that had them {'goes' if going == 1 else 'go'}"
+    )
+
+
+def _warnings(name: TableName, table: Table, found: Searched, action: Action) -> tuple[str, ...]:
+    if not found.matches and not found.tainted:
+        return ()
+    told = [f"{name}: {_STREAMS}"]
+    outside = [path for path in found.matches if not is_own(table, path)]
+    if outside:
+        told.append(
+            f"{name}: {len(outside)} files with such rows lie outside of its location. No version will lead to them, "
+            "but they stay where they are: another table may own them"
+        )
+    if action.route == SPARK_SQL:
+        from lakewarden.engine.spark_cleansing import costs
+
+        told += [f"{name}: {cost}" for cost in costs(table, sorted(dirty_refs(table, found)))]
+    return tuple(told)
+
+
+def _verdicts(target: str, table: Table, found: Searched) -> list[Verdict]:
+    """Of each version that holds such rows: how many, and what becomes of it."""
+    refs: dict[int, list[str]] = {}
+    for name, ref in sorted(table.metadata.refs.items()):
+        refs.setdefault(ref.snapshot_id, []).append(f"{ref.snapshot_ref_type} {name}")
+    verdicts = []
+    for snapshot in table.metadata.snapshots:
+        id = snapshot.snapshot_id
+        if id not in found.snapshots and id not in found.tainted:
+            continue
+        rows = found.snapshots.get(id, 0)
+        why = f"{rows:,} {'row' if rows == 1 else 'rows'}" if rows else "its metadata tells of one"
+        at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+        verdict = "replaced" if id in refs else "expired"
+        verdicts.append(Verdict(target, str(id), at, verdict, (why, *refs.get(id, ()))))
+    return verdicts

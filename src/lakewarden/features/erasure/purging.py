@@ -1,0 +1,205 @@
+"""Erasing rows from every version of one table.
+
+Files that hold rows of the keys are found, each is written anew once without them, and one commit puts the new ones
+in the place of the old in all versions that refs lead to, while the versions that had the old ones go. What the
+commit sets free leaves storage at once; it is written down before (`intent.py`), so that a second run can go on.
+Copies that nothing leads to are looked for after that (`strays.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.changes import Cleansing
+from lakewarden.engine.publish import check_identity
+from lakewarden.engine.search import search
+from lakewarden.engine.unreachable import is_own, still_unreachable
+from lakewarden.engine.veil import Veil
+from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan, StorageUnavailable
+from lakewarden.features.erasure.intent import Intent, evidence, intended, write_down
+from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots
+from lakewarden.features.erasure.rewriting import Rewritten, rewrite
+from lakewarden.features.erasure.strays import erase_strays
+from lakewarden.features.orphan.judgement import refuse_forbidden
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
+from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.search import Searched
+    from lakewarden.lifecycle.ground import Reader, Writer
+    from lakewarden.lifecycle.tombstones import HiddenKey
+
+NOTHING: dict[str, Any] = dict.fromkeys(
+    (
+        "tombstones_applied",
+        "rows_dropped_by_tombstones",
+        "files_rewritten",
+        "refs_repointed",
+        "snapshots_expired",
+        "bytes_removed",
+    ),
+    0,
+)
+
+
+def holds(action: Action, lake: Reader) -> bool:
+    """Whether the purge came to its end, and the versions are gone that had the rows."""
+    there = {snapshot.snapshot_id for snapshot in lake.tables.load(action.table).metadata.snapshots}
+    if there & set(planned_snapshots(action)):
+        return False
+    told = lake.tombstones.evidence([EvidenceKind.PURGED], uuid=str(action.arguments["uuid"]))
+    return any(evidence.action == action.id for evidence in told)
+
+
+def apply(action: Action, lake: Writer) -> Outcome:
+    """Erase; applied again after it stopped anywhere, it goes on."""
+    name = lake.tables.name(action.table)
+    table = lake.tables.load(name)
+    check_identity(table, action.table, str(action.arguments["uuid"]))
+    requests = _still_open(action, lake)
+    keys = lake.tombstones.hidden(str(action.arguments["uuid"]), requests)
+    veil = Veil.of(table.metadata, [key.field_id for key in keys])
+    with veil.over_errors():
+        refuse_forbidden(name, table)
+        found = search(
+            table, keys, lake.files, lake.storage(name.lake), progress=lambda d, t: lake.progress(d, t, "files read")
+        )
+        reach("purge.searched")
+        intent = intended(lake, lake.stamp.operation, action)
+        if found.matches or found.tainted:
+            intent = _replace_everywhere(action, lake, table, keys, found, requests, intent)
+        reach("purge.committed")
+        gone = _remove(action, lake, intent)
+        reach("purge.removed")
+        gone += erase_strays(lake, name, keys)
+        reach("purge.strays")
+        return _told(action, lake, requests, keys, intent, gone, veil)
+
+
+def _still_open(action: Action, lake: Reader) -> tuple[str, ...]:
+    """The requests of an action; refused where one was withdrawn since."""
+    ids = tuple(str(action.arguments["requests"]).split(","))
+    ended = [request for id in ids if (request := lake.tombstones.get(id)).state is not ErasureState.OPEN]
+    if ended:
+        raise StalePlan(
+            f"the plan is stale: request {ended[0].id} is {ended[0].state}", "Nothing more was erased. Plan again."
+        )
+    return ids
+
+
+def _replace_everywhere(
+    action: Action,
+    lake: Writer,
+    table: Table,
+    keys: Sequence[HiddenKey],
+    found: Searched,
+    requests: Sequence[str],
+    before: Intent,
+) -> Intent:
+    """Write the files anew and swap them in all versions at once; answers with what was intended, which is done."""
+    refs = dirty_refs(table, found)
+    intent = before.joined(
+        Intent(
+            refs=refs, snapshots=frozenset({*found.snapshots, *found.tainted}), metadata_before=table.metadata_location
+        )
+    )
+    storage = lake.storage(lake.tables.name(action.table).lake)
+    rewritten = Rewritten()
+
+    def about_to(paths: Sequence[str]) -> None:
+        nonlocal intent
+        own = [path for path in paths if is_own(table, path)]
+        unknown = [path for path in own if path not in intent.files]
+        intent = intent.with_files(own, storage.sizes(unknown), _kinds(found))
+        write_down(lake, action, requests, intent)
+        reach("purge.intended")
+
+    if action.route == SPARK_SQL:
+        name = lake.tables.name(action.table)
+        lake.spark_cleansing.cleanse(name, keys, sorted(refs), sorted(intent.snapshots), about_to, lake.progress)
+        return intent
+    rewritten = rewrite(action, lake, table, keys, found)
+    reach("purge.rewritten")
+    intent = intent.joined(rewritten.intent())
+    change = Cleansing(
+        table=action.table,
+        uuid=str(action.arguments["uuid"]),
+        replacements=rewritten.replacements,
+        obsolete=rewritten.obsolete,
+        tainted=found.tainted,
+    )
+    try:
+        lake.commits.cleanse(change, about_to)
+    except CatalogUnavailable:
+        raise  # it may have landed: resume looks
+    except LakewardenError:
+        storage.delete_all([file.path for file in rewritten.new_files])
+        raise
+    return intent
+
+
+def _remove(action: Action, lake: Writer, intent: Intent) -> int:
+    """Take away for good what nothing leads to now; how many bytes are gone, whichever run took them."""
+    name = lake.tables.name(action.table)
+    table, storage = lake.tables.load(name), lake.storage(name.lake)
+    free = still_unreachable(table, list(intent.files))
+    removed = storage.erase_all(free, lambda done, all: lake.progress(done, all, "files removed"))
+    if removed.failed:
+        raise StorageUnavailable(
+            f"{action.table}: {len(removed.failed)} files that hold erased rows could not be removed, as "
+            f"{removed.failed[0][0]}: {removed.failed[0][1]}",
+            "No version leads to them any more. Resume the operation when that is mended.",
+        )
+    return sum(intent.files[path].bytes for path in free)
+
+
+def _kinds(found: Searched) -> Mapping[str, str]:
+    return {path: match.content for path, match in found.matches.items()}
+
+
+def _told(
+    action: Action,
+    lake: Writer,
+    requests: Sequence[str],
+    keys: Sequence[HiddenKey],
+    intent: Intent,
+    gone: int,
+    veil: Veil,
+) -> Outcome:
+    """Record what was done, as a certificate is to tell it; none of it holds a value."""
+    table = lake.tables.load(action.table)
+    now = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
+    there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+    moved = [ref for ref in intent.refs.values() if now.get(ref.name) not in (None, ref.before)]
+    counts = {
+        "tombstones_applied": sum(len(key.values) for key in keys),
+        "rows_dropped_by_tombstones": sum(intent.rows_dropped.values()),
+        "files_rewritten": len(intent.rows_dropped),
+        "refs_repointed": len(moved),
+        "snapshots_expired": len(intent.snapshots - there),
+        "bytes_removed": gone,
+    }
+    document = {
+        "refs": [
+            {"name": ref.name, "kind": ref.kind, "before": ref.before, "after": now.get(ref.name), "rows": ref.rows}
+            for ref in intent.refs.values()
+        ],
+        "snapshots_expired": counts["snapshots_expired"],
+        "files": [{**vars(file), "path": veil.path(file.path)} for file in intent.files.values()],
+        "new_files": [
+            {**vars(file), "path": veil.path(file.path), "instead_of": veil.path(file.instead_of)}
+            for file in intent.new_files.values()
+            if file.path not in intent.files
+        ],
+        "counts": counts,
+        "metadata_before": veil.path(intent.metadata_before or table.metadata_location),
+        "metadata_after": veil.path(table.metadata_location),
+        "route": action.route,
+    }
+    evidence(lake, action, EvidenceKind.PURGED, requests, document)
+    reach("purge.recorded")
+    return Outcome(counts)

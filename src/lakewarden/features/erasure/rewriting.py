@@ -1,0 +1,88 @@
+"""Writing the files of a purge anew without the rows that go: data files on Spark, equality deletes here."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.changes import Replacement
+from lakewarden.engine.equality_deletes import without_keys
+from lakewarden.engine.kernel import Drop
+from lakewarden.engine.keys import as_arrow
+from lakewarden.engine.leftovers import staging_folder
+from lakewarden.engine.new_files import layout_for
+from lakewarden.features.compaction.policy import declared_policy, policy_of
+from lakewarden.features.erasure.intent import Intent, NewFile, OldFile
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.rewrite import RewrittenFile
+    from lakewarden.engine.search import Searched
+    from lakewarden.lifecycle.ground import Writer
+    from lakewarden.lifecycle.plan import Action
+    from lakewarden.lifecycle.tombstones import HiddenKey
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What takes whose place; files that no ref leads to are not written anew."""
+
+    replacements: Mapping[str, Replacement] = field(default_factory=dict)
+    obsolete: frozenset[str] = frozenset()
+    old_files: tuple[OldFile, ...] = ()
+    new_files: tuple[NewFile, ...] = ()
+    rows_dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def intent(self) -> Intent:
+        return Intent(
+            files={file.path: file for file in self.old_files},
+            new_files={file.path: file for file in self.new_files},
+            rows_dropped=self.rows_dropped,
+        )
+
+
+def rewrite(action: Action, lake: Writer, table: Table, keys: Sequence[HiddenKey], found: Searched) -> Rewritten:
+    """Write every file with rows of the keys anew that a ref leads to: once, however many do."""
+    name = lake.tables.name(action.table)
+    dirty = {*found.snapshots, *found.tainted}
+    heads = {ref.snapshot_id for ref in table.metadata.refs.values() if ref.snapshot_id in dirty}
+    data, deletes = lake.files.across(table, [s for s in table.metadata.snapshots if s.snapshot_id in heads])
+    wanted = [data[path] for path in sorted(found.matches) if path in data]
+    masks = [deletes[path] for path in sorted(found.matches) if path in deletes]
+    folder = f"{staging_folder(table, lake.stamp)}/{secrets.token_hex(4)}"
+    policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, {}))
+    layout = layout_for(table, policy.target, "full", policy.task_memory_mb << 20, policy.delta_encoding)
+    written: dict[str, RewrittenFile] = {}
+    if wanted:
+        written = lake.rewriter(name.lake).rewrite_each(
+            table,
+            wanted,
+            _drops(keys),
+            replace(layout, schema=None),
+            folder,
+            lambda done, all: lake.progress(done, all, "bytes rewritten"),
+        )
+    for delete in masks:
+        written[delete.path] = without_keys(table, delete, keys, lake.storage(name.lake), folder)
+    kinds = {path: match.content for path, match in found.matches.items()}
+    sizes = {path: match.bytes for path, match in found.matches.items()}
+    return Rewritten(
+        replacements={path: Replacement(path, made.file, made.dropped) for path, made in written.items()},
+        obsolete=frozenset(found.matches.keys() - written.keys()),
+        old_files=tuple(OldFile(path, kinds[path], sizes[path], made.sha256_before) for path, made in written.items()),
+        new_files=tuple(
+            NewFile(made.file.file_path, made.file.file_size_in_bytes, made.sha256_after or "", path)
+            for path, made in written.items()
+            if made.file is not None
+        ),
+        rows_dropped={path: made.rows_dropped for path, made in written.items() if path in data},
+    )
+
+
+def _drops(keys: Sequence[HiddenKey]) -> list[Drop]:
+    from lakewarden.engine.kernel_task import pack
+
+    return [Drop(key.field_id, pack(as_arrow(key.kind, key.values))) for key in keys]
