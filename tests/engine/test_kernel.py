@@ -746,8 +746,9 @@ class TestStorage:
 class TestTravelling:
     def test_a_report_survives_as_json(self) -> None:
         failure = Failure("rows", "has 1 rows", "a")
+        outputs = (Output("p", 1, 2, 3, "s", {4: 0, 7: 2}),)
         report = GroupReport(
-            3, (Output("p", 1, 2, 3, "s"),), 5, 1, 1, 3, {4: 0, 7: 2}, "a", "b", {"p": [4]}, failure, 1.5, 9
+            3, outputs, 5, 1, 1, 3, {4: 0, 7: 2}, "a", "b", {"p": [4]}, {"p": "c0ffee"}, failure, 1.5, 9
         )
         assert GroupReport.from_json(report.to_json()) == report
         assert GroupReport.from_json(GroupReport(1).to_json()) == GroupReport(1)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _DEFAULT, _COLUMN = "write.metadata.metrics.default", "write.metadata.metrics.column."
 _MOST_INFERRED = "write.metadata.metrics.max-inferred-column-defaults"
+_USUAL = "16"
 _PACKED = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEAN": "<?"}
 _LAST, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 
@@ -26,7 +27,7 @@ def metrics_of(table: TableMetadata, footer: Any) -> dict[str, Any]:
     """The fields of a manifest's entry that tell of a file's columns."""
     from lakewarden.engine.kernel_schema import leaves
 
-    schema = table.schema()
+    types = _types(table)
     ids = [leaf.field_id for leaf in leaves(footer.schema.to_arrow_schema())]
     modes = metrics_modes(table)
     told: dict[str, Any] = {
@@ -40,21 +41,27 @@ def metrics_of(table: TableMetadata, footer: Any) -> dict[str, Any]:
         "split_offsets": sorted(_start(footer.row_group(number)) for number in range(footer.num_row_groups)),
     }
     for place, field_id in enumerate(ids):
-        if field_id is None:
+        if field_id is None or field_id not in types:
             continue
         chunks = [footer.row_group(number).column(place) for number in range(footer.num_row_groups)]
         told["column_sizes"][field_id] = sum(chunk.total_compressed_size for chunk in chunks)
-        mode = modes[field_id]
+        mode = modes.get(field_id, _USUAL)  # a column that was dropped since: earlier versions still look at it
         if mode == "none" or footer.schema.column(place).max_repetition_level:  # values in lists say nothing of rows
             continue
         told["value_counts"][field_id] = sum(chunk.num_values for chunk in chunks)
         if all(chunk.is_stats_set and chunk.statistics.has_null_count for chunk in chunks):
             told["null_value_counts"][field_id] = sum(chunk.statistics.null_count for chunk in chunks)
         if mode != "counts":
-            lower, upper = _bounds(schema.find_type(field_id), chunks, mode)
+            lower, upper = _bounds(types[field_id], chunks, mode)
             told["lower_bounds"] |= {field_id: lower} if lower is not None else {}
             told["upper_bounds"] |= {field_id: upper} if upper is not None else {}
     return told
+
+
+def _types(table: TableMetadata) -> dict[int, IcebergType]:
+    """The type of every column that the table has or had."""
+    newest_last = [*table.schemas, table.schema()]
+    return {id_: schema.find_type(id_) for schema in newest_last for id_ in schema.field_ids}
 
 
 def metrics_modes(table: TableMetadata) -> dict[int, str]:
@@ -105,7 +112,7 @@ def _mode(text: str) -> str:
     if text in ("none", "counts", "full"):
         return text
     length = text.removeprefix("truncate(").removesuffix(")").strip()
-    return length if text.startswith("truncate(") and length.isascii() and length.isdigit() and int(length) else "16"
+    return length if text.startswith("truncate(") and length.isascii() and length.isdigit() and int(length) else _USUAL
 
 
 def _bounds(kind: IcebergType, chunks: list[Any], mode: str) -> tuple[bytes | None, bytes | None]:

@@ -82,6 +82,7 @@ class Layout:
     delta_encoding: bool = True
     bloom: tuple[Bloom, ...] = ()
     verify: Verify = "counts"
+    fingerprint: bool = False  # whether to tell the SHA-256 of every file that is read and written
     memory_bytes: int = 512 * MIB  # of the task's whole process
 
 
@@ -106,6 +107,7 @@ class Output:
     bytes: int
     row_groups: int
     source: str | None = None  # the input it was made of, where inputs keep their own schema
+    nulls: dict[int, int] = field(default_factory=dict)  # in its rows, of each flat top-level column by field id
 
 
 @dataclass(frozen=True)
@@ -127,10 +129,11 @@ class GroupReport:
     rows_masked: int = 0  # by position deletes
     rows_dropped: int = 0  # by the group's drops, of those not masked
     rows_out: int = 0
-    nulls: dict[int, int] = field(default_factory=dict)  # in rows written, of each flat top-level column by field id
+    nulls: dict[int, int] = field(default_factory=dict)  # in all rows written, as each output tells of its own
     checksum_in: str | None = None  # of the rows given to the writer; with verify="full" only
     checksum_out: str | None = None  # of the same rows, read back
     dropped: dict[str, list[int]] = field(default_factory=dict)  # the positions of rows dropped, of each input by path
+    fingerprints: dict[str, str] = field(default_factory=dict)  # the SHA-256 of inputs and outputs, where asked for
     failure: Failure | None = None
     seconds: float = 0.0
     peak_bytes: int = 0  # the most memory that the task's process ever had
@@ -143,9 +146,10 @@ class GroupReport:
     @classmethod
     def from_json(cls, text: str) -> GroupReport:
         given: dict[str, Any] = json.loads(text)
+        for told in (given, *given["outputs"]):
+            told["nulls"] = {int(field_id): count for field_id, count in told["nulls"].items()}
         given["outputs"] = tuple(Output(**output) for output in given["outputs"])
         given["failure"] = Failure(**given["failure"]) if given["failure"] else None
-        given["nulls"] = {int(field_id): count for field_id, count in given["nulls"].items()}
         return cls(**given)
 
 

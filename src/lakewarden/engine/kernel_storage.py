@@ -5,6 +5,7 @@ Locations are taken as they are spelled. Iceberg does not percent-encode them, s
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyarrow import fs
 
 from lakewarden.engine.kernel import Access, Kind, RewriteFault, first_line
 
+_CHUNK = 1 << 22
 _S3 = ("s3", "s3a", "s3n")
 
 
@@ -35,6 +37,15 @@ class TaskStorage:
         if self.is_local(location):  # object stores have no folders
             filesystem.create_dir(path.rpartition("/")[0], recursive=True)
         return filesystem.open_output_stream(path)
+
+    def fingerprint(self, location: str) -> str:
+        """The SHA-256 of a file as it is stored."""
+        digest = hashlib.sha256()
+        filesystem, path = self.at(location)
+        with filesystem.open_input_stream(path) as stream:
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+        return digest.hexdigest()
 
     def remove(self, location: str) -> None:
         """As far as the storage lets us."""

@@ -99,6 +99,7 @@ class _Rewriting:
         self._target = None if layout.schema is None else pa.ipc.read_schema(pa.py_buffer(layout.schema))
         self._dropping = Droppings(group.drops) if group.drops else None
         self._dropped: dict[str, list[int]] = {}
+        self._fingerprints: dict[str, str] = {}
         self._widths = Widths()
         self._rows_in = self._rows_masked = self._rows_dropped = 0
         self.at = ""  # the file in hand
@@ -114,6 +115,10 @@ class _Rewriting:
                 self._copy(input_, file, masks)
         self._outputs.end()
         self._check_rows()
+        if self._layout.fingerprint:
+            for path in [*(input_.path for input_ in self._group.inputs), *(out.path for out in self._outputs.done)]:
+                self.at = path
+                self._fingerprints[path] = self._storage.fingerprint(path)
 
     def abandon(self) -> None:
         self._outputs.abandon()
@@ -129,10 +134,11 @@ class _Rewriting:
             rows_masked=self._rows_masked,
             rows_dropped=self._rows_dropped,
             rows_out=sum(output.rows for output in done),
-            nulls=self._outputs.nulls if failure is None else {},
+            nulls=_summed(output.nulls for output in done) if failure is None else {},
             checksum_in=_together(written) if is_full else None,
             checksum_out=_together(found) if is_full else None,
             dropped=self._dropped if failure is None else {},
+            fingerprints=self._fingerprints if failure is None else {},
             failure=failure,
             seconds=round(time.monotonic() - self._started, 3),
             peak_bytes=peak_bytes(),
@@ -214,6 +220,14 @@ def _own_target(file: ParquetInput) -> Any:
 def _same_rows(found: int, input_: Input) -> None:
     if found != input_.rows:
         raise RewriteFault("rows", f"has {found} rows, the table's metadata says {input_.rows}", input_.path)
+
+
+def _summed(counts: Iterable[dict[int, int]]) -> dict[int, int]:
+    total: dict[int, int] = {}
+    for some in counts:
+        for field_id, count in some.items():
+            total[field_id] = total.get(field_id, 0) + count
+    return total
 
 
 def _together(digests: Iterable[str]) -> str:

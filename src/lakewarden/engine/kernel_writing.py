@@ -64,8 +64,8 @@ class Outputs:
         self._pending_bytes = self._pending_rows = 0
         self._checksum: Checksum | None = None
         self._shrinking = 1.0  # bytes on disk for each in memory, as the last row group showed
+        self._nulls: dict[int, int] = {}  # of the file that is being written
         self.done: list[Output] = []
-        self.nulls: dict[int, int] = {}
         self.checksums: list[tuple[str, str]] = []  # of each file: as written, and as read back
 
     def begin(self, schema: Any, votes: DictionaryVotes, source: str | None = None) -> None:
@@ -128,8 +128,8 @@ class Outputs:
     def _roll(self) -> None:
         if self._file is None:
             return
-        output = self._file.close(self._source)
-        self._file = None
+        output = self._file.close(self._source, self._nulls)
+        self._file, self._nulls = None, {}
         self.done.append(output)
         if self._checksum is not None:
             written, found = self._checksum.digest(), checksum_of_file(self._storage, output.path, self._budget)
@@ -141,7 +141,7 @@ class Outputs:
         for index, field in enumerate(self._schema):
             identity = field_id(field)
             if identity is not None and not children(field.type):
-                self.nulls[identity] = self.nulls.get(identity, 0) + table.column(index).null_count
+                self._nulls[identity] = self._nulls.get(identity, 0) + table.column(index).null_count
 
 
 class _OutputFile:
@@ -170,12 +170,12 @@ class _OutputFile:
         self._row_groups += 1
         return self.bytes - before
 
-    def close(self, source: str | None) -> Output:
+    def close(self, source: str | None, nulls: dict[int, int]) -> Output:
         with _naming(self._path):
             self._writer.close()
             size = self.bytes
             self._sink.close()
-        return Output(self._path, self._rows, size, self._row_groups, source)
+        return Output(self._path, self._rows, size, self._row_groups, source, nulls)
 
     def abandon(self) -> None:
         for part in (self._writer, self._sink):

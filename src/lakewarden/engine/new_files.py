@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.column_metrics import metrics_of
-from lakewarden.engine.kernel import Bloom, GroupReport, Layout, Verify
+from lakewarden.engine.kernel import Bloom, Layout, Verify
 from lakewarden.errors import StorageUnavailable, VerificationFailed
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from lakewarden.engine.live_files import LiveFile
+    from lakewarden.engine.live_files import DeleteFile, LiveFile
     from lakewarden.engine.storage import StoredFiles
 
 _MB = 1 << 20
@@ -66,9 +66,29 @@ def data_file(table: Table, footer: Footer, inputs: Sequence[LiveFile]) -> DataF
     return file
 
 
-def check_nulls(about: str, report: GroupReport, files: Sequence[DataFile]) -> None:
+def delete_file(table: Table, footer: Footer, like: DeleteFile) -> DataFile:
+    """The entry for a file of deletes that takes another's place: of the same kind, for the same columns and rows."""
+    from pyiceberg.manifest import DataFile, FileFormat
+
+    before = like.entry.data_file
+    file = DataFile.from_args(
+        content=before.content,
+        file_path=footer.path,
+        file_format=FileFormat.PARQUET,
+        partition=before.partition,
+        file_size_in_bytes=footer.bytes,
+        sort_order_id=before.sort_order_id,
+        equality_ids=before.equality_ids,
+        key_metadata=None,
+        **metrics_of(table.metadata, footer.metadata),
+    )
+    file.spec_id = like.partition[0]
+    return file
+
+
+def check_null_counts(about: str, nulls: Mapping[int, int], files: Sequence[DataFile]) -> None:
     """Nulls that were read and not dropped must be what the footers of the new files count."""
-    for field_id, expected in report.nulls.items():
+    for field_id, expected in nulls.items():
         counts = [(file.null_value_counts or {}).get(field_id) for file in files]
         if any(count is None for count in counts):  # the table's metrics leave this column out
             continue

@@ -13,15 +13,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.bounds import check_bounds
 from lakewarden.engine.changes import RewrittenGroup
 from lakewarden.engine.draft import AddedFile
 from lakewarden.engine.faults import told
-from lakewarden.engine.kernel import Access, Failure, Group, GroupReport, Input, Layout
-from lakewarden.engine.new_files import check_nulls, data_file, read_footer
+from lakewarden.engine.kernel import Access, Drop, Failure, Group, GroupReport, Input, Layout
+from lakewarden.engine.new_files import Footer, check_null_counts, data_file, read_footer
+from lakewarden.engine.one_to_one import HERE_THREADS, RewrittenFile, checked, fits_here, shared_out
 from lakewarden.errors import BrokenTable, LakewardenError, SparkUnavailable, StorageUnavailable, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
 
@@ -77,19 +78,41 @@ class Rewriter:
         """Write the rows of each group anew into a folder; raises, and leaves nothing there, if anything is amiss."""
         about = f"table {'.'.join(table.name())}"
         tasks = [_task(group, folder) for group in groups]
-        self._storage.make_folder(folder)
-        try:
-            with told(about):
-                reports = self._run(tasks, layout, folder, sum(group.bytes for group in groups), progress)
-                reach("rewrite.written")
-                _check_failures(about, reports.values())
-                self._remove_unreported(folder, reports)
-                rewritten = self._checked(table, groups, reports, about)
-                reach("rewrite.checked")
-                return rewritten
-        except BaseException:
-            self._storage.delete_all([file.path for file in self._storage.walk(folder)])
-            raise
+        with self._staged(folder), told(about):
+            reports = self._run(tasks, layout, folder, sum(group.bytes for group in groups), progress)
+            self._settle(folder, reports, about)
+            rewritten = self._checked(table, groups, reports, about)
+            reach("rewrite.checked")
+            return rewritten
+
+    def rewrite_each(
+        self,
+        table: Table,
+        files: Sequence[LiveFile],
+        drops: Sequence[Drop],
+        layout: Layout,
+        folder: str,
+        progress: Progress,
+    ) -> dict[str, RewrittenFile]:
+        """Write each file anew without the rows that drops name, under its own schema, whatever deletes mask of it.
+
+        The folder is this call's own; nothing is left there if anything is amiss. Answers by path.
+        """
+        about = f"table {'.'.join(table.name())}"
+        if not files:
+            return {}
+        alone = replace(layout, schema=None, verify="full", fingerprint=True)
+        with self._staged(folder), told(about):
+            if fits_here(files, folder, self._settings):
+                sizes = {file.path: file.bytes for file in files}
+                reports = self._run_here(shared_out(files, drops, folder, 2 * HERE_THREADS), alone, sizes, progress)
+            else:
+                tasks = shared_out(files, drops, folder)
+                reports = self._run(tasks, alone, folder, sum(file.bytes for file in files), progress)
+            self._settle(folder, reports, about)
+            rewritten = checked(table, files, reports.values(), self._footers(reports), about)
+            reach("rewrite.checked")
+            return rewritten
 
     def discard(self, group: RewrittenGroup) -> None:
         """Remove the new files of a group that is not published."""
@@ -111,6 +134,40 @@ class Rewriter:
         reports = [GroupReport.from_json(row["report"]) for row in rows]
         return {report.number: report for report in reports}
 
+    def _run_here(
+        self, tasks: Sequence[Group], layout: Layout, sizes: Mapping[str, int], progress: Progress
+    ) -> dict[int, GroupReport]:
+        """Run tasks in this process: for little work, Spark takes longer to start than it would work."""
+        from lakewarden.engine.kernel_memory import plain_allocation
+        from lakewarden.engine.kernel_task import rewrite
+
+        access = access_of(self._settings)
+        reports: dict[int, GroupReport] = {}
+        done, whole = 0, sum(sizes.values())
+        with plain_allocation(), ThreadPoolExecutor(HERE_THREADS, thread_name_prefix="rewrite") as threads:
+            ran = threads.map(lambda task: rewrite(task, layout, access), tasks)
+            for task, report in zip(tasks, ran, strict=True):
+                reports[report.number] = report
+                done += sum(sizes[input_.path] for input_ in task.inputs)
+                progress(done, whole)
+        return reports
+
+    @contextmanager
+    def _staged(self, folder: str) -> Iterator[None]:
+        """A folder for new files, of which nothing is left if anything is amiss."""
+        self._storage.make_folder(folder)
+        try:
+            yield
+        except BaseException:
+            self._storage.delete_all([file.path for file in self._storage.walk(folder)])
+            raise
+
+    def _settle(self, folder: str, reports: Mapping[int, GroupReport], about: str) -> None:
+        """Tell of what failed, and leave only what was reported."""
+        reach("rewrite.written")
+        _check_failures(about, reports.values())
+        self._remove_unreported(folder, reports)
+
     def _remove_unreported(self, folder: str, reports: Mapping[int, GroupReport]) -> None:
         reported = {output.path for report in reports.values() for output in report.outputs}
         stray = [file.path for file in self._storage.walk(folder) if file.path not in reported]
@@ -123,13 +180,15 @@ class Rewriter:
         missing = [group.number for group in groups if group.number not in reports]
         if missing:
             raise VerificationFailed(f"{about}: {len(missing)} rewrite tasks did not report", "Try again.")
-        outputs = [output.path for report in reports.values() for output in report.outputs]
-        with ThreadPoolExecutor(_FOOTER_READERS, thread_name_prefix="footers") as readers:
-            footers = dict(
-                zip(outputs, readers.map(lambda path: read_footer(self._storage, path), outputs), strict=True)
-            )
+        footers = self._footers(reports)
         rewritten = tuple(_rewritten(table, group, reports[group.number], footers, about) for group in groups)
         return RewriteResult(rewritten, max((report.peak_bytes for report in reports.values()), default=0))
+
+    def _footers(self, reports: Mapping[int, GroupReport]) -> dict[str, Footer]:
+        outputs = [output.path for report in reports.values() for output in report.outputs]
+        with ThreadPoolExecutor(_FOOTER_READERS, thread_name_prefix="footers") as readers:
+            found = readers.map(lambda path: read_footer(self._storage, path), outputs)
+            return dict(zip(outputs, found, strict=True))
 
 
 def access_of(settings: LakeSettings) -> Access:
@@ -160,7 +219,7 @@ def _rewritten(
     if report.checksum_in != report.checksum_out:
         raise VerificationFailed(f"{about}: rewritten rows differ from what was read", "Nothing was published.")
     files = [data_file(table, footers[output.path], group.files) for output in report.outputs]
-    check_nulls(about, report, files)
+    check_null_counts(about, report.nulls, files)
     check_bounds(about, table.schema(), [file.entry.data_file for file in group.files], files)
     sequence = max(file.sequence for file in group.files)
     return RewrittenGroup(
