@@ -6,7 +6,7 @@ long as they are needed to find rows. After that a keyed digest stays, by which 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -92,6 +92,19 @@ class Evidence:
     document: Mapping[str, Any]
 
 
+class Recognizer(Protocol):
+    """Knows the values that closed requests of a table were about, by their digests alone."""
+
+    @property
+    def keys(self) -> Sequence[tuple[int, str]]:
+        """The columns, by field id, and the types that they had when they were asked for."""
+        ...
+
+    def find(self, field_id: int, kind: str, values: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """Which of these values, given as canonical texts, closed requests were about: by the request's id."""
+        ...
+
+
 class TombstoneReader(Protocol):
     def get(self, id: str) -> ErasureRequest:
         """One request, or NotFound."""
@@ -113,6 +126,10 @@ class TombstoneReader(Protocol):
 
     def digests(self, request: str) -> Mapping[int, Sequence[bytes]]:
         """The keyed digests of a request's values, sorted, by the place of their key: they outlive the values."""
+        ...
+
+    def recognizer(self, uuid: str) -> Recognizer:
+        """What knows the values again that closed requests of a table were about."""
         ...
 
 

@@ -6,8 +6,6 @@ for good: SQLite is told to overwrite what it deletes, and its write-ahead log i
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import secrets as random
 import zlib
@@ -29,6 +27,7 @@ from lakewarden.lifecycle.tombstones import (
     not_found,
 )
 from lakewarden.state.database import Database
+from lakewarden.state.digests import SIZE, Blocks, Digester, Recognizer
 from lakewarden.state.tables import (
     erasure_evidence,
     erasure_evidence_requests,
@@ -40,7 +39,6 @@ from lakewarden.state.tables import (
 
 _AT_ONCE = 10_000
 _DIGEST_KEY = "tombstone-digest"
-_DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 class SqlTombstones:
@@ -53,7 +51,7 @@ class SqlTombstones:
         different = {position: sorted(set(texts)) for position, texts in values.items()}
         count = sum(map(len, different.values()))
         with self._database.begin() as connection:
-            key = self._digest_key(connection)
+            digester = self._digester(connection)
             connection.execute(insert(erasure_requests), {**_request_row(request), "values": count})
             connection.execute(insert(erasure_keys), [_key_row(request.id, p, k) for p, k in enumerate(request.keys)])
             for position, texts in different.items():
@@ -64,7 +62,7 @@ class SqlTombstones:
                         "position": position,
                         "chunk": chunk,
                         "packed": _packed(some),
-                        "digests": b"".join(_digest(key, request.keys[position].kind, text) for text in some),
+                        "digests": digester.digests(request.keys[position].kind, some),
                     }
                     connection.execute(insert(tombstones), row)
         return count
@@ -125,13 +123,30 @@ class SqlTombstones:
             if links:
                 connection.execute(insert(erasure_evidence_requests), links)
 
-    def _digest_key(self, connection: Connection) -> bytes:
-        """The key that digests are made with: made up once, kept here, and in no certificate."""
+    def recognizer(self, uuid: str) -> Recognizer:
+        with self._database.connect() as connection:
+            keys = tuple((row.field_id, row.kind) for row in connection.execute(_closed_keys(uuid)))
+
+        def load() -> Mapping[tuple[int, str], Blocks]:
+            found: dict[tuple[int, str], list[tuple[str, bytes]]] = {}
+            with self._database.connect() as connection:
+                for row in connection.execute(_closed_digests(uuid)):
+                    found.setdefault((row.field_id, row.kind), []).append((row.request, bytes(row.digests)))
+            return found
+
+        def digester() -> Digester:
+            with self._database.connect() as connection:
+                return self._digester(connection)
+
+        return Recognizer(keys, load, digester)
+
+    def _digester(self, connection: Connection) -> Digester:
+        """By a key that is made up once, and kept here and in no certificate."""
         known = connection.execute(select(secrets.c.value).where(secrets.c.name == _DIGEST_KEY)).scalar()
         if known is None:
             known = random.token_bytes(32)
             connection.execute(insert(secrets), {"name": _DIGEST_KEY, "value": known})
-        return bytes(known)
+        return Digester(bytes(known))
 
 
 def _packed(values: Sequence[str]) -> bytes:
@@ -143,13 +158,9 @@ def _unpacked(packed: bytes) -> list[str]:
     return values
 
 
-def _digest(key: bytes, kind: str, text: str) -> bytes:
-    return hmac.digest(key, f"{kind}:{text}".encode(), hashlib.sha256)
-
-
 def _cut(digests: bytes) -> Iterator[bytes]:
     """Digests that are kept end to end, each on its own."""
-    return (digests[start : start + _DIGEST_SIZE] for start in range(0, len(digests), _DIGEST_SIZE))
+    return (digests[start : start + SIZE] for start in range(0, len(digests), SIZE))
 
 
 def _one(connection: Connection, id: str) -> ErasureRequest:
@@ -261,6 +272,26 @@ def _digests_of(request: str) -> Select[Any]:
     """The digests of a request's values, key by key."""
     columns = (tombstones.c.position, tombstones.c.digests)
     return select(*columns).where(tombstones.c.request == request).order_by(tombstones.c.position, tombstones.c.chunk)
+
+
+def _closed_keys(uuid: str) -> Select[Any]:
+    """The key columns of a table that closed requests were about, each once."""
+    columns = (erasure_keys.c.field_id, erasure_keys.c.kind)
+    query = select(*columns).join(erasure_requests, erasure_requests.c.id == erasure_keys.c.request).distinct()
+    closed = erasure_requests.c.state == str(ErasureState.CLOSED)
+    return query.where(erasure_keys.c.uuid == uuid, closed).order_by(*columns)
+
+
+def _closed_digests(uuid: str) -> Select[Any]:
+    """The digests of each column of a table that closed requests were about, in the order they were asked for."""
+    same = (tombstones.c.request == erasure_keys.c.request) & (tombstones.c.position == erasure_keys.c.position)
+    return (
+        select(erasure_keys.c.field_id, erasure_keys.c.kind, tombstones.c.request, tombstones.c.digests)
+        .join(erasure_keys, same)
+        .join(erasure_requests, erasure_requests.c.id == erasure_keys.c.request)
+        .where(erasure_keys.c.uuid == uuid, erasure_requests.c.state == str(ErasureState.CLOSED))
+        .order_by(erasure_requests.c.number, tombstones.c.chunk)
+    )
 
 
 def _leave_open(id: str, state: ErasureState, at: datetime) -> Update:
