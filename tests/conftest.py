@@ -21,6 +21,7 @@ pytest_plugins = [
     "tests.services.postgres",
     "tests.services.spark_servers",
     "tests.services.s3",
+    "tests.services.s3_versions",
     "tests.services.rest_catalog",
 ]
 

@@ -66,7 +66,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
-            _wait_until_it_answers(port, folder / "log")
+            wait_until_it_answers(port, folder / "log")
             yield server
         finally:
             process.terminate()
@@ -124,7 +124,7 @@ def _is_good(jar: Path) -> bool:
     return jar.is_file() and hashlib.sha256(jar.read_bytes()).hexdigest() == _SHA256
 
 
-def _wait_until_it_answers(port: int, log: Path) -> None:
+def wait_until_it_answers(port: int, log: Path) -> None:
     deadline = time.monotonic() + 60
     while True:
         with socket.socket() as probe:

@@ -6,6 +6,7 @@ takes Arrow's filesystem, which lists folder by folder and deletes one by one.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -13,7 +14,8 @@ from typing import Any
 
 from lakewarden.engine.faults import first_line
 from lakewarden.engine.locations import apart
-from lakewarden.engine.stores import StoredFile, one_by_one
+from lakewarden.engine.object_versions import ObjectVersions
+from lakewarden.engine.stores import StoredFile, StoredVersion, one_by_one
 from lakewarden.engine.traversal import Branch, traverse
 from lakewarden.errors import StorageUnavailable
 
@@ -38,6 +40,7 @@ class S3Store:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._client = _client(properties)
+        self._versions = ObjectVersions(self._client)
 
     def walk(self, folder: str, without: Collection[str]) -> Iterator[StoredFile]:
         top = folder.rstrip("/")
@@ -60,6 +63,41 @@ class S3Store:
 
         return (file for file in traverse([("", 0)], look, THREADS, "walk") if not file.path.endswith("/"))
 
+    def folders(self, folder: str) -> Iterator[str]:
+        """Objects that stand for folders, as Hadoop's clients make them."""
+        top = folder.rstrip("/")
+        bucket, prefix = _key(f"{top}/")
+        with _told(folder):
+            for page in self._pages(bucket, prefix):
+                keys = (str(item["Key"]) for item in page.get("Contents", ()))
+                yield from (f"{top}/{key.removeprefix(prefix)}" for key in keys if key.endswith("/") and key != prefix)
+
+    def keeps_versions(self, location: str) -> bool:
+        """Whether earlier versions of what is overwritten or deleted stay in the bucket."""
+        with _told(location):
+            return self._versions.are_kept(_key(location)[0])
+
+    def versions(self, folder: str) -> Iterator[StoredVersion]:
+        top = folder.rstrip("/")
+        bucket, prefix = _key(f"{top}/")
+        with _told(folder):
+            yield from self._versions.below(bucket, prefix, lambda key: f"{top}/{key.removeprefix(prefix)}")
+
+    def open_version(self, version: StoredVersion) -> io.BufferedReader:
+        with _told(version.path):
+            return self._versions.open(*_key(version.path), version)
+
+    def erase(self, locations: Sequence[str]) -> tuple[dict[str, list[StoredVersion]], dict[str, str]]:
+        """Remove objects with all their versions: answers with what there was, and with what could not go and why."""
+        there: dict[str, list[StoredVersion]] = {}
+        problems: dict[str, str] = {}
+        for bucket, keys in _by_bucket(locations).items():
+            with _told(f"s3://{bucket}"):
+                there |= self._versions.of(bucket, keys)
+                every = [version for location in keys.values() for version in there[location]]
+                problems |= self._versions.delete(bucket, keys, every)
+        return there, problems
+
     def look(self, location: str) -> StoredFile | None:
         bucket, key = _key(location)
         with _told(location):
@@ -73,11 +111,7 @@ class S3Store:
 
     def delete(self, locations: Sequence[str]) -> dict[str, str]:
         problems: dict[str, str] = {}
-        buckets: dict[str, dict[str, str]] = {}
-        for location in locations:
-            bucket, key = _key(location)
-            buckets.setdefault(bucket, {})[key] = location
-        for bucket, keys in buckets.items():
+        for bucket, keys in _by_bucket(locations).items():
             in_order = list(keys)
             for start in range(0, len(in_order), _PAGE):
                 with _told(f"s3://{bucket}"):
@@ -170,6 +204,15 @@ def _told(about: str) -> Iterator[None]:
 def _key(location: str) -> tuple[str, str]:
     authority, path = apart(location)
     return authority.partition("://")[2], path.removeprefix("/")
+
+
+def _by_bucket(locations: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Locations by bucket, and there by key."""
+    buckets: dict[str, dict[str, str]] = {}
+    for location in locations:
+        bucket, key = _key(location)
+        buckets.setdefault(bucket, {})[key] = location
+    return buckets
 
 
 def _stored(top: str, prefix: str, item: Any) -> StoredFile:

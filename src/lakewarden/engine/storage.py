@@ -13,23 +13,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from lakewarden.config import LakeSettings
 from lakewarden.engine.catalogs import pyiceberg_properties
 from lakewarden.engine.faults import told
 from lakewarden.engine.locations import apart, is_local
-from lakewarden.engine.stores import ArrowStore, LocalStore, Store, StoredFile, arrow_path
+from lakewarden.engine.stores import ArrowStore, LocalStore, Store, StoredFile, StoredVersion, arrow_path
 from lakewarden.errors import AlreadyExists, LakewardenError, StorageUnavailable
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence
 
 if TYPE_CHECKING:
+    import io
+
     from pyarrow import NativeFile
     from pyarrow.fs import FileSystem
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
-__all__ = ["Moved", "Removed", "Storage", "StoredFile", "StoredFiles", "Stores"]
+    from lakewarden.engine.object_store import S3Store
+
+__all__ = ["Moved", "Removed", "Storage", "StoredFile", "StoredFiles", "StoredVersion", "Stores"]
 
 Item = TypeVar("Item")
 Progress = Callable[[int, int], None]
@@ -47,6 +51,14 @@ class Removed:
     bytes: int = 0
     missing: int = 0
     failed: Failures = ()
+
+    def __add__(self, other: Removed) -> Removed:
+        return Removed(
+            self.files + other.files,
+            self.bytes + other.bytes,
+            self.missing + other.missing,
+            self.failed + other.failed,
+        )
 
 
 @dataclass(frozen=True)
@@ -137,6 +149,31 @@ class StoredFiles:
         with told(location):
             yield from self._stores.of(location).walk(location, without)
 
+    def folders(self, location: str) -> Generator[str, None, None]:
+        """Every folder below a place, also an empty one: its name may tell something. Links are not followed."""
+        with told(location):
+            yield from self._stores.of(location).folders(location)
+
+    def sees_versions(self, location: str) -> bool:
+        """Whether it can be told here what a bucket keeps of objects that were overwritten or deleted."""
+        store = self._stores.of(location)
+        return not apart(location)[0].startswith("s3:") or not isinstance(store, ArrowStore)
+
+    def versions(self, location: str) -> Generator[StoredVersion, None, None]:
+        """Every version of what is or was at a place and below; none where the storage keeps no versions."""
+        with told(location):
+            store = self._versioned(location)
+            if store is not None:
+                yield from store.versions(location)
+
+    def open_version(self, version: StoredVersion) -> io.BufferedReader:
+        """One version of an object, to read from anywhere in it."""
+        with told(version.path):
+            store = self._versioned(version.path)
+            if store is None:
+                raise FileNotFoundError(version.path)
+            return store.open_version(version)
+
     def look(self, locations: Iterable[str]) -> dict[str, StoredFile | None]:
         """The files at these places, where there are any."""
         asked = iter(locations)
@@ -162,6 +199,14 @@ class StoredFiles:
 
     def _opened(self, location: str) -> NativeFile:
         return self._stores.filesystem(location).open_input_stream(arrow_path(location))
+
+    def _versioned(self, location: str) -> S3Store | None:
+        """What a place is stored on, where that keeps versions."""
+        store = self._stores.of(location)
+        if isinstance(store, LocalStore | ArrowStore):
+            return None
+        objects = cast("S3Store", store)
+        return objects if objects.keeps_versions(location) else None
 
     def _look(self, location: str) -> StoredFile | None:
         with told(location):
@@ -205,6 +250,29 @@ class Storage(StoredFiles):
             missing += len(seen) - len(there) - len(unseen)
             failed += [*problems.items(), *unseen.items()]
         return Removed(files, freed, missing, tuple(failed))
+
+    def erase_all(
+        self, locations: Sequence[str], within: Sequence[str] = (), progress: Progress | None = None
+    ) -> Removed:
+        """Delete files as `delete_all` does, and leave nothing of them: no earlier version, and no mark of a deletion.
+
+        On local disks folders that are empty then go too, as far as they lie below one of the places in `within`: the
+        name of a partition's folder may hold what is to be erased. Bytes are those of all versions.
+        """
+        asked = list(dict.fromkeys(locations))
+        removed, done = Removed(), 0
+        for store, some in self._by_store(asked).items():
+
+            def tell(now: int, _: int, before: int = done) -> None:
+                if progress:
+                    progress(before + now, len(asked))
+
+            objects = self._versioned_among(store, some)
+            removed += self.delete_all([place for place in some if place not in objects], tell)
+            removed += self._erase_versions(cast("S3Store", store), list(objects), tell)
+            done += len(some)
+        self._stores.local.clear_away([place for place in asked if is_local(place)], within)
+        return removed
 
     def move(self, source: str, target: str) -> bool:
         """See to it that a file is at another place; false where it is at neither.
@@ -263,14 +331,34 @@ class Storage(StoredFiles):
             return dict(zip(locations, threads.map(see, locations), strict=True))
 
     def _delete(self, locations: Sequence[str]) -> dict[str, str]:
-        stores: dict[Store, list[str]] = {}
-        for location in locations:
-            stores.setdefault(self._stores.of(location), []).append(location)
         problems: dict[str, str] = {}
-        for store, some in stores.items():
+        for store, some in self._by_store(locations).items():
             with told(some[0]):
                 problems |= store.delete(some)
         return problems
+
+    def _by_store(self, locations: Sequence[str]) -> dict[Store, list[str]]:
+        stores: dict[Store, list[str]] = {}
+        for location in locations:
+            stores.setdefault(self._stores.of(location), []).append(location)
+        return stores
+
+    def _versioned_among(self, store: Store, locations: Sequence[str]) -> dict[str, None]:
+        if isinstance(store, LocalStore | ArrowStore):
+            return {}
+        return {place: None for place in locations if self._versioned(place) is not None}
+
+    def _erase_versions(self, store: S3Store, locations: Sequence[str], progress: Progress) -> Removed:
+        removed = Removed()
+        for batch in self._batches(locations, progress):
+            reach("storage.deleting")
+            there, problems = store.erase(batch)
+            reach("storage.deleted")
+            gone = {place: versions for place, versions in there.items() if place not in problems}
+            files = [versions for versions in gone.values() if versions]
+            freed = sum(version.bytes for versions in files for version in versions)
+            removed += Removed(len(files), freed, len(gone) - len(files), tuple(problems.items()))
+        return removed
 
     def _moved(self, move: tuple[str, str]) -> int | str | None:
         """How large the moved file is; nothing where there is none, and in words why it could not be moved."""

@@ -19,7 +19,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Protocol
 
 from lakewarden.engine.faults import first_line
-from lakewarden.engine.locations import apart
+from lakewarden.engine.locations import apart, is_below, same_place
 from lakewarden.engine.traversal import Branch, traverse
 
 if TYPE_CHECKING:
@@ -38,6 +38,18 @@ class StoredFile:
     modified_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """One version of an object on storage that keeps earlier ones; a deletion leaves a mark that is a version too."""
+
+    path: str
+    version: str
+    is_latest: bool
+    is_delete_marker: bool
+    bytes: int
+    modified_at: datetime | None
+
+
 class Store(Protocol):
     """One kind of storage."""
 
@@ -46,6 +58,10 @@ class Store(Protocol):
 
     def walk(self, folder: str, without: Collection[str]) -> Iterator[StoredFile]:
         """Every file in a folder and below, streamed; folders right below it of these names are left out."""
+        ...
+
+    def folders(self, folder: str) -> Iterator[str]:
+        """Every folder below one, also where nothing is in it; object stores have only those that somebody made."""
         ...
 
     def look(self, location: str) -> StoredFile | None:
@@ -80,6 +96,11 @@ class LocalStore:
                         yield found
 
         return traverse([""], look, _LOCAL_THREADS, "walk")
+
+    def folders(self, folder: str) -> Iterator[str]:
+        top = str(local_path(folder.rstrip("/")))
+        for place, names, _ in os.walk(top):
+            yield from (f"{folder.rstrip('/')}{place[len(top) :]}/{name}" for name in names if _is_text(name))
 
     def look(self, location: str) -> StoredFile | None:
         try:
@@ -117,9 +138,35 @@ class LocalStore:
             os.fsync(out.fileno())
         part.replace(path)
 
-    def remove_empty_folder(self, location: str) -> None:
-        with suppress(OSError):  # not there, or not empty
+    def clear_away(self, gone: Sequence[str], within: Sequence[str]) -> None:
+        """Remove what is left beside files that are gone: their checksums by Hadoop, and folders that are empty now.
+
+        Folders go as far as they lie below one of the places in `within`. Those right below one, such as `data`, stay:
+        writers may be about to write there.
+        """
+        tops = {same_place(place).rstrip("/") for place in within}
+        for place in gone:
+            path = local_path(place)
+            if not path.exists():
+                path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        folders = {same_place(place).rpartition("/")[0] for place in gone}
+        for folder in sorted(folders, key=len, reverse=True):
+            at = folder
+            while at not in tops and any(is_below(at, top) for top in tops):
+                above, _, name = at.rpartition("/")
+                if (above in tops and "=" not in name) or not self.remove_empty_folder(at):
+                    break
+                at = above
+
+    def remove_empty_folder(self, location: str) -> bool:
+        """Take a folder away that nothing is in; whether it is gone."""
+        try:
             local_path(location).rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:  # something is in it
+            return False
+        return True
 
 
 class ArrowStore:
@@ -145,6 +192,14 @@ class ArrowStore:
                     yield _stored(f"{top}{below}/{info.base_name}", info)
 
         return traverse([""], look, _REMOTE_THREADS, "walk")
+
+    def folders(self, folder: str) -> Iterator[str]:
+        from pyarrow.fs import FileSelector, FileType
+
+        top = arrow_path(folder.rstrip("/"))
+        for info in self._filesystem.get_file_info(FileSelector(top, recursive=True, allow_not_found=True)):
+            if info.type == FileType.Directory:
+                yield f"{folder.rstrip('/')}{info.path[len(top) :]}"
 
     def look(self, location: str) -> StoredFile | None:
         info = self._filesystem.get_file_info(arrow_path(location))
