@@ -1,0 +1,204 @@
+"""Which files of which versions of a table hold rows of key values: found without Spark, and by reading little.
+
+Each manifest and each file is read once, however many versions share it. Whatever metadata rules out is not opened;
+of the rest only key columns are read. Nothing is changed here, and no message tells a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from lakewarden.engine.faults import told
+from lakewarden.engine.key_columns import Looked, look_into
+from lakewarden.engine.key_values import KeyValues
+from lakewarden.engine.manifests import manifests_of, read_entries
+from lakewarden.engine.pruning import Sieve
+from lakewarden.engine.veil import Veil
+from lakewarden.errors import BrokenTable
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.live_files import Files
+    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.lifecycle.tombstones import HiddenKey
+
+Progress = Callable[[int, int], None]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_READERS = 8
+_AT_A_TIME = 1_000
+
+
+@dataclass(frozen=True)
+class Match:
+    """A file that holds rows of the values, whether or not deletes mask them."""
+
+    path: str
+    bytes: int
+    rows: int
+    matching: int
+    content: Literal["data", "equality-deletes"]
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What was found, and how much had to be read for it."""
+
+    matches: Mapping[str, Match]
+    snapshots: Mapping[int, int]
+    """Every snapshot with a match, and how many matching rows its live data files hold, masked or not."""
+    tainted: frozenset[int]
+    """Snapshots whose own metadata tells of a value: entries of files that are gone, names of partitions."""
+    listed: int
+    pruned: int
+    read: int
+    bytes_read: int
+
+
+@dataclass(frozen=True)
+class _Suspect:
+    """A live file that metadata does not rule out."""
+
+    file: DataFile = field(repr=False)
+    keys: tuple[KeyValues, ...]
+    by_partition: frozenset[int]
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """What one manifest lists, as far as it matters here."""
+
+    live: frozenset[str]
+    suspects: tuple[_Suspect, ...]
+    told_by_removed: frozenset[str]
+    """Files whose entries say that they were removed, and tell of a value."""
+
+
+def search(
+    table: Table,
+    keys: Sequence[HiddenKey],
+    files: Files,
+    storage: StoredFiles,
+    *,
+    only: Collection[int] | None = None,
+    progress: Progress | None = None,
+) -> Searched:
+    """Find the rows of key values in all of a table's snapshots, or only in some."""
+    with Veil.of(table.metadata, [key.field_id for key in keys]).over_errors():
+        return _Search(table, [KeyValues(key) for key in keys if key.values], files, storage).run(only, progress)
+
+
+class _Search:
+    def __init__(self, table: Table, keys: Sequence[KeyValues], files: Files, storage: StoredFiles) -> None:
+        self._table, self._keys, self._storage = table, keys, storage
+        self._reader = files._reader  # the manifests that it keeps
+        self._about = f"table {'.'.join(table.name())}"
+        self._sieve = Sieve(table.metadata, keys)
+
+    def run(self, only: Collection[int] | None, progress: Progress | None) -> Searched:
+        snapshots = [one for one in self._table.metadata.snapshots if only is None or one.snapshot_id in only]
+        by_path: dict[str, ManifestFile] = {}
+        lists: dict[int, tuple[str, ...]] = {}
+        with told(self._about):
+            found = _in_threads(lambda snapshot: manifests_of(self._table.io, snapshot), snapshots)
+            for snapshot, manifests in zip(snapshots, found, strict=True):
+                by_path |= {manifest.manifest_path: manifest for manifest in manifests}
+                lists[snapshot.snapshot_id] = tuple(manifest.manifest_path for manifest in manifests)
+            listings = dict(zip(by_path, _in_threads(self._listing, by_path.values()), strict=True))
+        suspects = {one.file.file_path: one for listing in listings.values() for one in listing.suspects}
+        looked = self._looked(suspects.values(), progress)
+        matches = {path: _match(suspects[path].file, seen) for path, seen in looked.items() if seen.matching}
+        live: set[str] = set().union(*(listing.live for listing in listings.values()))
+        return Searched(
+            matches=matches,
+            snapshots=_rows(lists, listings, matches),
+            tainted=frozenset(
+                snapshot.snapshot_id
+                for snapshot in snapshots
+                if any(listings[path].told_by_removed - live for path in lists[snapshot.snapshot_id])
+                or (snapshot.summary and self._sieve.is_told_by_summary(snapshot.summary.additional_properties))
+            ),
+            listed=len(live),
+            pruned=len(live) - sum(seen.was_read for seen in looked.values()),
+            read=sum(seen.was_read for seen in looked.values()),
+            bytes_read=sum(seen.bytes_read for seen in looked.values()),
+        )
+
+    def _listing(self, manifest: ManifestFile) -> _Listing:
+        from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
+
+        live: list[DataFile] = []
+        removed: list[DataFile] = []
+        for entry in self._entries(manifest):
+            if entry.status == ManifestEntryStatus.DELETED:
+                removed.append(entry.data_file)
+            elif entry.data_file.content != DataFileContent.POSITION_DELETES:
+                live.append(entry.data_file)
+        suspects = (_Suspect(file, self._sieve.may_hold(file), self._sieve.holds_by_partition(file)) for file in live)
+        return _Listing(
+            live=frozenset(file.file_path for file in live),
+            suspects=tuple(suspect for suspect in suspects if suspect.keys),
+            told_by_removed=frozenset(file.file_path for file in removed if self._sieve.is_told_by(file)),
+        )
+
+    def _entries(self, manifest: ManifestFile) -> Iterable[ManifestEntry]:
+        """All entries of a manifest. Those that are kept in memory leave out what was removed."""
+        if manifest.deleted_files_count == 0:
+            return self._reader.entries(self._table.io, manifest)
+        return read_entries(self._table.io, manifest, live=False)
+
+    def _looked(self, suspects: Collection[_Suspect], progress: Progress | None) -> dict[str, Looked]:
+        looked: dict[str, Looked] = {}
+        for suspect, seen in zip(suspects, _in_threads(self._look, suspects), strict=True):
+            looked[suspect.file.file_path] = seen
+            if progress:
+                progress(len(looked), len(suspects))
+        return looked
+
+    def _look(self, suspect: _Suspect) -> Looked:
+        from pyiceberg.manifest import FileFormat
+
+        path = suspect.file.file_path
+        if suspect.file.file_format != FileFormat.PARQUET:
+            raise BrokenTable(
+                f"{self._about}: the file {path} is {suspect.file.file_format.value}, of which rows cannot be erased",
+                "Only Parquet files are looked into. Write the others anew, and expire the versions that have them.",
+            )
+        return look_into(self._storage, path, suspect.keys, suspect.by_partition, self._about)
+
+
+def _match(file: DataFile, seen: Looked) -> Match:
+    from pyiceberg.manifest import DataFileContent
+
+    is_data = file.content == DataFileContent.DATA
+    content: Literal["data", "equality-deletes"] = "data" if is_data else "equality-deletes"
+    return Match(file.file_path, file.file_size_in_bytes, file.record_count, seen.matching, content)
+
+
+def _rows(
+    lists: Mapping[int, Sequence[str]], listings: Mapping[str, _Listing], matches: Mapping[str, Match]
+) -> dict[int, int]:
+    """For each snapshot with a match, its rows: what a manifest holds is worked out once for all that share it."""
+    dirty: dict[str, int] = {}
+    for path, listing in listings.items():
+        if held := [matches[file] for file in listing.live if file in matches]:
+            dirty[path] = sum(match.matching for match in held if match.content == "data")
+    return {
+        snapshot: sum(dirty[path] for path in manifests if path in dirty)
+        for snapshot, manifests in lists.items()
+        if any(path in dirty for path in manifests)
+    }
+
+
+def _in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Results in order, some items at a time; the first failure calls off what has not begun."""
+    left = iter(items)
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="search") as threads:
+        while some := list(islice(left, _AT_A_TIME)):
+            yield from threads.map(work, some)
