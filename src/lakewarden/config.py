@@ -196,6 +196,7 @@ class Settings(_Section):
     lakes: dict[str, LakeSettings] = Field(min_length=1)
     spark: SparkSettings = SparkSettings()
     state: str = Field("sqlite:///lakewarden.db", repr=False)
+    signing_key: Path = Path("signing-key.pem")
     leases: LeaseSettings = LeaseSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     defaults: Defaults = Defaults()
@@ -410,7 +411,8 @@ def _resolve_paths(settings: Settings, folder: Path) -> Settings:
         if "://" not in warehouse and not warehouse.startswith("file:") and not lake.has_named_warehouse:
             warehouse = f"file://{_addressable((folder / warehouse).resolve())}"
         lakes[name] = lake.model_copy(update={"catalog": catalog, "warehouse": warehouse.rstrip("/")})
-    return settings.model_copy(update={"lakes": lakes, "state": _absolute_sqlite(settings.state, folder)})
+    state, key = _absolute_sqlite(settings.state, folder), folder / settings.signing_key
+    return settings.model_copy(update={"lakes": lakes, "state": state, "signing_key": key})
 
 
 def _absolute_sqlite(uri: str, folder: Path) -> str:

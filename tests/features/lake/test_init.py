@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,12 +43,13 @@ class TestEmbedded:
             catalog=f"sql sqlite:///{folder}/lake/catalog.db",
             warehouse=f"file://{folder}/lake/warehouse",
             tables=0,
+            public_key=Warden.open(folder).lake.key().public_key,
             next=[
                 f"lakewarden --config {folder}/lakewarden.yaml lake doctor",
                 f"lakewarden --config {folder}/lakewarden.yaml table list",
             ],
         )
-        assert files(folder) == ["lake/catalog.db", "lakewarden.yaml"]
+        assert files(folder) == ["lake/catalog.db", "lakewarden.yaml", "signing-key.pem"]
         assert (folder / "lake/warehouse").is_dir()
 
     def test_it_works(self, tmp_path: Path) -> None:
@@ -84,13 +86,32 @@ class TestEmbedded:
         made = init(tmp_path / name)
         assert made.catalog == f"sql sqlite:///{tmp_path}/{name}/lake/catalog.db"
         assert Warden.open(tmp_path / name).table.list() == []
-        assert files(tmp_path / name) == ["lake/catalog.db", "lakewarden.yaml"]
+        assert files(tmp_path / name) == ["lake/catalog.db", "lakewarden.yaml", "signing-key.pem"]
 
     @pytest.mark.parametrize("name", ["a#b", "a?b", "a%20b"])
     def test_folders_that_would_be_mistaken(self, tmp_path: Path, name: str) -> None:
         with pytest.raises(ConfigProblem, match="cannot be used"):
             init(tmp_path / name)
         assert files(tmp_path) == []
+
+    def test_only_its_owner_reads_the_key(self, tmp_path: Path) -> None:
+        init(tmp_path / "a")
+        init(tmp_path / "b")
+        keys = [tmp_path / name / "signing-key.pem" for name in ("a", "b")]
+        assert [stat.S_IMODE(key.stat().st_mode) for key in keys] == [0o600, 0o600]
+        assert keys[0].read_bytes() != keys[1].read_bytes()
+
+    def test_a_key_that_is_there_stays(self, tmp_path: Path) -> None:
+        made = init(tmp_path)
+        (tmp_path / "lakewarden.yaml").unlink()
+        assert init(tmp_path).public_key == made.public_key
+
+    def test_a_key_that_is_there_and_cannot_be_used(self, tmp_path: Path) -> None:
+        (tmp_path / "signing-key.pem").write_text("mine")
+        with pytest.raises(ConfigProblem, match="signing-key.pem"):
+            init(tmp_path)
+        assert (tmp_path / "signing-key.pem").read_text() == "mine"
+        assert not (tmp_path / "lakewarden.yaml").exists()
 
     def test_another_name(self, tmp_path: Path) -> None:
         assert init(tmp_path, name="eu").lake == "eu"
@@ -180,7 +201,7 @@ class TestExisting:
         made = init(tmp_path / "new", catalog="sql", uri=uri, warehouse=f"{tmp_path}/old/lake/warehouse")
         assert made.tables == 1 and made.catalog == f"sql {uri}"
         assert [row.rows for row in Warden.open(tmp_path / "new").table.list()] == [4]
-        assert files(tmp_path / "new") == ["lakewarden.yaml"]
+        assert files(tmp_path / "new") == ["lakewarden.yaml", "signing-key.pem"]
 
     def test_one_that_was_mistyped_is_not_made(self, tmp_path: Path) -> None:
         uri = f"sqlite:///{tmp_path}/typo/catalog.db"

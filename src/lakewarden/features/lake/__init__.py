@@ -1,3 +1,3 @@
 """Set up a lake, and see whether everything around it is well."""
 
-VERBS = ("init", "doctor")
+VERBS = ("init", "key", "doctor")

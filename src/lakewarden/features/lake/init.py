@@ -11,6 +11,7 @@ from pydantic import Field
 
 from lakewarden.config import FILE_NAME, CatalogType, Environment, Settings, is_named_warehouse, load
 from lakewarden.errors import AlreadyExists, ConfigProblem, StorageUnavailable, did_you_mean
+from lakewarden.features.lake import signing_key
 from lakewarden.features.lake.template import render
 from lakewarden.lifecycle.request import Positional, Setup
 
@@ -24,6 +25,7 @@ class NewLake:
     catalog: str
     warehouse: str
     tables: int
+    public_key: str
     next: list[str]
 
 
@@ -31,7 +33,8 @@ class Init(Setup[NewLake]):
     """Write a commented lakewarden.yaml: for a new lake on this machine, or for one that is there already.
 
     Without options the lake is embedded: an SQLite catalog and a warehouse in the folder. --catalog, --uri
-    and --warehouse, or --pyiceberg, point it at an existing catalog, which must answer.
+    and --warehouse, or --pyiceberg, point it at an existing catalog, which must answer. A key to sign certificates
+    with is made beside the file, unless one is there.
     """
 
     directory: Annotated[Path, Positional()] = Field(Path(), description="The folder to set up.")
@@ -49,6 +52,8 @@ class Init(Setup[NewLake]):
             settings = load(path, Environment.read())
             lake = settings.lakes[self.name]
             tables = self._open(settings)
+            signing_key.make(settings.signing_key)
+            key = signing_key.load(settings.signing_key)
         except BaseException:  # a lake that does not open leaves no file behind
             path.unlink()
             raise
@@ -58,6 +63,7 @@ class Init(Setup[NewLake]):
             catalog=f"{lake.type} {_without_password(str(lake.catalog.get('uri', '')))}".strip(),
             warehouse=lake.warehouse,
             tables=tables,
+            public_key=key.public.text,
             next=[
                 join(["lakewarden", "--config", str(path), *next]) for next in (("lake", "doctor"), ("table", "list"))
             ],

@@ -23,6 +23,8 @@ spark:
 
 state: "sqlite:///lakewarden.db"       # for more than one host: "postgresql+psycopg://user:${{PASSWORD}}@host/database"
 
+signing_key: signing-key.pem           # certificates are signed with it: keep it secret, and keep a copy
+
 # leases:
 #   timeout: 60s                       # how long a dead process keeps its table
 

@@ -1,0 +1,40 @@
+"""`lake key`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.features.lake import signing_key
+from lakewarden.lifecycle.request import Control
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.runner import Runner
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """What others check certificates with; it is no secret."""
+
+    public_key: str
+    fingerprint: str
+    pem: str
+
+
+class Key(Control[PublicKey]):
+    """Print the public key by which certificates of this installation are checked.
+
+    Hand it to those who will check them, by another way than the certificates. The secret key is in the file that the
+    setting signing_key names, and is never printed.
+    """
+
+    make: bool = Field(False, description="Make the key if there is none; one that is there stays.")
+
+    def act(self, runner: Runner) -> PublicKey:
+        path = runner.reader.settings.signing_key
+        if self.make:
+            signing_key.make(path)
+        public = signing_key.load(path).public
+        return PublicKey(public.text, public.fingerprint, public.pem)
