@@ -513,6 +513,7 @@ values = st.recursive(
 
 @given(st.dictionaries(keys, values, max_size=4) | values)
 @example({"lakes": {"main": {"x": 1}}})
+@example({"\n": None})
 @example({"lakes": {"main": {"storage": {"x": 1}}}})
 @example({"tables": {"a": {"retention": {"x": True}}}})
 @example({"lakes": {"main": LAKE}, "tables": {"a": {"erasure": {"grace": float("nan")}}}})

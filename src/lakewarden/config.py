@@ -380,7 +380,8 @@ def _interpolate(data: Any, variables: Mapping[str, str], path: Path) -> Any:
 def _problems(path: Path, error: ValidationError) -> ConfigProblem:
     told, hints = [], []
     for problem in error.errors(include_url=False, include_input=False):
-        where = ".".join(str(part) for part in problem["loc"])
+        named = ".".join(str(part) for part in problem["loc"])
+        where = named if named.isprintable() else repr(named)  # a line break in a key is none in a message
         if problem["type"] == "extra_forbidden":
             known = _known_keys(problem["loc"][:-1])
             told.append(f"unknown key {where}")
