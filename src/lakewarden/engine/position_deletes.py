@@ -1,0 +1,230 @@
+"""Position deletes that hide rows of requests: which rows a data file has of whom, and the files that name them.
+
+A file of such deletes is for one request only, whose id its name carries, so that withdrawing that request takes away
+exactly its own. It is never said to be for a single data file, even where it is: Spark writes such files anew,
+together with deletes of its own, whenever it deletes from that data file, and then nobody could take them apart again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.draft import AddedFile
+from lakewarden.engine.faults import told
+from lakewarden.engine.hiding import comparable
+from lakewarden.engine.kernel import RewriteFault
+from lakewarden.engine.key_values import KeyValues, partition_value
+from lakewarden.engine.keys import as_arrow
+from lakewarden.errors import BrokenTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+
+    from lakewarden.engine.live_files import DeleteFile, LiveFile
+    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.lifecycle.ground import Stamp
+    from lakewarden.lifecycle.tombstones import HiddenKey
+
+PATH_ID, POSITION_ID = 2147483546, 2147483545  # Iceberg's own field ids, of all such files
+_ID = b"PARQUET:field_id"
+_HIDES = re.compile(r"/lw-[^/]+-(er-\d{8}-\d{6}-[0-9a-f]{6})-[0-9a-f]+-\d+\.parquet$")
+_BATCH_ROWS = 1 << 16
+_ROW_GROUP_ROWS = 1 << 20
+
+
+def file_name(stamp: Stamp, request: str, token: str, number: int) -> str:
+    """How a file is called that hides rows of a request."""
+    return f"{stamp.file_prefix}-{request}-{token}-{number}.parquet"
+
+
+def request_of(path: str) -> str | None:
+    """The request for which a file of deletes hides rows; none of any other file."""
+    found = _HIDES.search(path)
+    return found[1] if found else None
+
+
+class Owners:
+    """Whose rows are whose: the key values of several requests, looked up together."""
+
+    def __init__(self, keys: Mapping[str, Sequence[HiddenKey]]) -> None:
+        """`keys` are those of each request."""
+        self._keys = keys
+        owners: dict[tuple[int, str], dict[str, list[str]]] = {}
+        for request, some in keys.items():
+            for key in some:
+                of_value = owners.setdefault((key.field_id, key.kind), {})
+                for value in key.values:
+                    of_value.setdefault(value, []).append(request)
+        self._columns = [
+            (field_id, as_arrow(kind, list(found)), list(found.values())) for (field_id, kind), found in owners.items()
+        ]
+
+    def positions(self, metadata: TableMetadata, storage: StoredFiles, file: LiveFile) -> dict[str, set[int]]:
+        """Where a data file has rows of each request, masked or not; streamed, and only the key columns of it."""
+        import pyarrow.parquet as pq
+
+        from lakewarden.engine.kernel_schema import find
+
+        found: dict[str, set[int]] = {}
+        with _readable(file.path), storage.open(file.path) as stream:
+            parquet = pq.ParquetFile(stream, pre_buffer=False)
+            for field_id, values, owners in self._columns:
+                place = find(parquet.schema_arrow, field_id)
+                if place is None:
+                    for request in self._by_partition(metadata, file, field_id):
+                        found.setdefault(request, set()).update(range(file.rows))
+                    continue
+                name = parquet.schema_arrow.field(place[0]).name
+                start = 0
+                for batch in parquet.iter_batches(_BATCH_ROWS, columns=[name], use_threads=False):
+                    _look(batch.column(batch.schema.names.index(name)), place[1:], values, owners, start, found)
+                    start += batch.num_rows
+        return found
+
+    def _by_partition(self, metadata: TableMetadata, file: LiveFile, field_id: int) -> list[str]:
+        """Who has all rows of a file that lacks the key's column: its partition may tell the value instead."""
+        values = [
+            (field.transform, partition_value(file.entry.data_file.partition[place]))
+            for place, field in enumerate(metadata.specs()[file.partition[0]].fields)
+            if field.source_id == field_id and str(field.transform) == "identity"
+        ]
+        return [
+            request
+            for request, keys in self._keys.items()
+            for transform, value in values
+            for key in keys
+            if key.field_id == field_id and value in (KeyValues(key).transformed(transform) or ())
+        ]
+
+
+def named_positions(storage: StoredFiles, delete: DeleteFile, paths: Collection[str]) -> dict[str, set[int]]:
+    """The rows of some data files that a file of deletes names by their positions; deletes by equality name none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found: dict[str, set[int]] = {}
+    if delete.is_equality:
+        return found
+    if delete.is_vector:
+        return _of_vector(storage.read(delete.path), delete)
+    wanted = pa.array(sorted(paths), pa.string())
+    with _readable(delete.path), storage.open(delete.path) as stream:
+        file = pq.ParquetFile(stream, pre_buffer=False)
+        for batch in file.iter_batches(_BATCH_ROWS, columns=["file_path", "pos"], use_threads=False):
+            _note_named(batch, wanted, found)
+    return found
+
+
+def write(io: FileIO, path: str, positions: Mapping[str, Iterable[int]], like: LiveFile) -> AddedFile:
+    """Write a file that names rows of data files, all of them in the partition of one of these."""
+    import pyarrow.parquet as pq
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+
+    rows, names = 0, sorted(positions, key=str.encode)
+    with (
+        told(path),
+        io.new_output(path).create() as stream,
+        pq.ParquetWriter(stream, _schema(), compression="zstd", store_schema=False) as writer,
+    ):
+        for some in _in_order(positions):
+            writer.write_table(some)
+            rows += some.num_rows
+    file = DataFile.from_args(
+        3,  # with room for what manifests of deletes tell: see manifests.py
+        content=DataFileContent.POSITION_DELETES,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=like.entry.data_file.partition,
+        record_count=rows,
+        file_size_in_bytes=len(io.new_input(path)),
+        lower_bounds={PATH_ID: names[0].encode()},
+        upper_bounds={PATH_ID: f"{names[-1]}~".encode()},  # above all of them, and never the same as the lower one
+    )
+    file.spec_id = like.partition[0]
+    return AddedFile(file, like.partition[0], 0)
+
+
+def _in_order(positions: Mapping[str, Iterable[int]]) -> Iterator[pa.Table]:
+    """What a file of deletes holds: sorted by path and position, as Iceberg asks, and not a row group for every few."""
+    import pyarrow as pa
+
+    names: list[pa.Array] = []
+    places: list[pa.Array] = []
+    count = 0
+    for name in sorted(positions, key=str.encode):
+        at = pa.array(sorted(positions[name]), pa.int64())
+        names, places, count = [*names, pa.repeat(name, len(at))], [*places, at], count + len(at)
+        if count >= _ROW_GROUP_ROWS:
+            yield pa.table([pa.concat_arrays(names), pa.concat_arrays(places)], schema=_schema())
+            names, places, count = [], [], 0
+    if count:
+        yield pa.table([pa.concat_arrays(names), pa.concat_arrays(places)], schema=_schema())
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    path = pa.field("file_path", pa.string(), nullable=False, metadata={_ID: str(PATH_ID).encode()})
+    position = pa.field("pos", pa.int64(), nullable=False, metadata={_ID: str(POSITION_ID).encode()})
+    return pa.schema([path, position])
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[None]:
+    """What Arrow says where it cannot read a file may tell a value: that is left out."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, RewriteFault):
+        raise BrokenTable(
+            f"the file {path} cannot be read: it is damaged, or the storage does not give it",
+            "Nothing was hidden. Restore it, or roll back to a version without it.",
+        ) from None
+
+
+def _note_named(batch: Any, wanted: Any, found: dict[str, set[int]]) -> None:
+    """Note the positions that a run of deletes has for the wanted data files."""
+    import pyarrow.compute as pc
+
+    which = pc.index_in(batch.column("file_path"), value_set=wanted)
+    for index in pc.unique(which.drop_null()).to_pylist():
+        named = batch.column("pos").filter(pc.equal(which, index))
+        found.setdefault(wanted[index].as_py(), set()).update(named.to_pylist())
+
+
+def _of_vector(content: bytes, delete: DeleteFile) -> dict[str, set[int]]:
+    """The rows that a deletion vector masks, of the one data file that it is for."""
+    from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
+    from pyiceberg.table.puffin import PuffinFile
+
+    vectors = deletion_vectors_from_puffin_file(PuffinFile(content))
+    return {
+        v.referenced_data_file: set(v.to_vector().to_pylist())
+        for v in vectors
+        if v.referenced_data_file == delete.only_for
+    }
+
+
+def _look(
+    column: Any, within: Sequence[int], values: Any, owners: Sequence[list[str]], start: int, found: dict[str, set[int]]
+) -> None:
+    """Note where a run of rows, beginning at `start`, has one of the values, and for whom."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for index in within:
+        column = pc.struct_field(column, [index])
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    held, sought = comparable(getattr(column, "storage", column), values)  # a uuid's storage are its bytes
+    which = pc.index_in(held, value_set=sought, skip_nulls=True)
+    rows = pc.indices_nonzero(which.is_valid())
+    for row, value in zip(rows.to_pylist(), which.take(rows).to_pylist(), strict=True):
+        for request in owners[value]:
+            found.setdefault(request, set()).add(start + row)

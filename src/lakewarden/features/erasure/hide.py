@@ -1,0 +1,57 @@
+"""`erasure hide`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.errors import Conflict
+from lakewarden.features.erasure import masks
+from lakewarden.features.table.each import plan_each
+from lakewarden.features.table.select import Selects
+from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+
+class Hide(Selects, Operation):
+    """Hide the rows of open requests from every engine, on every branch, until they are purged or withdrawn.
+
+    Each branch gets one commit of delete files that mask the rows, for requests in their grace too: withdrawing one
+    takes its delete files away again. Tags and earlier versions cannot be changed, and show the rows until a purge.
+    """
+
+    destructive = True
+
+    request: list[str] = Field([], description="Only these requests; in all of their tables where none is named.")
+    now: bool = Field(
+        False, description="Also requests in their grace where hiding is for good, as in tables of format v3."
+    )
+
+    def chosen(self, lake: Reader) -> list[TableName]:
+        if self.request and self.table is None and not self.all and self.namespace is None:
+            return [lake.tables.name(t) for t in dict.fromkeys(k.table for r in self._named(lake) for k in r.keys)]
+        return super().chosen(lake)
+
+    def plan(self, lake: Reader) -> Plan:
+        named = [request.id for request in self._named(lake)]
+        return plan_each(lake, self.kind(), self, lambda name: masks.plan_for(lake, self.kind(), name, named, self.now))
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        return masks.holds(action, lake)
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        return masks.apply(action, lake)
+
+    def _named(self, lake: Reader) -> list[ErasureRequest]:
+        """The requests that are named; one that is not open is an error."""
+        named = [lake.tombstones.get(id) for id in dict.fromkeys(self.request)]
+        for request in named:
+            if request.state is not ErasureState.OPEN:
+                raise Conflict(f"request {request.id} is {request.state} already", "Only open requests hide rows.")
+        return named

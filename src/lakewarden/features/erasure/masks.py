@@ -1,0 +1,196 @@
+"""Hiding rows from every engine: one action a branch, which writes delete files for each request and publishes them.
+
+A file that somebody writes anew meanwhile sends the action back to looking. Where only Spark can write a table's
+deletes, it deletes the rows itself: these do not come back when a request is withdrawn, and the plan says so.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.changes import MAIN, Mask
+from lakewarden.engine.leftovers import staging_folder
+from lakewarden.engine.masking import check_takes_deletes
+from lakewarden.engine.position_deletes import file_name, write
+from lakewarden.engine.publish import check_identity
+from lakewarden.engine.route import Route, route_of_manifests
+from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
+from lakewarden.features.erasure.covering import Lookout, Shown
+from lakewarden.features.erasure.intent import evidence
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
+from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, EvidenceKind
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.draft import AddedFile
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+HIDE = "hide"
+_ROUNDS = 5  # times that rows are looked up again whose files others wrote anew
+_EARLIER = "earlier versions still show these rows to whoever asks for one, until lakewarden erasure purge"
+
+
+def plan_for(lake: Reader, kind: str, name: TableName, named: Sequence[str], now: bool) -> Plan:
+    """What is to be hidden in one table, on which branches; and what cannot be."""
+    table = lake.tables.load(name)
+    asked = lake.tombstones.list([ErasureState.OPEN], str(table.metadata.table_uuid))
+    requests = sorted((r for r in asked if not named or r.id in named), key=lambda request: request.id)
+    if not requests or not table.metadata.refs:
+        return Plan(kind, str(name))
+    check_takes_deletes(table, str(name))
+    route = route_of_manifests(lake.tables.route(table, name), table)
+    waiting = [r for r in requests if route.needs_spark and not now and r.waits(lake.clock())]
+    ids = [request.id for request in requests if request not in waiting]
+    refs = table.metadata.refs
+    found = Lookout(lake, name, table, ids).at(_snapshots(table, refs))
+    branches = [ref for ref in sorted(refs, key=lambda ref: (ref != MAIN, ref)) if _is_branch(table, ref)]
+    actions = [_action(table, name, branch, found[refs[branch].snapshot_id], route) for branch in branches]
+    actions = [action for action in actions if action.estimate.rows]
+    warnings = [
+        *(_waits(name, request) for request in waiting),
+        *_tags(table, name, found),
+        *([_EARLIER] if actions else []),
+    ]
+    return Plan(kind, str(name), tuple(actions), tuple(warnings))
+
+
+def holds(action: Action, lake: Reader) -> bool:
+    """Whether the branch shows no row any more of those that were to be hidden."""
+    name = lake.tables.name(action.table)
+    table = lake.tables.load(name)
+    return not _looked(action, lake, name, table)[1].rows
+
+
+def apply(action: Action, lake: Writer) -> Outcome:
+    name = lake.tables.name(action.table)
+    for _ in range(_ROUNDS):
+        table = lake.tables.load(name)
+        check_identity(table, action.table, str(action.arguments["uuid"]))
+        lookout, shown = _looked(action, lake, name, table)
+        if not shown.rows:
+            return Outcome()
+        with lookout.veil.over_errors():
+            outcome = _masked(action, lake, table, shown)
+        if outcome is not None:
+            return outcome
+    raise StalePlan(
+        f"files of {action.table} were written anew by others each time their rows had been looked up",
+        "Nothing was hidden on this branch. Try again when fewer write to it.",
+    )
+
+
+def _looked(action: Action, lake: Reader, name: TableName, table: Table) -> tuple[Lookout, Shown]:
+    """What an action's branch shows now of its requests' rows: nothing of those that are not open any more."""
+    lookout = Lookout(lake, name, table, str(action.arguments["requests"]).split(","))
+    head = table.snapshot_by_name(str(action.arguments["branch"]))
+    return lookout, lookout.at([head])[head.snapshot_id] if head is not None else Shown()
+
+
+def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome | None:
+    """Write the delete files and publish them; nothing where a data file was written anew meanwhile."""
+    branch = str(action.arguments["branch"])
+    added = _written(lake, table, shown)
+    reach("hide.written")
+    facts: dict[str, Any] = {
+        "branch": branch,
+        "snapshot": None,
+        "rows": shown.by_request(),
+        "files": [{"path": path, "rows": a.file.record_count} for path, a in added.items()],
+        "route": action.route,
+    }
+    evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # a kill right after the commit loses nothing
+    change = Mask(
+        table=action.table,
+        uuid=str(action.arguments["uuid"]),
+        added=tuple(added.values()),
+        inputs={each.file.path: each.file.deletes_identity for each in shown.files},
+        branch=branch,
+    )
+    try:
+        snapshot = lake.commits.mask(change)
+    except CatalogUnavailable:
+        raise  # it may have landed: a second run looks
+    except LakewardenError as error:
+        for path in added:
+            table.io.delete(path)
+        if isinstance(error, StalePlan):
+            return None
+        raise
+    evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, {**facts, "snapshot": snapshot})
+    return Outcome({"rows_hidden": shown.rows, "delete_files_written": len(added), "branches_changed": 1})
+
+
+def _written(lake: Writer, table: Table, shown: Shown) -> dict[str, AddedFile]:
+    """One file of deletes for each request and partition."""
+    folder, token = staging_folder(table, lake.stamp), secrets.token_hex(4)
+    found = sorted(shown.delete_files().items(), key=lambda item: repr(item[0]))
+    written: dict[str, AddedFile] = {}
+    for number, ((request, *_), some) in enumerate(found):
+        path = f"{folder}/{file_name(lake.stamp, request, token, number)}"
+        written[path] = write(table.io, path, {e.file.path: e.positions[request] for e in some}, some[0].file)
+        lake.progress(number + 1, len(found), "files of deletes written")
+    return written
+
+
+def _action(table: Table, name: TableName, branch: str, shown: Shown, route: Route) -> Action:
+    target, uuid = str(name), str(table.metadata.table_uuid)
+    requests = shown.requests
+    return Action(
+        verb=HIDE,
+        table=target,
+        says=f"hide {_counted(shown.rows, 'row')} of {_counted(len(requests), 'request')} on branch {branch}"
+        + (", for good" if route.needs_spark else ""),
+        arguments={
+            "uuid": uuid,
+            "branch": branch,
+            "head": table.metadata.refs[branch].snapshot_id,
+            "requests": ",".join(requests),
+        },
+        requires=(TableIs(target, uuid),),
+        expects={"rows_hidden": shown.rows},
+        estimate=Estimate(
+            files=len(shown.delete_files()), rows=shown.rows, bytes=sum(e.file.bytes for e in shown.files)
+        ),
+        route=route.name,
+        because=_because(table, route),
+    )
+
+
+def _because(table: Table, route: Route) -> str:
+    if not route.needs_spark:
+        return ""
+    mode = table.metadata.properties.get("write.delete.mode", "copy-on-write")
+    return f"{route.because}, which deletes these rows as the table says ({mode}); withdrawing does not bring them back"
+
+
+def _snapshots(table: Table, refs: Iterable[str]) -> list[Any]:
+    found = {table.metadata.refs[ref].snapshot_id: table.snapshot_by_name(ref) for ref in refs}
+    return [snapshot for snapshot in found.values() if snapshot is not None]
+
+
+def _is_branch(table: Table, ref: str) -> bool:
+    return str(table.metadata.refs[ref].snapshot_ref_type) == "branch"
+
+
+def _tags(table: Table, name: TableName, found: dict[int, Shown]) -> list[str]:
+    tags = [ref for ref in sorted(table.metadata.refs) if not _is_branch(table, ref)]
+    showing = [tag for tag in tags if found[table.metadata.refs[tag].snapshot_id].rows]
+    some = ", ".join(showing[:8]) + (f" and {len(showing) - 8} more" if showing[8:] else "")
+    return [f"{name}: tags cannot be changed, and show these rows until a purge: {some}"] if showing else []
+
+
+def _waits(name: TableName, request: ErasureRequest) -> str:
+    return (
+        f"{name}: rows of request {request.id} are not hidden before {request.grace_until:%Y-%m-%d %H:%M}Z: here they "
+        "would not come back if it were withdrawn; --now hides them all the same"
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
