@@ -1,0 +1,232 @@
+"""Position deletes that are added to a branch and taken away again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.transforms import IdentityTransform
+
+from lakewarden.engine import publish
+from lakewarden.engine.changes import Mask, Unmask
+from lakewarden.engine.live_files import Files, SnapshotFiles
+from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.position_deletes import file_name, named_positions, request_of, write
+from lakewarden.errors import Conflict, StalePlan
+from tests.engine.lakes import STAMP, Lake, lake, local
+
+__all__ = ["lake"]
+REQUEST = "er-20261115-101112-ab12cd"
+
+
+@pytest.fixture
+def numbers(lake: Lake) -> Lake:
+    """A table of two files with the ids 0 to 9, and a branch beside main."""
+    table = lake.create("db.numbers", appends=0)
+    table.append(pa.table({"id": range(5)}))
+    table.append(pa.table({"id": range(5, 10)}))
+    table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "dev").commit()
+    return lake
+
+
+def files_of(lake: Lake, branch: str = "main") -> SnapshotFiles:
+    table = lake.table("db.numbers")
+    return Files(Manifests()).of(table, table.snapshot_by_name(branch))
+
+
+def ids(lake: Lake, branch: str = "main") -> list[int]:
+    table = lake.table("db.numbers")
+    return sorted(table.scan(snapshot_id=table.snapshot_by_name(branch).snapshot_id).to_arrow()["id"].to_pylist())
+
+
+def masking(lake: Lake, positions: Mapping[int, list[int]], branch: str = "main", number: int = 0) -> Mask:
+    """A mask for rows of files, by the place of each file in the order in which they were written."""
+    table, live = lake.table("db.numbers"), sorted(files_of(lake, branch).data, key=lambda file: file.sequence)
+    chosen = {live[place]: at for place, at in positions.items()}
+    path = f"{table.metadata.location}/data/{file_name(STAMP, REQUEST, 'aa', number)}"
+    added = write(table.io, path, {file.path: at for file, at in chosen.items()}, next(iter(chosen)))
+    inputs = {file.path: file.deletes_identity for file in chosen}
+    return Mask("main.db.numbers", str(table.metadata.table_uuid), (added,), inputs, branch)
+
+
+def unmasking(lake: Lake, *paths: str) -> Unmask:
+    return Unmask("main.db.numbers", str(lake.table("db.numbers").metadata.table_uuid), frozenset(paths))
+
+
+def test_rows_are_hidden_on_one_branch_and_seen_again(numbers: Lake) -> None:
+    before = numbers.table("db.numbers").metadata
+    change = masking(numbers, {1: [3, 0], 0: [2]})
+    made = numbers.direct.mask(change)
+    after = numbers.table("db.numbers").metadata
+    head = after.snapshot_by_id(made)
+    assert (after.current_snapshot_id, head.parent_snapshot_id) == (made, before.current_snapshot_id)
+    assert ids(numbers) == [0, 1, 3, 4, 6, 7, 9]
+    assert ids(numbers, "dev") == [*range(10)]
+    told = head.summary.additional_properties
+    assert head.summary.operation.value == "delete"
+    assert (told["added-position-deletes"], told["total-delete-files"], told["total-records"]) == ("3", "1", "10")
+    assert told["lakewarden.operation"] == STAMP.operation
+    (delete,) = files_of(numbers).deletes
+    assert (delete.sequence, delete.rows, request_of(delete.path)) == (head.sequence_number, 3, REQUEST)
+    assert numbers.direct.unmask(unmasking(numbers, delete.path)) == 1
+    assert ids(numbers) == [*range(10)]
+    last = numbers.table("db.numbers").current_snapshot()
+    assert last.summary.operation.value == "overwrite"
+    assert last.summary.additional_properties["removed-position-deletes"] == "3"
+    assert last.summary.additional_properties["total-delete-files"] == "0"
+    assert numbers.direct.unmask(unmasking(numbers, delete.path)) == 0
+
+
+def test_a_file_of_deletes_is_as_iceberg_has_them(numbers: Lake) -> None:
+    change = masking(numbers, {1: [3, 0, 2], 0: [2]})
+    file = change.added[0].file
+    read = pq.read_table(local(file.file_path))
+    paths = [path.split("/data/")[1] for path in read["file_path"].to_pylist()]
+    assert paths == sorted(paths)
+    assert sorted(read["pos"].to_pylist()) == [0, 2, 2, 3]
+    assert [(f.name, f.nullable, f.metadata[b"PARQUET:field_id"]) for f in read.schema] == [
+        ("file_path", False, b"2147483546"),
+        ("pos", False, b"2147483545"),
+    ]
+    assert file.file_size_in_bytes == local(file.file_path).stat().st_size
+    numbers.direct.mask(change)
+    (delete,) = files_of(numbers).deletes
+    assert delete.only_for is None
+    one = min(change.inputs)
+    assert set(named_positions(numbers.warden.ground.storage("main"), delete, [one])) == {one}
+
+
+def test_one_for_a_single_data_file_is_not_said_to_be(numbers: Lake) -> None:
+    """Else Spark would write it anew together with its own, and it could not be taken away any more."""
+    numbers.direct.mask(masking(numbers, {1: [0]}))
+    assert [delete.only_for for delete in files_of(numbers).deletes] == [None]
+    assert ids(numbers) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+
+
+def test_all_branches_get_their_rows_back_in_one_commit(numbers: Lake) -> None:
+    table = numbers.table("db.numbers")
+    numbers.direct.mask(masking(numbers, {0: [0]}))
+    numbers.direct.mask(masking(numbers, {0: [0, 1]}, "dev", number=1))
+    table.refresh()
+    at_main = table.current_snapshot().snapshot_id
+    table.manage_snapshots().create_branch(at_main, "copy", max_ref_age_ms=10**12).create_tag(at_main, "v1").commit()
+    paths = {delete.path for branch in ("main", "dev") for delete in files_of(numbers, branch).deletes}
+    count = len(numbers.metadata_files("db.numbers"))
+    assert numbers.direct.unmask(unmasking(numbers, *paths)) == 3
+    assert len(numbers.metadata_files("db.numbers")) == count + 1
+    assert ids(numbers) == ids(numbers, "dev") == ids(numbers, "copy") == [*range(10)]
+    assert ids(numbers, "v1") == [*range(1, 10)]
+    metadata = numbers.table("db.numbers").metadata
+    assert metadata.refs["copy"].snapshot_id == metadata.refs["main"].snapshot_id
+    assert metadata.refs["copy"].max_ref_age_ms == 10**12
+    sequences = [snapshot.sequence_number for snapshot in metadata.snapshots]
+    assert len(set(sequences)) == len(sequences) and max(sequences) == metadata.last_sequence_number
+    numbers.append("db.numbers")  # whatever comes next has a number of its own
+    assert ids(numbers) == sorted([*range(10), 1, 2])
+
+
+def test_only_some_deletes_of_a_manifest_go(numbers: Lake) -> None:
+    first, second = masking(numbers, {0: [0]}), masking(numbers, {1: [0]}, number=1)
+    numbers.direct.mask(Mask(first.table, first.uuid, (*first.added, *second.added), {**first.inputs, **second.inputs}))
+    assert ids(numbers) == [1, 2, 3, 4, 6, 7, 8, 9]
+    before = {delete.path: delete.sequence for delete in files_of(numbers).deletes}
+    numbers.direct.unmask(unmasking(numbers, first.added[0].file.file_path))
+    assert ids(numbers) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    (kept,) = files_of(numbers).deletes
+    assert (kept.path, kept.sequence) == (second.added[0].file.file_path, before[kept.path])
+
+
+class TestOthersMeanwhile:
+    @pytest.fixture
+    def meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """Lets something happen right before the first attempt is sent."""
+
+        def arm(act: Any) -> list[str]:
+            passed: list[str] = []
+
+            def reach(name: str) -> None:
+                if name == "commit.ready":
+                    passed.append(name)
+                    if len(passed) == 1:
+                        act()
+
+            monkeypatch.setattr(publish, "reach", reach)
+            return passed
+
+        return arm
+
+    def test_an_append_is_kept(self, numbers: Lake, meanwhile: Any) -> None:
+        change = masking(numbers, {0: [0]})
+        passed = meanwhile(lambda: numbers.append("db.numbers"))
+        numbers.direct.mask(change)
+        assert len(passed) == 2
+        assert ids(numbers) == sorted([*range(1, 10), 1, 2])
+        left = [p.name for p in (local(numbers.table("db.numbers").metadata.location) / "metadata").glob("lw-*.avro")]
+        assert len(left) == 2  # what was written for the attempt that lost is gone
+
+    def test_a_file_that_was_written_anew_is_refused(self, numbers: Lake, meanwhile: Any) -> None:
+        change = masking(numbers, {0: [0], 1: [0]})
+        meanwhile(lambda: numbers.table("db.numbers").delete("id = 3"))
+        with pytest.raises(StalePlan, match="1 of the files on branch main"):
+            numbers.direct.mask(change)
+        assert ids(numbers) == [0, 1, 2, *range(4, 10)]
+
+    def test_more_deletes_on_a_file_do_not_matter_and_fewer_do(self, numbers: Lake) -> None:
+        first = masking(numbers, {0: [0]})
+        numbers.direct.mask(first)
+        knowing = masking(numbers, {0: [1]}, number=1)  # it leaves out what the first masks
+        numbers.direct.mask(masking(numbers, {0: [2]}, number=2))
+        numbers.direct.mask(knowing)
+        assert ids(numbers) == [*range(3, 10)]
+        other = masking(numbers, {0: [3]}, number=3)
+        numbers.direct.unmask(unmasking(numbers, first.added[0].file.file_path))
+        with pytest.raises(StalePlan):
+            numbers.direct.mask(other)
+        assert ids(numbers) == [0, *range(3, 10)]
+
+    def test_a_branch_that_moves_while_rows_come_back(self, numbers: Lake, meanwhile: Any) -> None:
+        numbers.direct.mask(masking(numbers, {0: [0]}))
+        numbers.direct.mask(masking(numbers, {0: [1]}, "dev", number=1))
+        paths = {delete.path for branch in ("main", "dev") for delete in files_of(numbers, branch).deletes}
+        passed = meanwhile(lambda: numbers.append("db.numbers"))
+        assert numbers.direct.unmask(unmasking(numbers, *paths)) == 2
+        assert len(passed) == 2
+        assert ids(numbers) == sorted([*range(10), 1, 2])
+        assert ids(numbers, "dev") == [*range(10)]
+
+
+def test_each_partition_spec_has_a_manifest_of_its_own(lake: Lake) -> None:
+    table = lake.create("db.numbers", appends=0)
+    table.append(pa.table({"id": range(4)}))
+    with table.update_spec() as spec:
+        spec.add_field("id", IdentityTransform(), "same")
+    table.append(pa.table({"id": [7, 8, 8]}))
+    live = {file.path: file for file in files_of(lake).data}
+    changes = []
+    for number, file in enumerate(live.values()):
+        path = f"{table.metadata.location}/data/{file_name(STAMP, REQUEST, 'bb', number)}"
+        changes.append(write(table.io, path, {file.path: [0]}, file))
+    inputs = {path: file.deletes_identity for path, file in live.items()}
+    lake.direct.mask(Mask("main.db.numbers", str(table.metadata.table_uuid), tuple(changes), inputs))
+    found = files_of(lake)
+    assert len([m for m in found.manifests if m.content == 1]) == 2
+    assert {file.path: len(file.deletes) for file in found.data} == dict.fromkeys(live, 1)
+    assert ids(lake) == [1, 2, 3, 8]
+
+
+def test_format_v1_has_no_deletes(lake: Lake) -> None:
+    table = lake.create("db.numbers", appends=1, **{"format-version": "1"})
+    with pytest.raises(Conflict, match="format v1") as caught:
+        lake.direct.mask(masking(lake, {0: [0]}))
+    assert "upgrade" in caught.value.hint
+    assert lake.refs("db.numbers")["main"] == table.current_snapshot().snapshot_id
+
+
+def test_names_tell_the_request() -> None:
+    name = file_name(STAMP, REQUEST, "0123abcd", 7)
+    assert request_of(f"s3://bucket/t/data/{STAMP.file_prefix}/{name}") == REQUEST
+    assert request_of(f"s3://bucket/t/data/{STAMP.file_prefix}/00000-0.parquet") is None
+    assert request_of(f"s3://bucket/{REQUEST}/data/x-deletes.parquet") is None
