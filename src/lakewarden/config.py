@@ -178,6 +178,7 @@ class Defaults(_Section):
 class ErasureSettings(_Section):
     keys: list[str] = []
     grace: Duration = timedelta()
+    watch: bool = True
 
 
 class TableSettings(_Section):
@@ -248,8 +249,12 @@ class Settings(_Section):
         return None
 
     def erasure(self, lake: str, table: str) -> ErasureSettings:
-        """What is declared about erasing from a table (`namespace.table`)."""
-        return next((t.erasure for _, t in self.declared(lake, table) if t.erasure is not None), ErasureSettings())
+        """What is declared about erasing from a table (`namespace.table`), value by value: the most specific wins."""
+        said: dict[str, Any] = {}
+        for _, declared in reversed(self.declared(lake, table)):
+            if declared.erasure is not None:
+                said |= {name: getattr(declared.erasure, name) for name in declared.erasure.model_fields_set}
+        return ErasureSettings().model_copy(update=said)
 
     def skips(self, lake: str, table: str) -> bool:
         """Whether the configuration says to leave this table (`namespace.table`) alone."""

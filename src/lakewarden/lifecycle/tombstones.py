@@ -114,8 +114,10 @@ class TombstoneReader(Protocol):
         """What is hidden of a table by all open requests, or by some of them, one entry a column."""
         ...
 
-    def list(self, states: Sequence[ErasureState] = (), uuid: str = "") -> list[ErasureRequest]:
-        """Requests, newest first; of one table if it is given."""
+    def list(
+        self, states: Sequence[ErasureState] = (), uuid: str = "", ended_since: datetime | None = None
+    ) -> list[ErasureRequest]:
+        """Requests, newest first; of one table if it is given, and only those that ended since a moment."""
         ...
 
     def evidence(

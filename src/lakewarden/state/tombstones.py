@@ -78,10 +78,13 @@ class SqlTombstones:
                 found.setdefault((row.field_id, row.kind), set()).update(_unpacked(row.packed))
         return [HiddenKey(field_id, kind, sorted(values)) for (field_id, kind), values in sorted(found.items())]
 
-    def list(self, states: Sequence[ErasureState] = (), uuid: str = "") -> list[ErasureRequest]:
+    def list(
+        self, states: Sequence[ErasureState] = (), uuid: str = "", ended_since: datetime | None = None
+    ) -> list[ErasureRequest]:
+        wanted = _newest(states, uuid, ended_since)
         with self._database.connect() as connection:
-            rows = connection.execute(_newest(states, uuid)).mappings().all()
-            keys = _keys_of(connection, [row["id"] for row in rows])
+            rows = connection.execute(wanted).mappings().all()
+            keys = _keys_of(connection, wanted.with_only_columns(erasure_requests.c.id).order_by(None))
             return [_request(row, keys.get(row["id"], ())) for row in rows]
 
     def move(self, id: str, state: ErasureState, at: datetime) -> ErasureRequest:
@@ -170,7 +173,7 @@ def _one(connection: Connection, id: str) -> ErasureRequest:
     return _request(row, _keys_of(connection, [id]).get(id, ()))
 
 
-def _keys_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[KeyAsked, ...]]:
+def _keys_of(connection: Connection, ids: Sequence[str] | Select[Any]) -> dict[str, tuple[KeyAsked, ...]]:
     """The keys of requests, in order."""
     order = (erasure_keys.c.request, erasure_keys.c.position)
     rows = connection.execute(select(erasure_keys).where(erasure_keys.c.request.in_(ids)).order_by(*order)).all()
@@ -244,14 +247,16 @@ def _intents_of(request: str) -> Delete:
     return delete(erasure_evidence).where(intents, erasure_evidence.c.number.in_(about))
 
 
-def _newest(states: Sequence[ErasureState], uuid: str) -> Select[Any]:
-    """Requests in some states, or about one table, newest first."""
+def _newest(states: Sequence[ErasureState], uuid: str, ended_since: datetime | None) -> Select[Any]:
+    """Requests in some states, about one table or ended since a moment, newest first."""
     query = select(erasure_requests).order_by(erasure_requests.c.number.desc())
     if states:
         query = query.where(erasure_requests.c.state.in_([str(state) for state in states]))
     if uuid:
         about = select(erasure_keys.c.request).where(erasure_keys.c.uuid == uuid)
         query = query.where(erasure_requests.c.id.in_(about))
+    if ended_since is not None:
+        query = query.where(erasure_requests.c.closed_at >= ended_since)
     return query
 
 

@@ -1,0 +1,163 @@
+"""Values that came back after they were erased: found in files, by the digests of closed requests, and asked for anew.
+
+Values are at hand here only as long as files are read. What is handed on for writing down tells numbers and files.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.arrivals import Arrival, Mark, arrivals, fingerprint
+from lakewarden.engine.column_texts import column_texts
+from lakewarden.engine.keys import canonical
+from lakewarden.errors import BadValue, BrokenTable
+from lakewarden.lifecycle.tombstones import ErasureRequest
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from pyiceberg.table.metadata import TableMetadata
+
+    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.lifecycle.ground import Reader, Writer
+    from lakewarden.lifecycle.tombstones import HiddenKey, KeyAsked, Recognizer
+
+_READERS = 8
+Value = tuple[int, str]  # a column's field id, and a value as its canonical text
+
+
+@dataclass
+class Returned:
+    """What came back of one request."""
+
+    rows: int = 0
+    files: set[str] = field(default_factory=set)
+    values: set[Value] = field(default_factory=set, repr=False)
+
+    @property
+    def number(self) -> int:
+        return len(self.values)
+
+
+@dataclass
+class Seen:
+    """What was looked at, and whose values were in it: by request and value, how many rows of which files."""
+
+    files: int = 0
+    rows: int = 0
+    unreadable: int = 0
+    missing: list[str] = field(default_factory=list)
+    returned: dict[tuple[str, Value], Counter[str]] = field(default_factory=dict, repr=False)
+
+    def add(self, other: Seen) -> None:
+        self.files, self.rows = self.files + other.files, self.rows + other.rows
+        self.unreadable += other.unreadable
+        self.missing += other.missing
+        for found, rows in other.returned.items():
+            self.returned.setdefault(found, Counter()).update(rows)
+
+    def without(self, hidden: Iterable[HiddenKey]) -> dict[str, Returned]:
+        """What came back of which request, but for what an open request asks for already. A value that several
+        closed ones were about counts for the newest of them, whose id is the last in order."""
+        asked = {(key.field_id, text) for key in hidden for text in key.values}
+        newest: dict[Value, str] = {}
+        for request, value in self.returned:
+            newest[value] = max(request, newest.get(value, ""))
+        found: dict[str, Returned] = {}
+        for (request, value), rows in self.returned.items():
+            if value not in asked and newest[value] == request:
+                one = found.setdefault(request, Returned())
+                one.rows += rows.total()
+                one.files |= rows.keys()
+                one.values.add(value)
+        return found
+
+
+def read_all(lake: Writer, table: str, recognizer: Recognizer, files: Sequence[Arrival], since: Mark) -> Seen:
+    """Look into files, several at a time. One that went with its versions in the meantime is left out."""
+    metadata, storage = lake.tables.load(table).metadata, lake.storage(lake.tables.name(table).lake)
+    names = _names(metadata, {id for id, _ in recognizer.keys})
+    seen = Seen()
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="watch") as readers:
+        looked = readers.map(lambda file: _read(storage, file, recognizer, names), files)
+        for number, one in enumerate(looked, start=1):
+            seen.add(one)
+            lake.progress(number, len(files))
+    if seen.missing:
+        lost = arrivals(lake.tables.load(table), since, {fingerprint(path) for path in seen.missing})
+        still = {file.path for file in lost} & set(seen.missing)
+        if still:
+            raise BrokenTable(
+                f"{table}: the file {min(still)} is not there", "Restore it, or expire the versions that have it."
+            )
+    return seen
+
+
+def register(lake: Writer, came_back: Mapping[str, Returned], at: datetime) -> dict[str, str]:
+    """Ask for all that came back to be erased again: for each request a new one, with its keys and its subject."""
+    asked: dict[str, str] = {}
+    for id, one in came_back.items():
+        old = lake.tombstones.get(id)
+        texts = sorted({text for _, text in one.values})
+        values = {key: read for key in _still_there(lake, old.keys) if (read := _values(key, texts))}
+        new = ErasureRequest(
+            id=f"er-{at:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            created_at=at,
+            requester=lake.stamp.actor,
+            reason=f"came back after {id}",
+            subject=old.subject,
+            deadline=at + (old.deadline - old.created_at) if old.deadline else None,
+            grace_until=at + _grace(lake, values),
+            keys=tuple(values),
+            values=0,
+        )
+        lake.tombstones.add(new, {place: iter(some) for place, some in enumerate(values.values())})
+        asked[id] = new.id
+    return asked
+
+
+def _read(storage: StoredFiles, file: Arrival, recognizer: Recognizer, names: Mapping[int, str]) -> Seen:
+    if file.format != "parquet":
+        return Seen(unreadable=1)
+    seen = Seen(files=1, rows=file.rows)
+    kinds = dict(recognizer.keys)  # a column that was promoted is asked for by several types, spelled the same
+    try:
+        for id, counts in column_texts(storage, file, kinds, names):
+            for kind in (kind for key, kind in recognizer.keys if key == id):
+                for request, texts in recognizer.find(id, kind, counts).items():
+                    for text in texts:
+                        seen.returned.setdefault((request, (id, text)), Counter())[file.path] += counts[text]
+    except FileNotFoundError:
+        return Seen(missing=[file.path])
+    return seen
+
+
+def _names(metadata: TableMetadata, fields: Iterable[int]) -> dict[int, str]:
+    """What columns are called now, or were last called: for files that know no field ids."""
+    found: dict[int, str] = {}
+    for schema in [*metadata.schemas, metadata.schema()]:
+        found |= {id: name for id in fields if (name := schema.find_column_name(id))}
+    return found
+
+
+def _still_there(lake: Reader, keys: Iterable[KeyAsked]) -> list[KeyAsked]:
+    return [key for key in keys if lake.tables.uuid(key.table) == key.uuid]
+
+
+def _values(key: KeyAsked, texts: Sequence[str]) -> list[str]:
+    """The values as this key spells them; none where its type is another one, and they cannot be its."""
+    try:
+        return list(canonical(key.kind, texts, key.table))
+    except BadValue:
+        return []
+
+
+def _grace(lake: Reader, keys: Iterable[KeyAsked]) -> timedelta:
+    """The longest grace that is declared for one of the tables."""
+    names = [lake.tables.name(key.table) for key in keys]
+    return max(lake.settings.erasure(name.lake, name.within_lake).grace for name in names)

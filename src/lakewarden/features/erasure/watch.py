@@ -1,0 +1,44 @@
+"""`erasure watch`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.features.erasure import watching
+from lakewarden.features.table.each import plan_each
+from lakewarden.features.table.select import Selects
+from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.request import Operation
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+
+class Watch(Selects, Operation):
+    """Look whether people who were erased came back with data that is new since then.
+
+    Every table that a closed request was about is meant unless some are named. Only the key columns of new files are
+    read, each file once. Values are known by their keyed digests, for nothing else is left of them. Exit code 3
+    where somebody came back.
+    """
+
+    all_unless_said = True
+
+    again: bool = Field(False, description="Ask for those who came back to be erased again: a new request for them.")
+
+    def plan(self, lake: Reader) -> Plan:
+        def plan_one(name: TableName) -> Plan:
+            if not self.is_one and not watching.declared(lake.settings, name).value:
+                return Plan(self.kind(), str(name))
+            return watching.plan_for(lake, self.kind(), name, self.again)
+
+        return plan_each(lake, self.kind(), self, plan_one)
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        return watching.holds(action, lake)
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        return watching.apply(action, lake)

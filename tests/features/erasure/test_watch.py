@@ -1,0 +1,197 @@
+"""`erasure watch`: who was erased and comes back with new data is noticed, by digests alone."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.types import LongType
+
+from lakewarden.errors import TracesLeft
+from lakewarden.lifecycle.tombstones import ErasureState, Evidence, EvidenceKind
+from tests.features.erasure.people import SCHEMA, person, with_people
+from tests.small_lake import SmallLake
+
+
+def forgotten(lake: SmallLake, key: str, *values: str, name: str = "crm.people") -> str:
+    """A request that is closed: nobody of these values is in the table, and that was proved."""
+    asked = lake.warden.erasure.request(name, key=key, value=list(values))
+    table = lake.catalog.load_table(name)
+    refs = {ref: at.snapshot_id for ref, at in table.metadata.refs.items()}
+    tombstones, now = lake.warden.ground.tombstones, datetime.now(UTC)
+    uuid, proof = str(table.metadata.table_uuid), {"clean": True, "refs": refs}
+    tombstones.record(
+        Evidence(EvidenceKind.PROVED, f"main.{name}", uuid, f"op-{asked.id}", "prove", now, (asked.id,), proof)
+    )
+    tombstones.move(asked.id, ErasureState.CLOSED, now)
+    return str(asked.id)
+
+
+def arrive(lake: SmallLake, *numbers: int, name: str = "crm.people", **options: Any) -> None:
+    rows = pa.Table.from_pylist([person(n) for n in numbers], schema=SCHEMA)
+    lake.catalog.load_table(name).append(rows, **options)
+
+
+def watched(lake: SmallLake) -> list[Evidence]:
+    return list(lake.warden.ground.tombstones.evidence([EvidenceKind.WATCHED]))
+
+
+class TestNoticing:
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("id", "8"),
+            ("email", "p8@example.org"),
+            ("born", "2000-01-09"),
+            ("number", "8.5"),
+            ("code", "00000000-0000-0000-0000-000000000008"),
+            ("user.email", "u8@example.org"),
+            ("user.age", "8"),
+        ],
+    )
+    def test_who_came_back_is_told_by_request_and_rows_and_by_no_value(
+        self, any_lake: SmallLake, key: str, value: str
+    ) -> None:
+        lake = with_people(any_lake)
+        request = forgotten(lake, key, value)
+        arrive(lake, 7, 8)
+        arrive(lake, 8, 9)
+        planned = lake.warden.erasure.watch("crm.people")
+        assert planned.plan.actions[0].files.count == 2
+        with pytest.raises(TracesLeft, match=f"1 value came back after erasure .{request}.: 2 rows in 2 new") as caught:
+            planned.apply()
+        [told] = caught.value.details["came_back"]
+        assert (told["request"], told["rows"], len(told["files"])) == (request, 2, 2)
+        assert len(value) < 5 or value not in json.dumps(caught.value.document()) + str(caught.value)
+        assert watched(lake)[0].requests == (request,)
+        assert "--again" in caught.value.hint
+
+    def test_nothing_is_planned_where_nothing_is_new(self, lake: SmallLake) -> None:
+        with_people(lake)
+        assert lake.warden.erasure.watch("crm.people").is_empty
+        forgotten(lake, "email", "p8@example.org")
+        assert lake.warden.erasure.watch("crm.people").is_empty
+        arrive(lake, 6, 7)
+        report = lake.warden.erasure.watch("crm.people").apply()
+        assert (report.result["files_read"], report.result["rows_came_back"]) == (1, 0)
+        assert lake.warden.erasure.watch("crm.people").is_empty
+        assert lake.warden.erasure.watch().is_empty
+
+    def test_files_are_read_once(self, lake: SmallLake) -> None:
+        with_people(lake)
+        forgotten(lake, "email", "p8@example.org")
+        for n in (10, 11, 12):
+            arrive(lake, n)
+            report = lake.warden.erasure.watch("crm.people").apply()
+            assert report.result["files_read"] == report.result["rows_read"] == 1
+
+    def test_whoever_came_back_is_told_until_somebody_does_something(self, lake: SmallLake) -> None:
+        with_people(lake)
+        request = forgotten(lake, "email", "p8@example.org")
+        arrive(lake, 8)
+        arrive(lake, 9)
+        for files in (2, 1, 1):
+            planned = lake.warden.erasure.watch("crm.people")
+            assert planned.plan.actions[0].files.count == files
+            with pytest.raises(TracesLeft, match=request):
+                planned.apply()
+        lake.catalog.load_table("crm.people").delete("id = 8")
+        table = lake.catalog.load_table("crm.people")
+        table.maintenance.expire_snapshots().by_ids(
+            [s.snapshot_id for s in table.metadata.snapshots if s.snapshot_id != table.current_snapshot().snapshot_id]
+        ).commit()
+        assert lake.warden.erasure.watch("crm.people").is_empty
+
+    def test_on_a_branch_and_in_a_version_that_is_no_longer_current(self, lake: SmallLake) -> None:
+        with_people(lake)
+        forgotten(lake, "email", "p8@example.org", "p9@example.org")
+        lake.warden.version.branch("crm.people", "dev").apply()
+        arrive(lake, 8, branch="dev")
+        arrive(lake, 9)
+        lake.catalog.load_table("crm.people").delete("id = 9")
+        with pytest.raises(TracesLeft, match="2 values came back .*: 2 rows in 2 new files"):
+            lake.warden.erasure.watch("crm.people").apply()
+
+    def test_a_request_that_closed_since_the_last_look_is_known_to_the_next(self, lake: SmallLake) -> None:
+        with_people(lake)
+        forgotten(lake, "email", "p8@example.org")
+        arrive(lake, 7)
+        lake.warden.erasure.watch("crm.people").apply()
+        second = forgotten(lake, "email", "p9@example.org")
+        assert lake.warden.erasure.watch("crm.people").is_empty
+        arrive(lake, 9)
+        with pytest.raises(TracesLeft, match=second):
+            lake.warden.erasure.watch("crm.people").apply()
+
+    def test_what_came_between_a_proof_and_its_closing(self, lake: SmallLake) -> None:
+        """The proof of another table may have taken long; a look in between did not know the request."""
+        with_people(lake)
+        forgotten(lake, "email", "p20@example.org")
+        request = forgotten_later(lake, "p9@example.org")
+        arrive(lake, 9)
+        lake.warden.erasure.watch("crm.people").apply()
+        lake.warden.ground.tombstones.move(request, ErasureState.CLOSED, datetime.now(UTC))
+        with pytest.raises(TracesLeft, match=request):
+            lake.warden.erasure.watch("crm.people").apply()
+
+    def test_a_column_that_was_renamed_and_one_that_was_promoted(self, lake: SmallLake) -> None:
+        with_people(lake)
+        forgotten(lake, "email", "p8@example.org")
+        forgotten(lake, "user.age", "9")
+        with lake.catalog.load_table("crm.people").update_schema() as change:
+            change.rename_column("email", "mail")
+            change.update_column(("user", "age"), LongType())
+        table = lake.catalog.load_table("crm.people")
+        rows = [{**person(8), "mail": "p8@example.org"}, person(9), {**person(10), "user": {"age": 2**40}}]
+        table.append(pa.Table.from_pylist(rows, schema=table.schema().as_arrow()))
+        with pytest.raises(TracesLeft, match="2 values came back"):
+            lake.warden.erasure.watch("crm.people").apply()
+
+    @pytest.mark.parametrize("format", [1, 2])
+    def test_whatever_the_format(self, lake: SmallLake, format: int) -> None:
+        lake.create("sales.orders", format=format, appends=3)
+        forgotten(lake, "id", "8", name="sales.orders")
+        assert lake.warden.erasure.watch("sales.orders").is_empty
+        for _ in range(2):
+            lake.append("sales.orders", rows=1)
+            assert lake.warden.erasure.watch("sales.orders").apply().result["files_read"] == 1
+            assert lake.warden.erasure.watch("sales.orders").is_empty
+        lake.append("sales.orders", rows=1)
+        with pytest.raises(TracesLeft, match="1 row in 1 new file"):
+            lake.warden.erasure.watch("sales.orders").apply()
+
+    def test_a_v1_table_that_becomes_v2_between_two_looks(self, lake: SmallLake) -> None:
+        lake.create("sales.orders", format=1, appends=3)
+        forgotten(lake, "id", "6", "7", name="sales.orders")
+        lake.append("sales.orders", rows=1)
+        with lake.catalog.load_table("sales.orders").transaction() as change:
+            change.upgrade_table_version(2)
+        with pytest.raises(TracesLeft, match="1 row in 1 new file"):
+            lake.warden.erasure.watch("sales.orders").apply()
+        lake.append("sales.orders", rows=1)
+        with pytest.raises(TracesLeft, match="2 rows in 2 new files"):
+            lake.warden.erasure.watch("sales.orders").apply()
+
+
+def forgotten_later(lake: SmallLake, *values: str) -> str:
+    """A request that is proved and not closed yet."""
+    asked = lake.warden.erasure.request("crm.people", key="email", value=list(values))
+    table = lake.catalog.load_table("crm.people")
+    refs = {ref: at.snapshot_id for ref, at in table.metadata.refs.items()}
+    uuid, proof = str(table.metadata.table_uuid), {"clean": True, "refs": refs}
+    lake.warden.ground.tombstones.record(
+        Evidence(
+            EvidenceKind.PROVED,
+            "main.crm.people",
+            uuid,
+            f"op-{asked.id}",
+            "prove",
+            datetime.now(UTC),
+            (asked.id,),
+            proof,
+        )
+    )
+    return str(asked.id)
