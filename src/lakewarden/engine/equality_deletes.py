@@ -16,7 +16,7 @@ from lakewarden.engine.faults import told
 from lakewarden.engine.hiding import comparable
 from lakewarden.engine.keys import as_arrow
 from lakewarden.engine.new_files import delete_file, read_footer
-from lakewarden.engine.rewrite import RewrittenFile
+from lakewarden.engine.one_to_one import RewrittenFile
 from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:

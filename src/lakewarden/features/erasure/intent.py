@@ -38,7 +38,7 @@ class NewFile:
 
 
 @dataclass(frozen=True)
-class DirtyRef:
+class RefBefore:
     """A branch or tag, where it was, and how many rows it had that were to go."""
 
     name: str
@@ -53,8 +53,9 @@ class Intent:
 
     files: Mapping[str, OldFile] = field(default_factory=dict)
     new_files: Mapping[str, NewFile] = field(default_factory=dict)
-    refs: Mapping[str, DirtyRef] = field(default_factory=dict)
+    refs: Mapping[str, RefBefore] = field(default_factory=dict)
     snapshots: frozenset[int] = frozenset()
+    """All that the table had."""
     rows_dropped: Mapping[str, int] = field(default_factory=dict)
     """Of each file that was written anew, how many rows went."""
     metadata_before: str = ""
@@ -89,7 +90,7 @@ class Intent:
         return Intent(
             files={file["path"]: OldFile(**file) for file in document["files"]},
             new_files={file["path"]: NewFile(**file) for file in document["new_files"]},
-            refs={ref["name"]: DirtyRef(**ref) for ref in document["refs"]},
+            refs={ref["name"]: RefBefore(**ref) for ref in document["refs"]},
             snapshots=frozenset(document["snapshots"]),
             rows_dropped=document["rows_dropped"],
             metadata_before=document["metadata_before"],

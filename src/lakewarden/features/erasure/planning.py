@@ -11,7 +11,7 @@ from lakewarden.engine.unreachable import is_own
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import TableNotFound
 from lakewarden.features.erasure import proving
-from lakewarden.features.erasure.intent import DirtyRef
+from lakewarden.features.erasure.intent import RefBefore
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Plan, PlannedFile, Verdict
 from lakewarden.lifecycle.requirement import TableIs
@@ -54,13 +54,18 @@ def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours) -> Plan:
     return Plan(kind, str(name), (action, prove), warnings, verdicts=tuple(_verdicts(str(name), table, found)))
 
 
-def dirty_refs(table: Table, found: Searched) -> dict[str, DirtyRef]:
-    dirty = {*found.snapshots, *found.tainted}
+def refs_before(table: Table, found: Searched) -> dict[str, RefBefore]:
+    """Every ref, where it is, and how many rows it has that are to go."""
     return {
-        name: DirtyRef(name, str(ref.snapshot_ref_type), ref.snapshot_id, found.snapshots.get(ref.snapshot_id, 0))
+        name: RefBefore(name, str(ref.snapshot_ref_type), ref.snapshot_id, found.snapshots.get(ref.snapshot_id, 0))
         for name, ref in table.metadata.refs.items()
-        if ref.snapshot_id in dirty
     }
+
+
+def dirty_refs(table: Table, found: Searched) -> list[RefBefore]:
+    """Those that lead to a version which must go."""
+    dirty = {*found.snapshots, *found.tainted}
+    return [ref for ref in refs_before(table, found).values() if ref.before in dirty]
 
 
 def planned_snapshots(action: Action) -> list[int]:
@@ -80,7 +85,7 @@ def _action(
     files = FileList.of(PlannedFile(veil.path(m.path), m.bytes, m.content) for m in found.matches.values())
     going = sorted({*found.snapshots, *found.tainted})
     rounds = len(lake.tombstones.evidence([EvidenceKind.PURGED], uuid=due.uuid))
-    rows = sum(match.matching for match in found.matches.values())
+    rows = sum(match.matching for match in found.matches.values() if match.content == "data")
     times = _times(table, found) if route.needs_spark else 1
     return Action(
         verb=PURGE,
@@ -108,14 +113,14 @@ def _action(
 
 def _times(table: Table, found: Searched) -> int:
     """How often files are written on Spark: once for every version that is kept."""
-    return max(len({ref.before for ref in dirty_refs(table, found).values()}), 1)
+    return max(len({ref.before for ref in dirty_refs(table, found)}), 1)
 
 
 def _says(table: Table, found: Searched, rows: int) -> str:
     if not found.matches and not found.tainted:
         return "no version holds such rows; copies that nothing leads to are looked for"
     refs = dirty_refs(table, found)
-    tags = sum(ref.kind == "tag" for ref in refs.values())
+    tags = sum(ref.kind == "tag" for ref in refs)
     branches = len(refs) - tags
     named = [
         f"{n} {what if n == 1 else plural}"
@@ -143,7 +148,7 @@ def _warnings(name: TableName, table: Table, found: Searched, action: Action) ->
     if action.route == SPARK_SQL:
         from lakewarden.engine.spark_cleansing import costs
 
-        told += [f"{name}: {cost}" for cost in costs(table, sorted(dirty_refs(table, found)))]
+        told += [f"{name}: {cost}" for cost in costs(table, sorted(ref.name for ref in dirty_refs(table, found)))]
     return tuple(told)
 
 

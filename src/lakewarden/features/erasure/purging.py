@@ -19,7 +19,7 @@ from lakewarden.engine.veil import Veil
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan, StorageUnavailable
 from lakewarden.features.erasure.intent import Intent, evidence, intended, write_down
 from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots
-from lakewarden.features.erasure.rewriting import Rewritten, rewrite
+from lakewarden.features.erasure.rewriting import rewrite
 from lakewarden.features.erasure.strays import erase_strays
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.lifecycle.failpoints import reach
@@ -108,7 +108,6 @@ def _replace_everywhere(
         )
     )
     storage = lake.storage(lake.tables.name(action.table).lake)
-    rewritten = Rewritten()
 
     def about_to(paths: Sequence[str]) -> None:
         nonlocal intent
@@ -120,7 +119,9 @@ def _replace_everywhere(
 
     if action.route == SPARK_SQL:
         name = lake.tables.name(action.table)
-        lake.spark_cleansing.cleanse(name, keys, sorted(refs), sorted(intent.snapshots), about_to, lake.progress)
+        refs = [ref.name for ref in dirty_refs(table, found)]
+        dirty = sorted({*found.snapshots, *found.tainted})
+        lake.spark_cleansing.cleanse(name, keys, refs, dirty, about_to, lake.progress)
         return intent
     rewritten = rewrite(action, lake, table, keys, found)
     reach("purge.rewritten")
@@ -186,7 +187,7 @@ def _told(
     document = {
         "refs": [
             {"name": ref.name, "kind": ref.kind, "before": ref.before, "after": now.get(ref.name), "rows": ref.rows}
-            for ref in intent.refs.values()
+            for ref in moved
         ],
         "snapshots_expired": counts["snapshots_expired"],
         "files": [{**vars(file), "path": veil.path(file.path)} for file in intent.files.values()],

@@ -19,7 +19,7 @@ from lakewarden.features.erasure.intent import Intent, NewFile, OldFile
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.rewrite import RewrittenFile
+    from lakewarden.engine.one_to_one import RewrittenFile
     from lakewarden.engine.search import Searched
     from lakewarden.lifecycle.ground import Writer
     from lakewarden.lifecycle.plan import Action
