@@ -18,6 +18,7 @@
     ├── Interrupted                      the operation stopped between two actions and can be resumed
     ├── VerificationFailed               applied, and then found not to be so
     ├── TracesLeft                       exit code 3: a proof of erasure found something that is left
+    ├── NotGenuine                       exit code 3: a certificate is not as it was signed, or by another key
     ├── SomeTablesFailed                 of a plan over several tables, not all came through
     │   └── TracesLeftInSome             exit code 3: nothing else went wrong
     └── SomeOperationsFailed             of several operations to resume, not all could be finished
@@ -169,6 +170,11 @@ class VerificationFailed(LakewardenError):
 
 class TracesLeft(LakewardenError):
     code = "traces-left"
+    exit_code = 3
+
+
+class NotGenuine(LakewardenError):
+    code = "not-genuine"
     exit_code = 3
 
 

@@ -19,7 +19,7 @@ _KINDS = {
     "destructive": "An operation, destructive: shows its plan and changes nothing until `--apply` is said.",
     "operation": "An operation: acts at once; `--plan` shows what it would do instead.",
     "control": "Steers Lakewarden itself.",
-    "setup": "Makes an installation, on the machine it is called on; not over REST.",
+    "setup": "Needs no installation: works on the machine it is called on, and not over REST.",
 }
 
 

@@ -1,10 +1,9 @@
 """The declaration of a capability, which is also its request: a model with the fields a user may give.
 
 Every capability is a `Question` or an `Operation`; the few that steer Lakewarden itself, such as applying
-a stored plan, are `Control`s, and what makes an installation in the first place is a `Setup`. Its address,
-a noun and a verb, comes from its module: `lakewarden.features.version.tag` is `version tag` on the command
-line, `/api/v1/version/tag` over REST and `warden.version.tag` in Python. Fields become arguments and options
-everywhere.
+a stored plan, are `Control`s, and what needs no installation, such as making one, is a `Setup`. Its address, a
+noun and a verb, comes from its module: `lakewarden.features.version.tag` is `version tag` on the command line,
+`/api/v1/version/tag` over REST and `warden.version.tag` in Python. Fields become arguments and options everywhere.
 """
 
 from __future__ import annotations
@@ -185,7 +184,7 @@ class Control(Request, Generic[Answer]):
 
 
 class Setup(Request, Generic[Answer]):
-    """Makes an installation on the machine it is called on: it works before there is one."""
+    """Works on the machine it is called on, where no installation need be: it makes one, or looks at a file."""
 
     @abstractmethod
     def make(self) -> Answer: ...

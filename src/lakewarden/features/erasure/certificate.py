@@ -1,0 +1,79 @@
+"""`erasure certificate`."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from lakewarden.errors import AlreadyExists, BadValue, StorageUnavailable
+from lakewarden.features.erasure.attested import Attested, Issue, attest
+from lakewarden.features.erasure.coverage import uncovered
+from lakewarden.features.erasure.seal import document_of, sign, sign_page
+from lakewarden.features.lake import signing_key
+from lakewarden.lifecycle.request import Positional, Question
+from lakewarden.lifecycle.tombstones import EvidenceKind
+
+if TYPE_CHECKING:
+    from lakewarden.features.lake.signing_key import SigningKey
+    from lakewarden.lifecycle.ground import Reader
+
+_TOLD = (EvidenceKind.PURGED, EvidenceKind.PROVED)
+_PACKAGES = ("lakewarden", "pyarrow", "pyiceberg")
+
+
+class Certificate(Question[Attested]):
+    """Certify that a request was carried out: what was erased from where, and how it was proved. Signed.
+
+    Only for a request that clean proofs of all its tables have closed. It holds no value, only salted hashes. The
+    answer, a .json and an .html file can all be checked by erasure check-certificate, offline.
+    """
+
+    id: Annotated[str, Positional()] = Field(description="The request's id.")
+    out: Path | None = Field(None, description="Write it to this .json file, or as a page to this .html file.")
+
+    def ask(self, lake: Reader) -> Attested:
+        if self.out is not None:
+            _refuse_name(self.out)
+        request = lake.tombstones.get(self.id)
+        key = signing_key.load(lake.settings.signing_key)
+        issue = Issue(
+            at=lake.clock(),
+            software={"python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
+            public_key=key.public.text,
+            fingerprint=key.public.fingerprint,
+            other_tables=[f"{told}." for told in uncovered(lake, request.keys)],
+        )
+        told = lake.tombstones.evidence(_TOLD, request=request.id)
+        certificate = sign(attest(request, told, lake.tombstones.digests(request.id), issue), key)
+        if self.out is not None:
+            _write(self.out, _content(certificate, key, self.out))
+        return certificate
+
+
+def _refuse_name(path: Path) -> None:
+    if path.suffix.lower() not in (".json", ".html"):
+        raise BadValue(f"out: {path} is neither .json nor .html", "Its name says what is written.")
+    if path.exists():
+        raise AlreadyExists(f"{path} exists already", "A certificate is not written over: choose another name.")
+
+
+def _content(certificate: Attested, key: SigningKey, path: Path) -> bytes:
+    import json
+
+    from lakewarden.features.erasure.certificate_page import page
+
+    if path.suffix.lower() == ".html":
+        return sign_page(page(certificate), key)
+    return json.dumps(document_of(certificate), indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        with path.open("xb") as file:
+            file.write(content)
+    except OSError as error:
+        raise StorageUnavailable(f"{path} cannot be written: {error.strerror}", "Choose another place.") from None

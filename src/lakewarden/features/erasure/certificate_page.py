@@ -1,0 +1,224 @@
+"""A certificate of erasure as one page, for people to read and print.
+
+The page needs nothing from anywhere: no script runs in it, no font or picture is loaded. The signed data is within
+it. What a certificate says is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.features.erasure.seal import document_of, embedded
+from lakewarden.quantities import show_size
+
+if TYPE_CHECKING:
+    from lakewarden.features.erasure.attested import Attested
+
+_STYLE = """
+:root { --ink: #1c2430; --soft: #5d6878; --line: #d9dee6; --faint: #f5f7fa; --good: #17643a; --goodbg: #edf7f1; }
+* { box-sizing: border-box; }
+body { color: var(--ink); background: #fff; font: 15px/1.5 "Helvetica Neue", Arial, "Liberation Sans", sans-serif;
+  max-width: 62rem; margin: 0 auto; padding: 2.5rem 2rem 3rem; }
+header { border-bottom: 3px solid var(--ink); padding-bottom: 1rem; margin-bottom: 1.5rem; }
+h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .35rem; letter-spacing: -.01em; }
+h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; padding-top: .2rem; break-after: avoid; }
+p { margin: .4rem 0; max-width: 48rem; }
+.soft, .soft td { color: var(--soft); }
+.says { background: var(--goodbg); border-left: 5px solid var(--good); padding: .9rem 1.1rem; font-size: 1.08rem; }
+.says p { margin: 0; max-width: none; }
+.facts { display: grid; grid-template-columns: 11rem 1fr; gap: .3rem 1.2rem; margin: .8rem 0; }
+.facts dt { color: var(--soft); } .facts dd { margin: 0; overflow-wrap: anywhere; }
+.good { color: var(--good); font-weight: 600; } .bad { color: #a12622; font-weight: 600; }
+table { border-collapse: collapse; width: 100%; margin: .6rem 0 1rem; font-size: .86rem; }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; break-after: avoid; }
+th { text-align: left; color: var(--soft); font-weight: 600; border-bottom: 1.5px solid var(--ink); }
+th, td { padding: .32rem .9rem .32rem 0; vertical-align: top; }
+td { border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
+th:last-child, td:last-child { padding-right: 0; }
+td.name { overflow-wrap: break-word; } td.time { white-space: nowrap; }
+th.number, td.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+code, td.code { font: .8rem/1.45 "DejaVu Sans Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
+pre { background: var(--faint); border: 1px solid var(--line); padding: .6rem .8rem; white-space: pre-wrap; }
+li { margin: .2rem 0; } ul, ol { margin: .4rem 0; padding-left: 1.3rem; max-width: 48rem; }
+footer { margin-top: 2.5rem; padding-top: .8rem; border-top: 1px solid var(--line); font-size: .86rem; }
+@page { size: A4; margin: 16mm 15mm; }
+@media print {
+  body { padding: 0; max-width: none; font-size: 10pt; }
+  tr, dt, dd, li, .says { break-inside: avoid; } thead { display: table-header-group; }
+  .says, pre { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+}
+@media (max-width: 40rem) { .facts { grid-template-columns: 1fr; gap: 0; } .facts dd { margin-bottom: .5rem; } }
+"""
+_TITLES = {
+    "other_requests": "other requests",
+    "rows": "rows",
+    "sha256": "SHA-256",
+    "instead_of": "in the place of",
+    "unreferenced_young": "not yet referenced",
+    "field_id": "field",
+}
+_CODE = {"sha256", "path", "instead_of", "uuid", "before", "after", "snapshot", "operation", "metadata"}
+_NAMES = {"table", "column", "ref", "kind", "type", "route"}
+
+
+def page(certificate: Attested) -> str:
+    """The whole page."""
+    title = f"Certificate of erasure {escape(certificate.request)}"
+    body = "\n".join(_sections(certificate))
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{_STYLE}</style>\n</head>\n'
+        f"<body>\n{body}\n{embedded(document_of(certificate))}\n</body>\n</html>\n"
+    )
+
+
+def _sections(said: Attested) -> Iterator[str]:
+    yield (
+        f"<header>\n<h1>Certificate of erasure</h1>\n<p class=soft>Request <code>{escape(said.request)}</code>, "
+        f"certified {_time(said.issued_at)}</p>\n</header>"
+    )
+    yield f"<section class=says>\n<p>{escape(said.says)}</p>\n</section>"
+    yield from _asked(said)
+    yield from _done(said)
+    yield from _proved(said)
+    yield "<h2>What this does not cover</h2>"
+    yield _list(said.not_covered)
+    yield from _hashes(said)
+    yield from _files(said)
+    yield from _signature(said)
+
+
+def _asked(said: Attested) -> Iterator[str]:
+    yield "<h2>What was asked, and when</h2>"
+    met = {None: "", True: "<span class=good>met</span>", False: "<span class=bad>not met</span>"}[said.deadline_met]
+    yield _facts(
+        ("Requested by", escape(said.requester)),
+        ("Reason", escape(said.reason)),
+        ("Subject", escape(said.subject)),
+        ("Values", f"{said.values:,}, shown only as hashes below"),
+        ("Requested", _time(said.created_at)),
+        ("Grace until", _time(said.grace_until) if said.grace_until > said.created_at else ""),
+        ("Deadline", f"{_time(said.deadline)}, {met}" if said.deadline else "none was set"),
+        ("Erased and proved", _time(said.closed_at)),
+    )
+    yield _table(said.keys, "Key columns by which rows were found")
+
+
+def _done(said: Attested) -> Iterator[str]:
+    yield "<h2>What was erased</h2>"
+    if not said.purges:
+        yield "<p>Nothing had to be erased: no version of the tables had rows of the values.</p>"
+        return
+    yield (
+        "<p>Files with such rows were written anew without them, every branch and tag was moved to a version without "
+        "them in one commit, and the old versions and files were removed from storage.</p>"
+    )
+    if any(purge.other_requests for purge in said.purges):
+        yield (
+            "<p>Some runs erased the rows of other requests as well, which were due at the same time. Numbers and "
+            "files of such a run are those of all of them together.</p>"
+        )
+    yield _table(said.purges, "Runs", without=("route", "metadata_before", "metadata_after"))
+    yield _table(said.refs, "Branches and tags: the version before, the version after, and the rows that went")
+
+
+def _proved(said: Attested) -> Iterator[str]:
+    yield "<h2>How it was proved</h2>"
+    yield (
+        "<p>By a search that shares nothing with what erased: every object in the tables' storage was read, "
+        "whether a version refers to it or not.</p>"
+    )
+    yield _list(said.method)
+    yield _table(said.proofs, "Proofs", without=("metadata",))
+    yield _table(said.objects_read, "Objects read by the last proof of each table")
+    yield _table(said.proved_refs, "Branches and tags that were there at the last proof")
+
+
+def _hashes(said: Attested) -> Iterator[str]:
+    yield "<h2>The values, as hashes</h2>"
+    yield f"<p>{escape(said.hashing)}</p>"
+    yield _table(said.value_hashes)
+
+
+def _files(said: Attested) -> Iterator[str]:
+    if said.removed_files or said.new_files:
+        yield "<h2>Files</h2>"
+        yield "<p>A star stands for a part of a path that would tell a value.</p>"
+        yield _table(said.removed_files, f"Removed: {len(said.removed_files):,}")
+        yield _table(said.new_files, f"Written: {len(said.new_files):,}")
+
+
+def _signature(said: Attested) -> Iterator[str]:
+    yield "<h2>Signature</h2>"
+    yield _facts(
+        ("Algorithm", "Ed25519, over the data within this page as canonical JSON; the page is signed as a whole too"),
+        ("Public key", f"<code>{escape(said.public_key)}</code>"),
+        ("Fingerprint", f"<code>{escape(said.fingerprint)}</code>"),
+        ("Signature", f"<code>{escape(said.signature)}</code>"),
+        ("Issued with", escape(", ".join(f"{name} {version}" for name, version in said.software.items()))),
+    )
+    yield (
+        "<p>To check it, offline, with the public key of the issuer, which you should have by another way than with "
+        "this page:</p>\n"
+        "<pre><code>lakewarden erasure check-certificate FILE --key PUBLIC-KEY</code></pre>"
+    )
+    yield (
+        "<footer class=soft>What a reader may not rely on: a printed copy, or a picture of this page, proves nothing. "
+        "The file does.</footer>"
+    )
+
+
+def _facts(*facts: tuple[str, str]) -> str:
+    rows = "\n".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts if value)
+    return f"<dl class=facts>\n{rows}\n</dl>"
+
+
+def _list(items: Iterable[str]) -> str:
+    rows = "\n".join(f"<li>{escape(item)}</li>" for item in items)
+    return f"<ul>\n{rows}\n</ul>" if rows else ""
+
+
+def _table(rows: Sequence[Any], caption: str = "", without: Sequence[str] = ()) -> str:
+    """Rows of one kind; columns that no row has anything in are left out."""
+    if not rows:
+        return ""
+    values = [asdict(row) for row in rows]
+    names = [field.name for field in fields(rows[0]) if field.name not in without]
+    shown = [name for name in names if any(row[name] not in ("", None) for row in values)]
+    head = "".join(f"<th{_class(name, values[0][name])}>{_title(name)}</th>" for name in shown)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td{_class(name, row[name])}>{_cell(name, row[name])}</td>" for name in shown) + "</tr>"
+        for row in values
+    )
+    told = f"<caption>{escape(caption)}</caption>\n" if caption else ""
+    return f"<table>\n{told}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
+def _title(name: str) -> str:
+    return _TITLES.get(name, name.replace("_", " "))
+
+
+def _class(name: str, value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return " class=number"
+    if isinstance(value, datetime):
+        return " class=time"
+    return " class=code" if name in _CODE else " class=name" if name in _NAMES else ""
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"<span class={'good' if value else 'bad'}>{'yes' if value else 'no'}</span>"
+    if isinstance(value, datetime):
+        return _time(value)
+    if isinstance(value, int):
+        return show_size(value) if "bytes" in name else f"{value:,}"
+    return escape(str(value))
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
