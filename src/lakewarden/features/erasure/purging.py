@@ -9,10 +9,12 @@ Copies that nothing leads to are looked for after that (`strays.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.changes import Cleansing
 from lakewarden.engine.publish import check_identity
+from lakewarden.engine.reachable import own_places
 from lakewarden.engine.search import search
 from lakewarden.engine.unreachable import is_own, still_unreachable
 from lakewarden.engine.veil import Veil
@@ -101,12 +103,9 @@ def _replace_everywhere(
     before: Intent,
 ) -> Intent:
     """Write the files anew and swap them in all versions at once; answers with what was intended, which is done."""
-    refs = dirty_refs(table, found)
-    intent = before.joined(
-        Intent(
-            refs=refs, snapshots=frozenset({*found.snapshots, *found.tainted}), metadata_before=table.metadata_location
-        )
-    )
+    all_there = frozenset(snapshot.snapshot_id for snapshot in table.metadata.snapshots)
+    intent = before.joined(Intent(refs=refs_before(table, found), snapshots=all_there))
+    intent = replace(intent, metadata_before=intent.metadata_before or table.metadata_location)
     storage = lake.storage(lake.tables.name(action.table).lake)
 
     def about_to(paths: Sequence[str]) -> None:
@@ -148,7 +147,7 @@ def _remove(action: Action, lake: Writer, intent: Intent) -> int:
     name = lake.tables.name(action.table)
     table, storage = lake.tables.load(name), lake.storage(name.lake)
     free = still_unreachable(table, list(intent.files))
-    removed = storage.erase_all(free, lambda done, all: lake.progress(done, all, "files removed"))
+    removed = storage.erase_all(free, own_places(table), lambda done, all: lake.progress(done, all, "files removed"))
     if removed.failed:
         raise StorageUnavailable(
             f"{action.table}: {len(removed.failed)} files that hold erased rows could not be removed, as "
@@ -173,6 +172,7 @@ def _told(
 ) -> Outcome:
     """Record what was done, as a certificate is to tell it; none of it holds a value."""
     table = lake.tables.load(action.table)
+    sizes = lake.storage(lake.tables.name(action.table).lake).sizes(intent.new_files)
     now = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
     there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
     moved = [ref for ref in intent.refs.values() if now.get(ref.name) not in (None, ref.before)]
@@ -194,7 +194,7 @@ def _told(
         "new_files": [
             {**vars(file), "path": veil.path(file.path), "instead_of": veil.path(file.instead_of)}
             for file in intent.new_files.values()
-            if file.path not in intent.files
+            if sizes[file.path] is not None  # else of an attempt that never landed
         ],
         "counts": counts,
         "metadata_before": veil.path(intent.metadata_before or table.metadata_location),
