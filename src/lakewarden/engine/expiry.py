@@ -9,6 +9,7 @@ of the table: for rollback, and for nobody else.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -82,8 +83,13 @@ def _line(snapshot: int | None, parents: Mapping[int, int | None]) -> list[int]:
     return line
 
 
-def expiry_updates(table: Table, snapshots: Sequence[int], tags: Sequence[str]) -> tuple[TableUpdate, ...]:
-    """The updates that let snapshots and tags go; none where they have gone already."""
+def expiry_updates(
+    table: Table, snapshots: Sequence[int], tags: Sequence[str], replaced: Mapping[int, int] | None = None
+) -> tuple[TableUpdate, ...]:
+    """The updates that let snapshots and tags go; none where they have gone already.
+
+    `replaced` tells which of them have others in their place, as the log and what descends from what have it then.
+    """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table.update import (
         RemovePartitionStatisticsUpdate,
@@ -108,8 +114,9 @@ def expiry_updates(table: Table, snapshots: Sequence[int], tags: Sequence[str]) 
         updates += [RemovePartitionStatisticsUpdate.model_validate({"snapshot-id": id}) for id in sorted(by_partition)]
         updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": going}))
         if by_client:  # a REST catalog keeps its log itself
-            updates.append(_log_update(metadata, set(going)))
-        lineage = json.dumps({str(child): ancestor for child, ancestor in kept_lineage(metadata, set(going)).items()})
+            updates.append(_log_update(metadata, set(going), replaced or {}))
+        descent = kept_lineage(metadata, set(going), replaced or {})
+        lineage = json.dumps({str(child): ancestor for child, ancestor in descent.items()})
         if lineage != "{}":
             updates.append(SetPropertiesUpdate.model_validate({"updates": {LINEAGE: lineage}}))
         elif LINEAGE in metadata.properties:
@@ -127,8 +134,8 @@ def lineage_of(properties: Mapping[str, str]) -> dict[int, int]:
         return {}
 
 
-def kept_lineage(metadata: TableMetadata, going: set[int]) -> dict[int, int]:
-    """The lineage as it is to be remembered once these snapshots are gone."""
+def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> dict[int, int]:
+    """The lineage as it is to be remembered once these snapshots are gone, some of them with others in their place."""
     remembered = lineage_of(metadata.properties)
     parents = {s.snapshot_id: s.parent_snapshot_id for s in metadata.snapshots}
 
@@ -136,35 +143,45 @@ def kept_lineage(metadata: TableMetadata, going: set[int]) -> dict[int, int]:
         direct = parents.get(child)
         return direct if direct in parents else remembered.get(child)
 
+    lost = going - replaced.keys()
     lineage = {}
-    for child in parents.keys() - going:
+    for child in parents.keys() - lost:
         ancestor = parent(child)
-        direct = ancestor is not None and ancestor not in going and ancestor == parents.get(child)
-        while ancestor is not None and ancestor in going:
+        direct = ancestor is not None and not {child, ancestor} & going and ancestor == parents.get(child)
+        while ancestor is not None and ancestor in lost:
             ancestor = parent(ancestor)
         if ancestor is not None and not direct:
-            lineage[child] = ancestor
+            lineage[replaced.get(child, child)] = replaced.get(ancestor, ancestor)
     return lineage
 
 
-def _log_update(metadata: TableMetadata, going: set[int]) -> TableUpdate:
-    """Iceberg's log of main's versions has no gaps: what lies before one that went is cleared, as Iceberg does."""
+def _log_update(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> TableUpdate:
+    """Iceberg's log of main's versions has no gaps: what lies before one that went is cleared, as Iceberg does.
+
+    One that was replaced stands there as it did, under its new name; but the table's clock goes on.
+    """
     from pyiceberg.table.update import _apply_table_update
 
-    log = list(metadata.snapshot_log)
-    last_gone = max((place for place, entry in enumerate(log) if entry.snapshot_id in going), default=-1)
-    kept = log[last_gone + 1 :]
+    log, lost = list(metadata.snapshot_log), going - replaced.keys()
+    last_lost = max((place for place, entry in enumerate(log) if entry.snapshot_id in lost), default=-1)
+    kept = [
+        entry.model_copy(update={"snapshot_id": replaced.get(entry.snapshot_id, entry.snapshot_id)})
+        for entry in log[last_lost + 1 :]
+    ]
+    now = max(int(time.time() * 1000), metadata.last_updated_ms) if replaced else None
     if _ClearedLog not in _apply_table_update.registry:
         _apply_table_update.register(_ClearedLog, _clear_log)
-    return cast("TableUpdate", _ClearedLog(kept))
+    return cast("TableUpdate", _ClearedLog(kept, now))
 
 
 class _ClearedLog:
     """An update of our own, applied where the client writes the metadata."""
 
-    def __init__(self, kept: list[Any]) -> None:
+    def __init__(self, kept: list[Any], now: int | None) -> None:
         self.kept = kept
+        self.now = now
 
 
 def _clear_log(update: _ClearedLog, base: TableMetadata, context: Any) -> TableMetadata:
-    return base.model_copy(update={"snapshot_log": update.kept})
+    clock = {} if update.now is None else {"last_updated_ms": update.now}
+    return base.model_copy(update={"snapshot_log": update.kept, **clock})

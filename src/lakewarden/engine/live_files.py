@@ -151,7 +151,7 @@ class SnapshotFiles:
         return known
 
     def _masked_rows(self, delete: DeleteFile) -> Mapping[str, int]:
-        return self._reader.masks(delete.path, lambda: _masked_rows(self._io, delete, self._about))
+        return self._reader.masks(delete.path, lambda: masked_rows(self._io, delete.path, self._about))
 
     def masked(self, file: LiveFile) -> int:
         """Rows of a data file that position deletes mask; a row that two of them name counts twice."""
@@ -253,18 +253,18 @@ def _told(entry: ManifestEntry, manifest: str) -> dict[str, Any]:
     }
 
 
-def _masked_rows(io: FileIO, delete: DeleteFile, about: str) -> Counter[str]:
+def masked_rows(io: FileIO, path: str, about: str) -> Counter[str]:
     """How many rows of which data files a file of position deletes names; streamed, for it may be large."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     counts: Counter[str] = Counter()
     try:
-        with told(about), io.new_input(delete.path).open() as stream:
+        with told(about), io.new_input(path).open() as stream:
             file = pq.ParquetFile(stream, read_dictionary=["file_path"], pre_buffer=False)
             for batch in file.iter_batches(columns=["file_path"]):
                 for item in batch.column(0).value_counts():
                     counts[item["values"].as_py()] += item["counts"].as_py()
     except pa.ArrowInvalid as error:
-        raise BrokenTable(f"{about}: the delete file {delete.path} cannot be read", "Is it Parquet?") from error
+        raise BrokenTable(f"{about}: the delete file {path} cannot be read", "Is it Parquet?") from error
     return counts

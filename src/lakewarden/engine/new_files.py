@@ -72,6 +72,7 @@ def delete_file(table: Table, footer: Footer, like: DeleteFile) -> DataFile:
 
     before = like.entry.data_file
     file = DataFile.from_args(
+        _table_format_version=3,  # manifests of deletes are written with all that it knows
         content=before.content,
         file_path=footer.path,
         file_format=FileFormat.PARQUET,

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from lakewarden.engine.spark import Spark
     from lakewarden.engine.storage import Storage
 
+__all__ = ["FileGroup", "RewriteResult", "Rewriter", "RewrittenFile", "access_of"]
+
 Progress = Callable[[int, int], None]
 _FOOTER_READERS = 8
 _LOOK_EVERY = 2.0  # seconds between two looks at how much has been written

@@ -1,0 +1,216 @@
+"""Files of position deletes that name rows of replaced data files: written anew, for where those rows are now.
+
+Each is read as a stream and written once, however many versions share it and however often a commit is tried. It
+stays what it was: of the same partition, for one data file only where it was for one only, and named for the request
+for which it hides rows. Copies of deleted rows, which such files may hold, are left out. Which versions list the new
+file, and with which sequence number, is for others.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.faults import told
+from lakewarden.engine.leftovers import staging_folder
+from lakewarden.engine.live_files import masked_rows
+from lakewarden.engine.manifests import Manifests, referenced_data_file
+from lakewarden.engine.position_deletes import PATH_ID, POSITION_ID, file_name, request_of
+from lakewarden.errors import BrokenTable, StalePlan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile, ManifestEntry
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.changes import Cleansing, Replacement
+    from lakewarden.lifecycle.ground import Stamp
+
+_BATCH_ROWS = 1 << 16
+_GROUP_ROWS = 1 << 17
+_TOLD_FOR = 17  # the place of field 143 in an entry's file: the one data file that it is for
+
+
+class CarriedDeletes:
+    """Position deletes on their way, and all files that were written for them."""
+
+    def __init__(self, change: Cleansing, stamp: Stamp, reader: Manifests) -> None:
+        self._replacements: Mapping[str, Replacement] = change.replacements
+        self._obsolete = change.obsolete
+        self._about = f"table {change.table}"
+        self._names = sorted(name.encode() for name in {*change.replacements, *change.obsolete})
+        self._stamp, self._reader = stamp, reader
+        self._token = secrets.token_hex(4)
+        self._made: dict[str, DataFile | None] = {}
+        self._lock = threading.Lock()
+        self.written: list[str] = []
+
+    def concerns(self, io: FileIO, entry: ManifestEntry) -> bool:
+        """Whether a file of deletes names rows of a data file that is replaced.
+
+        One that was removed may not be there to be read: then what it may name counts.
+        """
+        from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus
+
+        file = entry.data_file
+        if file.content != DataFileContent.POSITION_DELETES:
+            return False
+        only_for = referenced_data_file(file)
+        if only_for is not None:
+            return self._is_replaced(only_for)
+        if not self._may_name(file):
+            return False
+        if entry.status == ManifestEntryStatus.DELETED:
+            return True
+        if file.file_format != FileFormat.PARQUET:
+            raise StalePlan(
+                f"the plan is stale: {self._about} now has position deletes in {file.file_format.value}",
+                "Nothing was written. Plan again.",
+            )
+        named = self._reader.masks(file.file_path, lambda: masked_rows(io, file.file_path, self._about))
+        return any(self._is_replaced(name) for name in named)
+
+    def carried(self, table: Table, file: DataFile) -> DataFile | None:
+        """What takes the place of a file of position deletes; nothing where it names no row that is left."""
+        with self._lock:
+            if file.file_path not in self._made:
+                self._made[file.file_path] = self._carry(table, file)
+            return self._made[file.file_path]
+
+    def discard(self, io: FileIO) -> None:
+        """Remove what was written; it never landed."""
+        for path in self.written:
+            try:
+                io.delete(path)
+            except (FileNotFoundError, OSError):
+                continue  # then it is an orphan, and found as one
+        self.written.clear()
+        self._made.clear()
+
+    def _is_replaced(self, name: str) -> bool:
+        return name in self._replacements or name in self._obsolete
+
+    def _may_name(self, file: DataFile) -> bool:
+        """Whether its bounds leave room for one of the names. They may be cut short, the upper one raised."""
+        low, high = (file.lower_bounds or {}).get(PATH_ID, b""), (file.upper_bounds or {}).get(PATH_ID)
+        place = bisect_left(self._names, low)
+        return place < len(self._names) and (high is None or self._names[place] <= high)
+
+    def _carry(self, table: Table, file: DataFile) -> DataFile | None:
+        positions: dict[str, list[Any]] = {}
+        for name, some in self._read(table.io, file):
+            moved = self._moved(name, some)
+            if moved is not None and len(moved[1]):
+                positions.setdefault(moved[0], []).append(moved[1])
+        if not positions:
+            return None
+        request, number = request_of(file.file_path), len(self.written)
+        own = (
+            file_name(self._stamp, request, self._token, number)
+            if request is not None
+            else f"{self._token}-{number}-deletes.parquet"
+        )
+        path = f"{staging_folder(table, self._stamp)}/{own}"
+        self.written.append(path)
+        rows = _write(table.io, path, positions)
+        return _entry(file, path, len(table.io.new_input(path)), rows, sorted(positions, key=str.encode))
+
+    def _read(self, io: FileIO, file: DataFile) -> Iterator[tuple[str, Any]]:
+        """Names of data files, each with some positions."""
+        import numpy
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        columns = ["file_path", "pos"]
+        try:
+            with told(self._about), io.new_input(file.file_path).open() as stream:
+                parquet = pq.ParquetFile(stream, pre_buffer=False, read_dictionary=columns[:1])
+                for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+                    names, at = batch.column("file_path"), batch.column("pos").to_numpy()
+                    places = names.indices.to_numpy()
+                    order = numpy.argsort(places, kind="stable")
+                    found, starts = numpy.unique(places[order], return_index=True)
+                    for place, some in zip(found, numpy.split(at[order], starts[1:]), strict=True):
+                        yield names.dictionary[int(place)].as_py(), some
+        except pa.ArrowInvalid as error:
+            raise BrokenTable(
+                f"{self._about}: the delete file {file.file_path} cannot be read", "Is it Parquet?"
+            ) from error
+
+    def _moved(self, name: str, positions: Any) -> tuple[str, Any] | None:
+        """Where rows are now; nothing where all of them went."""
+        import numpy
+
+        if name in self._obsolete:
+            return None
+        replacement = self._replacements.get(name)
+        if replacement is None:
+            return name, positions
+        if replacement.file is None:
+            return None
+        dropped = numpy.asarray(replacement.dropped, dtype=numpy.int64)
+        before = numpy.searchsorted(dropped, positions, side="left")
+        up_to = numpy.searchsorted(dropped, positions, side="right")
+        return replacement.file.file_path, (positions - before)[before == up_to]
+
+
+def _write(io: FileIO, path: str, positions: Mapping[str, list[Any]]) -> int:
+    """Write positions in order of name and place, as Iceberg asks; answers how many."""
+    import numpy
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema, rows = _schema(), 0
+    waiting: list[pa.Table] = []
+    with (
+        told(path),
+        io.new_output(path).create() as stream,
+        pq.ParquetWriter(stream, schema, compression="zstd", store_schema=False) as writer,
+    ):
+        for name in sorted(positions, key=str.encode):
+            at = pa.array(numpy.sort(numpy.concatenate(positions[name])), pa.int64())
+            rows += len(at)
+            for start in range(0, len(at), _GROUP_ROWS):
+                part = at.slice(start, _GROUP_ROWS)
+                waiting.append(pa.table([pa.repeat(name, len(part)), part], schema=schema))
+                if sum(table.num_rows for table in waiting) >= _GROUP_ROWS:
+                    writer.write_table(pa.concat_tables(waiting))
+                    waiting = []
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
+    return rows
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    def field(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
+        return pa.field(name, kind, nullable=False, metadata={"PARQUET:field_id": str(field_id)})
+
+    return pa.schema([field("file_path", pa.string(), PATH_ID), field("pos", pa.int64(), POSITION_ID)])
+
+
+def _entry(before: DataFile, path: str, size: int, rows: int, names: list[str]) -> DataFile:
+    """The entry of a new file. Equal bounds say that a file is for one data file only: only where it was."""
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+
+    told_for = before._data[_TOLD_FOR] if len(before._data) > _TOLD_FOR else None
+    for_one = referenced_data_file(before) is not None
+    file = DataFile.from_args(
+        _table_format_version=3,  # which knows for which data file it is; as v2 does, but PyIceberg does not
+        content=DataFileContent.POSITION_DELETES,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=before.partition,
+        record_count=rows,
+        file_size_in_bytes=size,
+        lower_bounds={PATH_ID: names[0].encode()},
+        upper_bounds={PATH_ID: (names[-1] if for_one or names[1:] else f"{names[-1]}~").encode()},
+        referenced_data_file=names[0] if told_for else None,
+    )
+    file.spec_id = before.spec_id
+    return file
