@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import LongType
 
-from lakewarden.errors import TracesLeft
+from lakewarden.errors import BrokenTable, TracesLeft
 from lakewarden.lifecycle.tombstones import ErasureState, Evidence, EvidenceKind
-from tests.features.erasure.people import SCHEMA, person, with_people
+from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
 from tests.small_lake import SmallLake
 
 
@@ -195,3 +197,168 @@ def forgotten_later(lake: SmallLake, *values: str) -> str:
         )
     )
     return str(asked.id)
+
+
+class TestAgain:
+    def test_asks_for_those_who_came_back_to_be_erased_again(self, any_lake: SmallLake) -> None:
+        lake = with_people(any_lake)
+        with_people(lake, "web.people")
+        configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "user.email"}})
+        old = lake.warden.erasure.request(
+            subject="customer", value=["p8@example.org", "p9@example.org"], deadline="30d"
+        ).id
+        lake.warden.ground.tombstones.move(old, ErasureState.CLOSED, datetime.now(UTC))
+        arrive(lake, 8)
+        arrive(lake, 10)
+        report = lake.warden.erasure.watch("crm.people", again=True).apply()
+        assert (report.result["rows_came_back"], report.result["requests_registered"]) == (1, 1)
+        new = lake.warden.erasure.show(report.result["registered"])
+        assert (new.state, new.values, new.subject) == ("open", 2, "customer")  # one value in each of two tables
+        assert new.reason == f"came back after {old}" and (new.deadline - new.created_at).days == 30
+        assert [(key.table, key.column) for key in new.keys] == [
+            ("main.crm.people", "email"),
+            ("main.web.people", "user.email"),
+        ]
+        assert ids(lake) == [0, 1, 2, 3, 4, 5, 10]  # hidden from now on
+        assert watched(lake)[-1].document["came_back"][0]["again"] == new.id
+        assert lake.warden.erasure.watch("crm.people").is_empty
+
+    def test_once_is_enough(self, lake: SmallLake) -> None:
+        with_people(lake)
+        forgotten(lake, "email", "p8@example.org")
+        arrive(lake, 8)
+        lake.warden.erasure.watch("crm.people", again=True).apply()
+        arrive(lake, 8)
+        report = lake.warden.erasure.watch("crm.people", again=True).apply()
+        assert (report.result["rows_came_back"], report.result["requests_registered"]) == (0, 0)
+        assert len(lake.warden.erasure.list(state=["open"])) == 1
+
+    def test_after_it_was_told(self, lake: SmallLake) -> None:
+        with_people(lake)
+        forgotten(lake, "email", "p8@example.org")
+        arrive(lake, 8)
+        with pytest.raises(TracesLeft):
+            lake.warden.erasure.watch("crm.people").apply()
+        report = lake.warden.erasure.watch("crm.people", again=True).apply()
+        assert report.result["requests_registered"] == 1
+        assert lake.warden.erasure.watch("crm.people").is_empty
+
+    def test_a_kill_before_it_was_written_down_asks_for_nobody_twice(self, tmp_path: Path) -> None:
+        with SmallLake(tmp_path / "lake", lease_timeout="1s") as lake:
+            with_people(lake)
+            forgotten(lake, "email", "p8@example.org")
+            arrive(lake, 8)
+            killed = lake.run("erasure", "watch", "--again", failpoints="kill@erasure.asked-again", check=None)
+            assert killed.returncode == -9 and not watched(lake)
+            lake.run("operation", "resume", "--wait", "10s")
+            assert len(lake.warden.erasure.list(state=["open"])) == 1 and len(watched(lake)) == 1
+            assert lake.warden.erasure.watch("crm.people").is_empty
+
+    def test_a_value_that_was_erased_twice_is_the_newer_requests(self, lake: SmallLake) -> None:
+        with_people(lake)
+        requests = sorted(forgotten(lake, "email", "p8@example.org") for _ in range(2))
+        arrive(lake, 8)
+        with pytest.raises(TracesLeft, match="1 value came back") as caught:
+            lake.warden.erasure.watch("crm.people").apply()
+        assert [told["request"] for told in caught.value.details["came_back"]] == requests[1:]
+
+
+class TestFiles:
+    def test_paths_that_tell_a_value_are_veiled(self, lake: SmallLake) -> None:
+        with_people(lake)
+        with lake.catalog.load_table("crm.people").update_spec() as spec:
+            spec.add_identity("email")
+        forgotten(lake, "email", "p8@example.org")
+        arrive(lake, 8)
+        shown = lake.run("erasure", "watch", "--plan", "--files", "--json").stdout
+        told = lake.run("erasure", "watch", "--json", check=3).stdout
+        assert "email=*/" in shown and "email=*/" in told
+        assert "p8" not in shown + told
+
+    def test_a_file_that_is_gone_or_damaged_is_named_without_a_value(self, lake: SmallLake) -> None:
+        with_people(lake)
+        with lake.catalog.load_table("crm.people").update_spec() as spec:
+            spec.add_identity("email")
+        forgotten(lake, "email", "p8@example.org")
+        arrive(lake, 9)
+        table = lake.catalog.load_table("crm.people")
+        paths = [task.file.file_path for task in table.scan().plan_files()]
+        file = Path(next(path for path in paths if "email=" in path).removeprefix("file://"))
+        content = file.read_bytes()
+        for damaged in (content[:-20], None):
+            file.write_bytes(damaged) if damaged else file.unlink()
+            with pytest.raises(BrokenTable, match=file.name) as caught:
+                lake.warden.erasure.watch("crm.people").apply()
+            assert "p9" not in str(caught.value) and "email=*/" in str(caught.value)
+        file.write_bytes(content)
+        lake.warden.erasure.watch("crm.people").apply()
+
+    def test_files_that_came_by_another_way_and_know_no_ids(self, lake: SmallLake, tmp_path: Path) -> None:
+        with_people(lake)
+        forgotten(lake, "user.email", "u8@example.org")
+        forgotten(lake, "number", "9.50")
+        path = tmp_path / "outside.parquet"
+        pq.write_table(pa.Table.from_pylist([person(8), person(9)], schema=SCHEMA), path)
+        lake.catalog.load_table("crm.people").add_files([f"file://{path}"])
+        with pytest.raises(TracesLeft, match="2 values came back"):
+            lake.warden.erasure.watch("crm.people").apply()
+
+    def test_a_column_that_files_do_not_have(self, lake: SmallLake) -> None:
+        with_people(lake)
+        with lake.catalog.load_table("crm.people").update_schema() as change:
+            change.add_column("phone", LongType())
+        forgotten(lake, "phone", "12345")
+        with lake.catalog.load_table("crm.people").update_schema() as change:
+            change.delete_column("phone")
+        arrive(lake, 7)
+        assert lake.warden.erasure.watch("crm.people").apply().result["rows_read"] == 1
+
+    @pytest.mark.spark
+    def test_what_a_compaction_wrote_anew_is_not_looked_at_again(self, lake: SmallLake) -> None:
+        with_people(lake)
+        forgotten(lake, "email", "p8@example.org")
+        for n in range(10, 20):
+            arrive(lake, n)
+        lake.warden.erasure.watch("crm.people").apply()
+        lake.warden.compaction.compact("crm.people").apply()
+        assert lake.warden.erasure.watch("crm.people").is_empty
+        arrive(lake, 8)
+        for n in range(20, 30):
+            arrive(lake, n)
+        lake.warden.compaction.compact("crm.people").apply()
+        with pytest.raises(TracesLeft, match="1 row in 1 new file"):
+            lake.warden.erasure.watch("crm.people").apply()
+
+
+class TestPolicy:
+    def test_a_run_looks_last_of_all_and_tells_who_came_back(self, lake: SmallLake) -> None:
+        configured(lake, defaults={"retention": {"keep_last": 1, "keep_days": 0}})
+        with_people(lake)
+        lake.create("sales.orders")
+        request = forgotten(lake, "email", "p8@example.org")
+        arrive(lake, 8)
+        plan = lake.warden.policy.run(only=["retention", "watch"]).plan
+        mine = [action.verb for action in plan.actions if action.table == "main.crm.people"]
+        assert mine[-1] == "watch" and "expire" in mine
+        done = lake.run("policy", "run", "--only", "retention,watch", "--apply", "--json", check=3)
+        error = json.loads(done.stdout)["error"]
+        assert error["code"] == "traces-left" and request in error["message"]
+        assert len(lake.catalog.load_table("sales.orders").metadata.snapshots) == 1
+
+    def test_it_is_left_out_where_that_is_said(self, lake: SmallLake) -> None:
+        with_people(lake)
+        forgotten(lake, "email", "p8@example.org")
+        arrive(lake, 8)
+        configured(lake, tables={"crm.*": {"erasure": {"grace": "1d"}}, "crm.people": {"erasure": {"watch": False}}})
+        assert lake.warden.policy.run(only=["watch"]).is_empty
+        assert lake.warden.erasure.watch().is_empty
+        assert not lake.warden.erasure.watch("crm.people").is_empty  # said by name
+        shown = {row.name: row for row in lake.warden.policy.show("crm.people")}["watch"]
+        assert (shown.policy, shown.value, shown.source) == ("erasure", "no", "tables: crm.people")
+        assert lake.warden.ground.settings.erasure("main", "crm.people").grace.days == 1
+
+    def test_it_is_done_unless_said_otherwise(self, lake: SmallLake) -> None:
+        with_people(lake)
+        shown = {row.name: row for row in lake.warden.policy.show("crm.people")}["watch"]
+        assert (shown.value, shown.source) == ("yes", "defaults")
+        assert lake.warden.policy.run(only=["watch"]).is_empty

@@ -17,6 +17,7 @@ from lakewarden.engine.veil import Veil
 from lakewarden.errors import StalePlan, TracesLeft
 from lakewarden.features.erasure.returned import Returned, read_all, register
 from lakewarden.features.table.declared import Declared
+from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Evidence, EvidenceKind
@@ -123,6 +124,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
         seen = read_all(lake, action.table, sight.recognizer, sight.files, sight.since)
     came_back = seen.without(lake.tombstones.hidden(str(action.arguments["uuid"])) if seen.returned else ())
     asked = register(lake, came_back, at) if action.arguments["again"] else {}
+    reach("erasure.asked-again")
     document = _document(sight, came_back, asked, veil, at) | {"not_read": seen.unreadable}
     uuid = str(sight.table.metadata.table_uuid)
     requests = tuple(sorted(came_back))

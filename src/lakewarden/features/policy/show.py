@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.features.compaction import policy as compaction
+from lakewarden.features.erasure import watching
 from lakewarden.features.retention import policy as retention
 from lakewarden.lifecycle.request import Question, Table
 
@@ -40,6 +41,7 @@ class Show(Question[list[PolicyValue]]):
         rows = [PolicyValue("policy", "skip", "yes", "tables")] if skipped else []
         rows += _rows("retention", retention.declared_policy(lake.settings, name, properties, {}))
         rows += _rows("compaction", compaction.declared_policy(lake.settings, name, properties, {}))
+        rows += _rows("erasure", [watching.declared(lake.settings, name)])
         quarantine = lake.settings.quarantine
         rows.append(PolicyValue("quarantine", "expired_files", quarantine.expired_files, "quarantine"))
         if properties.get("gc.enabled", "true").lower() == "false":

@@ -1,4 +1,7 @@
-"""All of a table's upkeep at once: what its policies would have done to it, in order, and what that is worth."""
+"""All of a table's upkeep at once: what its policies would have done to it, in order, and what that is worth.
+
+Last of all, new data of tables that people were erased from is looked at, whether any of them came back.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from lakewarden.errors import Conflict, DeletionForbidden
 from lakewarden.features.compaction import compacting, manifest_merge
 from lakewarden.features.compaction.survey import Survey, survey
+from lakewarden.features.erasure import watching
 from lakewarden.features.retention import expiry
 from lakewarden.features.retention.expiry import Expiring
 from lakewarden.features.table.condition import (
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from lakewarden.features.orphan.neighbours import Neighbours
     from lakewarden.lifecycle.ground import Reader, Writer
 
-Kind = Literal["retention", "manifests", "compaction"]
+Kind = Literal["retention", "manifests", "compaction", "watch"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 UPKEEP = ("policy.run", "retention.expire", "compaction.compact", "compaction.manifests")
 _SECONDS_AN_ACTION = 1.0  # what a commit takes beside the work itself
@@ -52,6 +56,7 @@ VERBS = (
     Verbs((expiry.EXPIRE,), expiry.holds, expiry.apply),
     Verbs((manifest_merge.MERGE,), manifest_merge.holds, manifest_merge.apply),
     Verbs((compacting.COMPACT, compacting.SORT), compacting.holds, compacting.apply),
+    Verbs((watching.WATCH,), watching.holds, watching.apply),
 )
 
 
@@ -70,7 +75,7 @@ class Worth:
 def upkeep(
     lake: Reader, kind: str, name: TableName, only: Sequence[str], in_use: expiry.InUse, neighbours: Neighbours
 ) -> Worth:
-    """What upkeep a table needs: old versions first, then manifests, then files."""
+    """What upkeep a table needs: old versions first, then manifests, then files, then whoever came back."""
     expiring = expiry.look(lake, name, {}, False, in_use) if "retention" in only else None
     found = survey(lake, name, {}, table=expiring.table if expiring else None)
     compaction = compacting.actions_for(found) if "compaction" in only else ()
@@ -78,14 +83,20 @@ def upkeep(
     merging = manifest_merge.actions_for(lake, name, _more_manifests(found, compaction)) if "manifests" in only else ()
     plan = replace(
         retention,
-        actions=(*retention.actions, *merging, *compaction),
+        actions=(*retention.actions, *merging, *compaction, *_watch(lake, kind, name, only)),
         verdicts=retention.verdicts if retention.actions else (),
     )
     seconds = plan.estimate.seconds + _SECONDS_AN_ACTION * len(plan.actions)
-    remedies = {_REMEDIES[action.verb] for action in plan.actions}
+    remedies = {_REMEDIES[action.verb] for action in plan.actions if action.verb in _REMEDIES}
     found_wrong = complaints(symptoms(lake, name, expiring, found))
     points = sum(complaint.points for complaint in found_wrong if complaint.remedy in remedies)
     return Worth(plan, points / seconds if plan.actions else 0.0)
+
+
+def _watch(lake: Reader, kind: str, name: TableName, only: Sequence[str]) -> tuple[Action, ...]:
+    """What looks whether somebody came back, where the policy says so."""
+    wanted = "watch" in only and watching.declared(lake.settings, name).value
+    return watching.plan_for(lake, kind, name).actions if wanted else ()
 
 
 def _retention(lake: Reader, kind: str, expiring: Expiring, neighbours: Neighbours) -> Plan:
