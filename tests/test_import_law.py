@@ -119,7 +119,14 @@ def test_types_may_be_named_where_code_may_not_be_used() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["version", "--help"], ["version", "tag", "--help"], ["demo", "--help"], ["lake", "key", "--help"]],
+    [
+        ["--help"],
+        ["version", "--help"],
+        ["version", "tag", "--help"],
+        ["demo", "--help"],
+        ["lake", "key", "--help"],
+        ["erasure", "certificate", "--help"],
+    ],
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     heavy = ["pyiceberg", "pyspark", "fastapi", "sqlalchemy", "pyarrow", "pandas", "alembic", "yaml", "rich.console"]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.errors import AlreadyExists, BadValue, StorageUnavailable
-from lakewarden.features.erasure.attested import Attested, Issue, attest
+from lakewarden.features.erasure.attested import Attested
+from lakewarden.features.erasure.attesting import Issue, attest, closed_by_proof
 from lakewarden.features.erasure.coverage import uncovered
 from lakewarden.features.erasure.seal import document_of, sign, sign_page
 from lakewarden.features.lake import signing_key
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from lakewarden.features.lake.signing_key import SigningKey
     from lakewarden.lifecycle.ground import Reader
 
-_TOLD = (EvidenceKind.PURGED, EvidenceKind.PROVED)
+_TOLD = (EvidenceKind.PURGED, EvidenceKind.PROVED, EvidenceKind.WATCHED)
 _PACKAGES = ("lakewarden", "pyarrow", "pyiceberg")
 
 
@@ -39,15 +40,16 @@ class Certificate(Question[Attested]):
         if self.out is not None:
             _refuse_name(self.out)
         request = lake.tombstones.get(self.id)
+        told = lake.tombstones.evidence(_TOLD, request=request.id)
+        closed_by_proof(request, told)  # before anything is looked up for nothing
         key = signing_key.load(lake.settings.signing_key)
         issue = Issue(
             at=lake.clock(),
             software={"python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
             public_key=key.public.text,
             fingerprint=key.public.fingerprint,
-            other_tables=[f"{told}." for told in uncovered(lake, request.keys)],
+            other_tables=[f"{other}." for other in uncovered(lake, request.keys)],
         )
-        told = lake.tombstones.evidence(_TOLD, request=request.id)
         certificate = sign(attest(request, told, lake.tombstones.digests(request.id), issue), key)
         if self.out is not None:
             _write(self.out, _content(certificate, key, self.out))

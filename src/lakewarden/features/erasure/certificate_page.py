@@ -6,8 +6,8 @@ it. What a certificate says is not decided here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _STYLE = """
 :root { --ink: #1c2430; --soft: #5d6878; --line: #d9dee6; --faint: #f5f7fa; --good: #17643a; --goodbg: #edf7f1; }
 * { box-sizing: border-box; }
-body { color: var(--ink); background: #fff; font: 15px/1.5 "Helvetica Neue", Arial, "Liberation Sans", sans-serif;
+html { font-size: 16px; }
+body { color: var(--ink); background: #fff; font: .94rem/1.5 "Helvetica Neue", Arial, "Liberation Sans", sans-serif;
   max-width: 62rem; margin: 0 auto; padding: 2.5rem 2rem 3rem; }
 header { border-bottom: 3px solid var(--ink); padding-bottom: 1rem; margin-bottom: 1.5rem; }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .35rem; letter-spacing: -.01em; }
@@ -29,7 +30,8 @@ h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; padding-top: .2rem; break-after
 p { margin: .4rem 0; max-width: 48rem; }
 .soft, .soft td { color: var(--soft); }
 .says { background: var(--goodbg); border-left: 5px solid var(--good); padding: .9rem 1.1rem; font-size: 1.08rem; }
-.says p { margin: 0; max-width: none; }
+.says p { margin: 0; max-width: none; } .warns { background: #fdf3e7; border-color: #a8600d; margin-top: .8rem; }
+.wide { overflow-x: auto; }
 .facts { display: grid; grid-template-columns: 11rem 1fr; gap: .3rem 1.2rem; margin: .8rem 0; }
 .facts dt { color: var(--soft); } .facts dd { margin: 0; overflow-wrap: anywhere; }
 .good { color: var(--good); font-weight: 600; } .bad { color: #a12622; font-weight: 600; }
@@ -39,29 +41,29 @@ th { text-align: left; color: var(--soft); font-weight: 600; border-bottom: 1.5p
 th, td { padding: .32rem .9rem .32rem 0; vertical-align: top; }
 td { border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 th:last-child, td:last-child { padding-right: 0; }
-td.name { overflow-wrap: break-word; } td.time { white-space: nowrap; }
-th.number, td.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-code, td.code { font: .8rem/1.45 "DejaVu Sans Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
+td.name { overflow-wrap: break-word; } td.time, td.id { white-space: nowrap; }
+th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; } td.number { white-space: nowrap; }
+code, td.code, td.id { font: .8rem/1.45 "DejaVu Sans Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 pre { background: var(--faint); border: 1px solid var(--line); padding: .6rem .8rem; white-space: pre-wrap; }
 li { margin: .2rem 0; } ul, ol { margin: .4rem 0; padding-left: 1.3rem; max-width: 48rem; }
 footer { margin-top: 2.5rem; padding-top: .8rem; border-top: 1px solid var(--line); font-size: .86rem; }
 @page { size: A4; margin: 16mm 15mm; }
 @media print {
-  body { padding: 0; max-width: none; font-size: 10pt; }
+  html { font-size: 11.5px; } body { padding: 0; max-width: none; } .wide { overflow: visible; }
   tr, dt, dd, li, .says { break-inside: avoid; } thead { display: table-header-group; }
   .says, pre { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 @media (max-width: 40rem) { .facts { grid-template-columns: 1fr; gap: 0; } .facts dd { margin-bottom: .5rem; } }
 """
 _TITLES = {
-    "other_requests": "other requests",
-    "rows": "rows",
     "sha256": "SHA-256",
     "instead_of": "in the place of",
-    "unreferenced_young": "not yet referenced",
-    "field_id": "field",
+    "unreferenced_young": "young, in no version",
+    "field_id": "field id",
+    "places": "places found",
 }
-_CODE = {"sha256", "path", "instead_of", "uuid", "before", "after", "snapshot", "operation", "metadata"}
+_CODE = {"sha256", "path", "instead_of", "metadata"}
+_IDS = {"uuid", "before", "after", "snapshot", "operation"}
 _NAMES = {"table", "column", "ref", "kind", "type", "route"}
 
 
@@ -82,6 +84,9 @@ def _sections(said: Attested) -> Iterator[str]:
         f"certified {_time(said.issued_at)}</p>\n</header>"
     )
     yield f"<section class=says>\n<p>{escape(said.says)}</p>\n</section>"
+    if said.came_back:
+        yield "<section class='says warns'>\n<p>Later, rows of such values came to these tables again.</p>\n</section>"
+        yield _table([asdict(each) for each in said.came_back], "When that was noticed")
     yield from _asked(said)
     yield from _done(said)
     yield from _proved(said)
@@ -105,7 +110,7 @@ def _asked(said: Attested) -> Iterator[str]:
         ("Deadline", f"{_time(said.deadline)}, {met}" if said.deadline else "none was set"),
         ("Erased and proved", _time(said.closed_at)),
     )
-    yield _table(said.keys, "Key columns by which rows were found")
+    yield _table([asdict(key) for key in said.keys], "Key columns by which rows were found")
 
 
 def _done(said: Attested) -> Iterator[str]:
@@ -122,8 +127,10 @@ def _done(said: Attested) -> Iterator[str]:
             "<p>Some runs erased the rows of other requests as well, which were due at the same time. Numbers and "
             "files of such a run are those of all of them together.</p>"
         )
-    yield _table(said.purges, "Runs", without=("route", "metadata_before", "metadata_after"))
-    yield _table(said.refs, "Branches and tags: the version before, the version after, and the rows that went")
+    runs = [asdict(purge) for purge in said.purges]
+    yield _table(runs, "Runs", without=("route", "metadata_before", "metadata_after"))
+    moved = [asdict(ref) for ref in said.refs]
+    yield _table(moved, "Branches and tags: the version before, the version after, and the rows that went")
 
 
 def _proved(said: Attested) -> Iterator[str]:
@@ -133,23 +140,32 @@ def _proved(said: Attested) -> Iterator[str]:
         "whether a version refers to it or not.</p>"
     )
     yield _list(said.method)
-    yield _table(said.proofs, "Proofs", without=("metadata",))
-    yield _table(said.objects_read, "Objects read by the last proof of each table")
-    yield _table(said.proved_refs, "Branches and tags that were there at the last proof")
+    yield _table([asdict(proof) for proof in said.proofs], "Proofs", without=("metadata",))
+    yield _table(_by_kind(said), "Objects that the last proof of each table read")
+    yield _table([asdict(ref) for ref in said.proved_refs], "Branches and tags that were there at the last proof")
+
+
+def _by_kind(said: Attested) -> list[dict[str, Any]]:
+    """One row a table, one column a kind."""
+    kinds = sorted({read.kind for read in said.objects_read})
+    rows: dict[str, dict[str, Any]] = {}
+    for read in said.objects_read:
+        rows.setdefault(read.table, {"table": read.table, **dict.fromkeys(kinds, 0)})[read.kind] = read.objects
+    return list(rows.values())
 
 
 def _hashes(said: Attested) -> Iterator[str]:
     yield "<h2>The values, as hashes</h2>"
     yield f"<p>{escape(said.hashing)}</p>"
-    yield _table(said.value_hashes)
+    yield _table([asdict(each) for each in said.value_hashes])
 
 
 def _files(said: Attested) -> Iterator[str]:
     if said.removed_files or said.new_files:
         yield "<h2>Files</h2>"
         yield "<p>A star stands for a part of a path that would tell a value.</p>"
-        yield _table(said.removed_files, f"Removed: {len(said.removed_files):,}")
-        yield _table(said.new_files, f"Written: {len(said.new_files):,}")
+        yield _table([asdict(file) for file in said.removed_files], f"Removed: {len(said.removed_files):,}")
+        yield _table([asdict(file) for file in said.new_files], f"Written instead: {len(said.new_files):,}")
 
 
 def _signature(said: Attested) -> Iterator[str]:
@@ -167,8 +183,8 @@ def _signature(said: Attested) -> Iterator[str]:
         "<pre><code>lakewarden erasure check-certificate FILE --key PUBLIC-KEY</code></pre>"
     )
     yield (
-        "<footer class=soft>What a reader may not rely on: a printed copy, or a picture of this page, proves nothing. "
-        "The file does.</footer>"
+        "<footer class=soft>A printed copy or a picture of this page proves nothing by itself; the file can be checked."
+        "</footer>"
     )
 
 
@@ -182,24 +198,22 @@ def _list(items: Iterable[str]) -> str:
     return f"<ul>\n{rows}\n</ul>" if rows else ""
 
 
-def _table(rows: Sequence[Any], caption: str = "", without: Sequence[str] = ()) -> str:
+def _table(rows: Sequence[Mapping[str, Any]], caption: str = "", without: Sequence[str] = ()) -> str:
     """Rows of one kind; columns that no row has anything in are left out."""
     if not rows:
         return ""
-    values = [asdict(row) for row in rows]
-    names = [field.name for field in fields(rows[0]) if field.name not in without]
-    shown = [name for name in names if any(row[name] not in ("", None) for row in values)]
-    head = "".join(f"<th{_class(name, values[0][name])}>{_title(name)}</th>" for name in shown)
+    shown = [name for name in rows[0] if name not in without and any(row[name] not in ("", None) for row in rows)]
+    head = "".join(f"<th{_class(name, rows[0][name])}>{_title(name)}</th>" for name in shown)
     body = "\n".join(
         "<tr>" + "".join(f"<td{_class(name, row[name])}>{_cell(name, row[name])}</td>" for name in shown) + "</tr>"
-        for row in values
+        for row in rows
     )
     told = f"<caption>{escape(caption)}</caption>\n" if caption else ""
-    return f"<table>\n{told}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    return f"<div class=wide><table>\n{told}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
 
 
 def _title(name: str) -> str:
-    return _TITLES.get(name, name.replace("_", " "))
+    return _TITLES.get(name) or escape(name.replace("_", " "))
 
 
 def _class(name: str, value: Any) -> str:
@@ -207,14 +221,15 @@ def _class(name: str, value: Any) -> str:
         return " class=number"
     if isinstance(value, datetime):
         return " class=time"
-    return " class=code" if name in _CODE else " class=name" if name in _NAMES else ""
+    kinds = {"code": _CODE, "id": _IDS, "name": _NAMES}
+    return next((f" class={kind}" for kind, names in kinds.items() if name in names), "")
 
 
 def _cell(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return f"<span class={'good' if value else 'bad'}>{'yes' if value else 'no'}</span>"
     if isinstance(value, datetime):
-        return _time(value)
+        return f"{value:%Y-%m-%d %H:%M} UTC"
     if isinstance(value, int):
         return show_size(value) if "bytes" in name else f"{value:,}"
     return escape(str(value))

@@ -1,0 +1,251 @@
+"""Puts a certificate of erasure together from a request and the evidence that purges, proofs and watching recorded.
+
+Evidence may lack what an earlier version did not record; what a newer one recorded is refused. No value is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lakewarden.errors import Conflict
+from lakewarden.features.erasure.attested import (
+    FORMAT,
+    VERSION,
+    Attested,
+    CameBack,
+    FileRemoved,
+    FileWritten,
+    KeyErased,
+    KindRead,
+    Proved,
+    Purged,
+    RefMoved,
+    RefProved,
+    ValueHash,
+)
+from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Evidence, EvidenceKind
+
+_EVIDENCE_VERSION = 1
+_MOST_HASHES = 1000
+_COUNTS = (
+    "tombstones_applied",
+    "rows_dropped_by_tombstones",
+    "files_rewritten",
+    "refs_repointed",
+    "snapshots_expired",
+    "bytes_removed",
+)
+_HASHING = (
+    "Each hash is SHA-256 over the request's id, a colon, and the HMAC-SHA-256 of the value's type and text under a "
+    "secret key that only the installation has. Nobody can find a value from it by trying; the installation can tell "
+    "whether a value that is shown to it is one of these."
+)
+_TOGETHER = f" Of more than {_MOST_HASHES:,} values there is one hash a key: SHA-256 over all of these hashes, sorted."
+_NOT_COVERED = (
+    "Backups and copies of the storage, the catalog or databases that were made outside of these tables.",
+    "The databases and systems that the rows came from, and rows that they send again.",
+    "Exports, reports, models and other tables that were made from these tables and are not named here.",
+    "Caches and temporary files of query engines and of people's own machines.",
+    "Logs and audit trails of other systems.",
+    "Rows about the same person that have none of the values in a key column named here.",
+    "Whatever was written to these tables after the proof.",
+)
+
+
+@dataclass(frozen=True)
+class Issue:
+    """When and with what a certificate is made, and by which key it will be signed."""
+
+    at: datetime
+    software: Mapping[str, str]
+    public_key: str
+    fingerprint: str
+    other_tables: Sequence[str]
+    """Tables that look as if they should have been covered, each in a sentence."""
+
+
+def attest(
+    request: ErasureRequest, evidence: Sequence[Evidence], digests: Mapping[int, Sequence[bytes]], issue: Issue
+) -> Attested:
+    """The certificate of a request, not signed yet; refused unless clean proofs of all its tables closed it."""
+    closed_at = closed_by_proof(request, evidence)
+    purged = [each for each in evidence if each.kind is EvidenceKind.PURGED]
+    proved = [each for each in evidence if each.kind is EvidenceKind.PROVED]
+    watched = [each for each in evidence if each.kind is EvidenceKind.WATCHED]
+    last = {each.uuid: each for each in proved}
+    hashes, hashing = _hashes(request, digests)
+    counts = {name: sum(_number(each.document.get("counts", {}), name) for each in purged) for name in _COUNTS}
+    tables = list(dict.fromkeys(key.table for key in request.keys))
+    values = len({digest for some in digests.values() for digest in some})  # one person's may be in many tables
+    return Attested(
+        format=FORMAT,
+        version=VERSION,
+        request=request.id,
+        says=_says(values, tables, bool(purged), closed_at),
+        issued_at=issue.at,
+        state=str(request.state),
+        requester=request.requester,
+        reason=request.reason,
+        subject=request.subject,
+        values=values,
+        created_at=request.created_at,
+        grace_until=request.grace_until,
+        deadline=request.deadline,
+        closed_at=closed_at,
+        deadline_met=closed_at <= request.deadline if request.deadline else None,
+        keys=[
+            KeyErased(key.table, key.uuid, key.path, key.field_id, key.kind, len(digests.get(place, ())))
+            for place, key in enumerate(request.keys)
+        ],
+        value_hashes=hashes,
+        hashing=hashing,
+        counts=counts,
+        purges=[_purge(each) for each in purged],
+        refs=[ref for each in purged for ref in _refs(each)],
+        removed_files=[file for each in purged for file in _removed(each)],
+        new_files=[file for each in purged for file in _written(each)],
+        proofs=[_proof(each) for each in proved],
+        proved_refs=[ref for each in last.values() for ref in _refs_proved(each)],
+        objects_read=[kind for each in last.values() for kind in _kinds(each)],
+        came_back=[CameBack(each.table, each.operation, each.at) for each in watched],
+        method=list(dict.fromkeys(str(step) for each in last.values() for step in each.document.get("method", ()))),
+        not_covered=[*_NOT_COVERED, *issue.other_tables],
+        software=dict(issue.software),
+        public_key=issue.public_key,
+        fingerprint=issue.fingerprint,
+    )
+
+
+def closed_by_proof(request: ErasureRequest, evidence: Iterable[Evidence]) -> datetime:
+    """When clean proofs closed a request; refused where they did not."""
+    if request.state is ErasureState.WITHDRAWN:
+        raise Conflict(f"request {request.id} was withdrawn", "There is nothing to certify.")
+    last = {}
+    for each in evidence:
+        if each.document.get("version", _EVIDENCE_VERSION) != _EVIDENCE_VERSION:
+            told = f"what {each.operation} recorded of {each.table} was written by a newer Lakewarden"
+            raise Conflict(told, "Issue the certificate with that one.")
+        if each.kind is EvidenceKind.PROVED:
+            last[each.uuid] = each
+    unproved = sorted({key.table for key in request.keys if not _is_clean(last.get(key.uuid))})
+    if unproved:
+        told = f"request {request.id} is not proved: no clean proof of {', '.join(unproved)}"
+        raise Conflict(told, f"lakewarden erasure purge --request {request.id} erases and proves.", tables=unproved)
+    if request.state is not ErasureState.CLOSED or request.closed_at is None:
+        told = f"request {request.id} is still {request.state}"
+        raise Conflict(told, f"lakewarden erasure prove {request.id} closes it, if nothing is left.")
+    return request.closed_at
+
+
+def _is_clean(evidence: Evidence | None) -> bool:
+    return evidence is not None and evidence.document.get("clean") is True
+
+
+def _says(values: int, tables: Sequence[str], purged: bool, closed_at: datetime) -> str:
+    whose = f"{values:,} key value{'s' if values != 1 else ''}"
+    where = f"{len(tables)} table{'s' if len(tables) != 1 else ''} ({', '.join(tables)})"
+    done = (
+        f"The rows of {whose} were erased from every version of {where}."
+        if purged
+        else f"No version of {where} had rows of {whose}, so that nothing had to be erased."
+    )
+    return (
+        f"{done} After that everything that was stored of these tables was looked through, until "
+        f"{closed_at:%Y-%m-%d %H:%M} UTC, and none of the values was found."
+    )
+
+
+def _hashes(request: ErasureRequest, digests: Mapping[int, Sequence[bytes]]) -> tuple[list[ValueHash], str]:
+    """The values of each key as salted hashes, and how these are made."""
+    salt = f"{request.id}:".encode()
+    hashed = {place: sorted(hashlib.sha256(salt + each).digest() for each in some) for place, some in digests.items()}
+    if sum(map(len, hashed.values())) <= _MOST_HASHES:
+        each_alone = [
+            ValueHash(key.table, key.path, 1, one.hex())
+            for place, key in enumerate(request.keys)
+            for one in hashed.get(place, ())
+        ]
+        return each_alone, _HASHING
+    together = [
+        ValueHash(key.table, key.path, len(hashed[place]), hashlib.sha256(b"".join(hashed[place])).hexdigest())
+        for place, key in enumerate(request.keys)
+        if hashed.get(place)
+    ]
+    return together, _HASHING + _TOGETHER
+
+
+def _purge(evidence: Evidence) -> Purged:
+    document = evidence.document
+    counts = document.get("counts", {})
+    return Purged(
+        table=evidence.table,
+        operation=evidence.operation,
+        at=evidence.at,
+        other_requests=len(evidence.requests) - 1,
+        rows=_number(counts, "rows_dropped_by_tombstones"),
+        files_rewritten=_number(counts, "files_rewritten"),
+        refs_repointed=_number(counts, "refs_repointed"),
+        snapshots_expired=_number(counts, "snapshots_expired"),
+        bytes_removed=_number(counts, "bytes_removed"),
+        route=_text(document, "route"),
+        metadata_before=_text(document, "metadata_before"),
+        metadata_after=_text(document, "metadata_after"),
+    )
+
+
+def _refs(evidence: Evidence) -> Iterator[RefMoved]:
+    for ref in evidence.document.get("refs", ()):
+        name, kind, before, after = (_text(ref, fact) for fact in ("name", "kind", "before", "after"))
+        yield RefMoved(evidence.table, name, kind, before, after, _number(ref, "rows"))
+
+
+def _removed(evidence: Evidence) -> Iterator[FileRemoved]:
+    for file in evidence.document.get("files", ()):
+        sizes = (_number(file, "bytes"), _text(file, "sha256"))
+        yield FileRemoved(evidence.table, _text(file, "path"), _text(file, "kind"), *sizes)
+
+
+def _written(evidence: Evidence) -> Iterator[FileWritten]:
+    for file in evidence.document.get("new_files", ()):
+        sizes = (_number(file, "bytes"), _text(file, "sha256"))
+        yield FileWritten(evidence.table, _text(file, "path"), *sizes, _text(file, "instead_of"))
+
+
+def _proof(evidence: Evidence) -> Proved:
+    document = evidence.document
+    return Proved(
+        table=evidence.table,
+        operation=evidence.operation,
+        at=evidence.at,
+        clean=_is_clean(evidence),
+        places=len(document.get("places", ())),
+        objects=_number(document, "objects"),
+        bytes=_number(document, "bytes"),
+        snapshots=_number(document, "snapshots"),
+        unreferenced_young=_number(document, "young"),
+        metadata=_text(document, "metadata"),
+    )
+
+
+def _refs_proved(evidence: Evidence) -> Iterator[RefProved]:
+    for name, snapshot in sorted(evidence.document.get("refs", {}).items()):
+        yield RefProved(evidence.table, name, str(snapshot))
+
+
+def _kinds(evidence: Evidence) -> Iterator[KindRead]:
+    for kind, count in sorted(evidence.document.get("by_kind", {}).items()):
+        yield KindRead(evidence.table, kind, int(count))
+
+
+def _number(document: Mapping[str, Any], name: str) -> int:
+    return int(document.get(name) or 0)
+
+
+def _text(document: Mapping[str, Any], name: str) -> str:
+    """A fact as text; so are the ids of snapshots, which are too large for the numbers of many JSON readers."""
+    found = document.get(name)
+    return "" if found is None else str(found)
