@@ -102,18 +102,21 @@ class Owners:
         ]
 
 
-def named_positions(storage: StoredFiles, delete: DeleteFile, paths: Collection[str]) -> dict[str, set[int]]:
-    """The rows of some data files that a file of deletes names by their positions; deletes by equality name none."""
+def named_positions(
+    storage: StoredFiles, delete: DeleteFile | str, paths: Collection[str] | None = None
+) -> dict[str, set[int]]:
+    """The rows of some data files, or of all, that deletes name by position; deletes by equality name none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     found: dict[str, set[int]] = {}
-    if delete.is_equality:
+    path = delete if isinstance(delete, str) else delete.path
+    if not isinstance(delete, str) and delete.is_equality:
         return found
-    if delete.is_vector:
-        return _of_vector(storage.read(delete.path), delete)
-    wanted = pa.array(sorted(paths), pa.string())
-    with _readable(delete.path), storage.open(delete.path) as stream:
+    if not isinstance(delete, str) and delete.is_vector:
+        return _of_vector(storage.read(path), delete)
+    wanted = None if paths is None else pa.array(sorted(paths), pa.string())
+    with _readable(path), storage.open(path) as stream:
         file = pq.ParquetFile(stream, pre_buffer=False)
         for batch in file.iter_batches(_BATCH_ROWS, columns=["file_path", "pos"], use_threads=False):
             _note_named(batch, wanted, found)
@@ -192,10 +195,11 @@ def _note_named(batch: Any, wanted: Any, found: dict[str, set[int]]) -> None:
     """Note the positions that a run of deletes has for the wanted data files."""
     import pyarrow.compute as pc
 
-    which = pc.index_in(batch.column("file_path"), value_set=wanted)
+    known = batch.column("file_path").unique() if wanted is None else wanted
+    which = pc.index_in(batch.column("file_path"), value_set=known)
     for index in pc.unique(which.drop_null()).to_pylist():
         named = batch.column("pos").filter(pc.equal(which, index))
-        found.setdefault(wanted[index].as_py(), set()).update(named.to_pylist())
+        found.setdefault(known[index].as_py(), set()).update(named.to_pylist())
 
 
 def _of_vector(content: bytes, delete: DeleteFile) -> dict[str, set[int]]:

@@ -24,7 +24,7 @@ def test_of_one_table_and_in_some_states(lake: SmallLake) -> None:
     with_people(with_people(lake), "web.people")
     first = lake.warden.erasure.request("crm.people", key="id", value=["1"])
     second = lake.warden.erasure.request("web.people", key="id", value=["1"])
-    lake.warden.erasure.withdraw(second.id)
+    lake.warden.erasure.withdraw(second.id).apply()
     assert [row.id for row in lake.warden.erasure.list(table="crm.people")] == [first.id]
     assert [row.id for row in lake.warden.erasure.list(state=["withdrawn"])] == [second.id]
     with pytest.raises(TableNotFound):

@@ -1,13 +1,19 @@
-"""`erasure withdraw`: what was hidden is seen again, and the values are forgotten."""
+"""`erasure withdraw`: what was hidden is seen again, by everyone, and the values are forgotten."""
 
 from __future__ import annotations
 
 import sqlite3
+import zlib
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lakewarden.errors import Conflict, NotFound
-from tests.features.erasure.people import ids, with_people
+from lakewarden.errors import Conflict, LakewardenError, NotFound
+from lakewarden.features.erasure.uncovering import live_masks
+from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+from tests.features.erasure.people import configured, ids, with_people
+from tests.features.erasure.seen import append, seen
 from tests.small_lake import SmallLake
 
 
@@ -16,28 +22,203 @@ def test_rows_are_back_exactly(any_lake: SmallLake) -> None:
     before = lake.warden.version.read("crm.people", limit=100)
     asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
     other = lake.warden.erasure.request("crm.people", key="id", value=["4"])
-    assert lake.warden.erasure.withdraw(asked.id).state == "withdrawn"
+    assert lake.warden.erasure.withdraw(asked.id).apply().result["requests_withdrawn"] == 1
+    assert lake.warden.erasure.show(asked.id).state == "withdrawn"
     assert ids(lake) == [0, 1, 2, 3, 5]
-    lake.warden.erasure.withdraw(other.id)
+    lake.warden.erasure.withdraw(other.id).apply()
     assert lake.warden.version.read("crm.people", limit=100) == before
 
 
 def test_the_values_leave_the_control_database(lake: SmallLake) -> None:
     with_people(lake)
     asked = lake.warden.erasure.request("crm.people", key="email", value=["p1@example.org"])
-    lake.warden.erasure.withdraw(asked.id)
+    packed = zlib.compress(b'["p1@example.org"]', level=1)
+    assert any(packed in file.read_bytes() for file in lake.folder.glob("lakewarden.db*"))
+    lake.warden.erasure.withdraw(asked.id).apply()
     with sqlite3.connect(lake.folder / "lakewarden.db") as database:
         rows = database.execute("SELECT packed, length(digests) FROM tombstones").fetchall()
     assert rows == [(None, 32)]
-    wal = lake.folder / "lakewarden.db-wal"
-    assert not wal.exists() or wal.stat().st_size == 0
+    files = list(lake.folder.glob("lakewarden.db*"))
+    assert files and not any(packed in file.read_bytes() or b"p1@" in file.read_bytes() for file in files)
 
 
 def test_only_once(lake: SmallLake) -> None:
     with_people(lake)
     asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
-    lake.warden.erasure.withdraw(asked.id)
+    lake.warden.erasure.withdraw(asked.id).apply()
     with pytest.raises(Conflict, match="is withdrawn already"):
         lake.warden.erasure.withdraw(asked.id)
     with pytest.raises(NotFound):
         lake.warden.erasure.withdraw("er-1")
+
+
+def test_it_acts_at_once_on_the_command_line(lake: SmallLake) -> None:
+    with_people(lake)
+    asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+    lake.run("erasure", "withdraw", asked.id)
+    assert ids(lake) == [0, 1, 2, 3, 4, 5]
+
+
+class TestHiddenFromEveryEngine:
+    def test_only_the_rows_of_that_request_come_back(self, any_lake: SmallLake) -> None:
+        lake = with_people(any_lake)
+        lake.warden.version.branch("crm.people", "dev").apply()
+        one = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
+        two = lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org", "p5@example.org"])
+        lake.warden.erasure.hide("crm.people").apply()
+        append(lake, 6)
+        assert seen(lake) == [0, 2, 3, 6]
+        planned = lake.warden.erasure.withdraw(one.id)
+        assert [action.verb for action in planned.plan.actions] == ["reveal", "withdraw"]
+        assert "branches dev, main" in planned.plan.actions[0].says
+        assert planned.plan.warnings == ()
+        planned.apply()
+        assert seen(lake) == [0, 1, 2, 3, 6] and seen(lake, "dev") == [0, 1, 2, 3]
+        assert ids(lake) == [0, 1, 2, 3, 6]
+        lake.warden.erasure.withdraw(two.id).apply()
+        assert seen(lake) == [0, 1, 2, 3, 4, 5, 6] and seen(lake, "dev") == [0, 1, 2, 3, 4, 5]
+
+    def test_in_all_tables_of_a_subject(self, lake: SmallLake) -> None:
+        for name in ("crm.people", "web.people"):
+            with_people(lake, name)
+        configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "email"}})
+        asked = lake.warden.erasure.request(subject="customer", value=["p3@example.org"])
+        lake.warden.erasure.hide(request=[asked.id]).apply()
+        assert seen(lake, name="crm.people") == seen(lake, name="web.people") == [0, 1, 2, 4, 5]
+        lake.warden.erasure.withdraw(asked.id).apply()
+        assert seen(lake, name="crm.people") == seen(lake, name="web.people") == [0, 1, 2, 3, 4, 5]
+        assert lake.warden.erasure.show(asked.id).state == "withdrawn"
+
+    def test_one_table_that_fails_leaves_the_request_open(self, lake: SmallLake) -> None:
+        for name in ("crm.people", "web.people"):
+            with_people(lake, name)
+        configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "email"}})
+        asked = lake.warden.erasure.request(subject="customer", value=["p3@example.org"])
+        lake.warden.erasure.hide(request=[asked.id]).apply()
+        planned = lake.warden.erasure.withdraw(asked.id)
+        first = lake.catalog.load_table("crm.people")
+        key, timeout = f"table:{first.metadata.table_uuid}", lake.warden.runner.lease_timeout
+        lake.warden.ground.leases.acquire(key, "crm.people", "op-1", "elsewhere", timeout)
+        with pytest.raises(LakewardenError):
+            planned.apply()
+        assert lake.warden.erasure.show(asked.id).state == "open"
+        assert (seen(lake, name="crm.people"), seen(lake, name="web.people")) == ([0, 1, 2, 4, 5], [0, 1, 2, 3, 4, 5])
+
+    @pytest.mark.parametrize("point", ["commit.landed", "withdraw.revealed", "action.applied", "action.journaled"])
+    def test_killed_anywhere_a_second_one_finishes(self, tmp_path: Path, point: str) -> None:
+        with SmallLake(tmp_path / "lake", lease_timeout="1s") as lake:
+            with_people(lake)
+            lake.warden.version.branch("crm.people", "dev").apply()
+            asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
+            lake.warden.erasure.hide("crm.people").apply()
+            lake.run("erasure", "withdraw", asked.id, failpoints=f"kill@{point}", check=-9)
+            lake.run("erasure", "withdraw", asked.id, "--wait", "30s")
+            assert seen(lake) == seen(lake, "dev") == ids(lake) == [0, 1, 2, 3, 4, 5]
+            assert lake.warden.erasure.show(asked.id).state == "withdrawn"
+
+    def test_a_withdrawn_request_whose_rows_are_hidden_still_is_taken_up(self, lake: SmallLake) -> None:
+        with_people(lake)
+        asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+        lake.warden.erasure.hide("crm.people").apply()
+        hidden = lake.head("crm.people")
+        lake.warden.erasure.withdraw(asked.id).apply()
+        with lake.catalog.load_table("crm.people").manage_snapshots() as change:
+            change.rollback_to_snapshot(hidden)
+        assert seen(lake) == [0, 2, 3, 4, 5]
+        planned = lake.warden.erasure.withdraw(asked.id)
+        assert [action.verb for action in planned.plan.actions] == ["reveal"]
+        planned.apply()
+        assert seen(lake) == [0, 1, 2, 3, 4, 5]
+
+
+class TestWhatDoesNotComeBack:
+    def test_a_file_that_others_wrote_anew(self, lake: SmallLake) -> None:
+        with_people(lake)
+        lake.warden.version.branch("crm.people", "dev").apply()
+        asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
+        lake.warden.erasure.hide("crm.people").apply()
+        hidden = lake.head("crm.people")
+        lake.catalog.load_table("crm.people").delete("id = 2")  # it writes the file anew, without what is masked
+        rewritten = lake.head("crm.people")
+        planned = lake.warden.erasure.withdraw(asked.id)
+        (note,) = planned.plan.warnings
+        assert f"1 row on branch main do not come back: snapshot {rewritten} (overwrite)" in note
+        assert f"snapshot {hidden} still has them" in note
+        planned.apply()
+        assert seen(lake) == [0, 3, 4, 5] and seen(lake, "dev") == [0, 1, 2, 3, 4, 5]
+
+    def test_a_branch_that_went_back_has_lost_nothing(self, lake: SmallLake) -> None:
+        with_people(lake)
+        before = lake.head("crm.people")
+        asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+        lake.warden.erasure.hide("crm.people").apply()
+        lake.warden.version.rollback(f"crm.people@{before}").apply()
+        planned = lake.warden.erasure.withdraw(asked.id)
+        assert [action.verb for action in planned.plan.actions] == ["withdraw"]
+        assert not any("come back" in note for note in planned.plan.warnings)
+        planned.apply()
+        assert seen(lake) == [0, 1, 2, 3, 4, 5]
+
+    def test_tags_that_were_made_meanwhile(self, lake: SmallLake) -> None:
+        with_people(lake)
+        asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+        lake.warden.erasure.hide("crm.people").apply()
+        lake.warden.version.tag("crm.people", "v1").apply()
+        planned = lake.warden.erasure.withdraw(asked.id)
+        assert planned.plan.warnings == ("main.crm.people: tags made while the rows were hidden stay without them: v1",)
+        planned.apply()
+        assert seen(lake, "v1") == [0, 2, 3, 4, 5] and seen(lake) == [0, 1, 2, 3, 4, 5]
+
+    def test_a_table_that_is_gone(self, lake: SmallLake) -> None:
+        with_people(lake)
+        asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+        lake.catalog.drop_table("crm.people")
+        planned = lake.warden.erasure.withdraw(asked.id)
+        assert planned.plan.warnings == ("main.crm.people no longer exists: nothing of it comes back",)
+        planned.apply()
+        assert lake.warden.erasure.show(asked.id).state == "withdrawn"
+
+    def test_after_a_purge_it_is_refused(self, lake: SmallLake) -> None:
+        with_people(lake)
+        asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+        uuid = str(lake.catalog.load_table("crm.people").metadata.table_uuid)
+        now, some = lake.warden.ground.clock(), {"files": [{"path": "x", "bytes": 1}]}
+
+        def purged(document: dict[str, Any]) -> None:
+            lake.warden.ground.tombstones.record(
+                Evidence(EvidenceKind.PURGED, "main.crm.people", uuid, "op-1", "a", now, (asked.id,), document)
+            )
+
+        purged({"files": []})  # nothing was found to erase
+        assert lake.warden.erasure.withdraw(asked.id).plan.actions
+        purged(some)
+        with pytest.raises(Conflict, match=r"erased already in main.crm.people"):
+            lake.warden.erasure.withdraw(asked.id)
+
+    def test_a_purge_that_has_begun(self, lake: SmallLake) -> None:
+        with_people(lake)
+        asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+        table = lake.catalog.load_table("crm.people")
+        now, uuid = lake.warden.ground.clock(), str(table.metadata.table_uuid)
+
+        def intended(*snapshots: int) -> None:
+            document = {"snapshots": list(snapshots), "files": []}
+            lake.warden.ground.tombstones.record(
+                Evidence(EvidenceKind.INTENT, "main.crm.people", uuid, "op-1", "a", now, (asked.id,), document)
+            )
+
+        intended(lake.head("crm.people"))  # its commit has not landed
+        assert lake.warden.erasure.withdraw(asked.id).plan.actions
+        intended(123)
+        with pytest.raises(Conflict, match="a purge has begun") as caught:
+            lake.warden.erasure.withdraw(asked.id)
+        assert "operation resume op-1" in caught.value.hint
+
+
+def test_names_of_masks_are_found_on_every_branch(lake: SmallLake) -> None:
+    with_people(lake)
+    asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
+    lake.warden.erasure.hide("crm.people").apply()
+    found = live_masks(lake.warden.ground, lake.catalog.load_table("crm.people"), asked.id)
+    assert (list(found.rows.values()), found.branches, found.tags) == ([2], ("main",), ())
+    assert live_masks(lake.warden.ground, lake.catalog.load_table("crm.people"), "er-1").branches == ()

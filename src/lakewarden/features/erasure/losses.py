@@ -1,0 +1,125 @@
+"""Hidden rows that do not come back when a request is withdrawn: others have written their files anew meanwhile.
+
+What a branch had when rows were hidden is known from evidence; what became of it is looked up in its history. Told is
+which snapshot did it, and which is the last that has the rows. Nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.position_deletes import named_positions, request_of
+from lakewarden.engine.tables import ancestors
+from lakewarden.errors import LakewardenError
+from lakewarden.lifecycle.plan import SPARK_SQL
+from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.live_files import SnapshotFiles
+    from lakewarden.lifecycle.ground import Reader
+
+_Moment = tuple[int | None, int | None]  # the snapshot that did it, and the last one before
+
+
+def losses(lake: Reader, name: str, table: Table, request: str) -> list[str]:
+    """In words, for each branch, how many rows of a request do not come back, and why."""
+    told = lake.tombstones.evidence([EvidenceKind.HIDDEN], request=request, uuid=str(table.metadata.table_uuid))
+    found: Counter[tuple[str, _Moment]] = Counter()
+    for evidence in told:
+        branch = str(evidence.document["branch"])
+        since = _hidden_by(table, evidence)
+        line = _line(table, branch, since)
+        if since is None or since not in line:
+            continue  # never hidden there after all, or the branch went back to before: then nothing is lost
+        for moment, rows in _lost(lake, name, table, request, evidence, line):
+            found[branch, moment] += rows
+    return [_told(name, table, branch, moment, rows) for (branch, moment), rows in found.items() if rows]
+
+
+def _lost(
+    lake: Reader, name: str, table: Table, request: str, evidence: Evidence, line: Sequence[int]
+) -> Iterator[tuple[_Moment, int]]:
+    """When how many rows were lost, of those that one action hid."""
+    if evidence.document["route"] == SPARK_SQL:
+        deleted = table.snapshot_by_id(line[-1])
+        before = deleted.parent_snapshot_id if deleted else None
+        last = before if before is not None and table.snapshot_by_id(before) else None
+        yield (line[-1], last), int(evidence.document["rows"][request])
+        return
+    files = lake.files.of(table, table.snapshot_by_id(line[0]))
+    for path in (file["path"] for file in evidence.document["files"] if request_of(file["path"]) == request):
+        for data, rows in _missing(lake, name, files, path).items():
+            yield _moment(lake, table, line, path if data in files.by_path else data), rows
+
+
+def _missing(lake: Reader, name: str, files: SnapshotFiles, path: str) -> Mapping[str, int]:
+    """Rows that a file of deletes hid and that taking it away does not bring back, by their data file.
+
+    Either the data file is gone from the branch, or the deletes were put together with others.
+    """
+    storage = lake.storage(lake.tables.name(name).lake)
+    try:
+        hidden = named_positions(storage, path)
+    except LakewardenError:
+        return {}  # the file itself is gone, with the last version that had it: what it named is not known
+    lost: dict[str, int] = {}
+    for data, positions in hidden.items():
+        file = files.by_path.get(data)
+        if file is None:
+            lost[data] = len(positions)
+            continue
+        others = [delete for delete in file.deletes if request_of(delete.path) is None]
+        masked = set[int]().union(*(named_positions(storage, delete, [data]).get(data, set()) for delete in others))
+        lost |= {data: len(positions & masked)} if positions & masked else {}
+    return lost
+
+
+def _moment(lake: Reader, table: Table, line: Sequence[int], path: str) -> _Moment:
+    """The snapshot of a line, newest first, that let a file go, and the last that has it."""
+    after = None
+    for snapshot in line:
+        files = lake.files.of(table, table.snapshot_by_id(snapshot))
+        if path in {*(file.path for file in files.bare), *(delete.path for delete in files.deletes)}:
+            return after, snapshot
+        after = snapshot
+    return after, None
+
+
+def _line(table: Table, branch: str, since: int | None) -> list[int]:
+    """A branch's history, newest first, back to a snapshot; empty where there is no such branch."""
+    ref = table.metadata.refs.get(branch)
+    line: list[int] = []
+    for snapshot in ancestors(table, ref.snapshot_id) if ref else ():
+        line.append(snapshot)
+        if snapshot == since:
+            break
+    return line
+
+
+def _hidden_by(table: Table, evidence: Evidence) -> int | None:
+    """The snapshot that hid the rows. A run that was killed right after its commit could not write it down."""
+    known = evidence.document["snapshot"]
+    if known is not None:
+        return int(known)
+    stamp = {"lakewarden.operation": evidence.operation, "lakewarden.action": evidence.action}
+    return next(
+        (
+            snapshot.snapshot_id
+            for snapshot in table.metadata.snapshots
+            if snapshot.summary and stamp.items() <= snapshot.summary.additional_properties.items()
+        ),
+        None,
+    )
+
+
+def _told(name: str, table: Table, branch: str, moment: _Moment, rows: int) -> str:
+    by, last = moment
+    snapshot = table.snapshot_by_id(by) if by is not None else None
+    what = f" ({snapshot.summary.operation.value})" if snapshot and snapshot.summary else ""
+    before = f"snapshot {last} still has them" if last is not None else "the versions before have expired"
+    counted = f"{rows:,} row{'' if rows == 1 else 's'}"
+    return f"{name}: {counted} on branch {branch} do not come back: snapshot {by}{what} wrote them anew; {before}"
