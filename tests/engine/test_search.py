@@ -20,7 +20,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform, TruncateTransform
+from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
@@ -316,6 +316,7 @@ class TestTaint:
             ("abcdefghijklmnop-and-more@example.org", True),  # the lower bound is its beginning
             ("qrstuvwxyzabcdef-and-more@example.org", True),  # of the upper one the last character is raised
             ("abcdefghijklmno", False),
+            ("abcdefghijklmnop", True),
             ("abcdefghijklmnoq-and-more@example.org", False),
         ],
     )
@@ -328,10 +329,22 @@ class TestTaint:
         assert kept.search(emails(value)).tainted == ({head} if is_told else frozenset())
 
     def test_the_partition_of_a_file_that_is_gone(self, lake: Lake) -> None:
-        field = PartitionField(EMAIL, 1000, TruncateTransform(1), "initial")
-        kept, head = self.removed(lake, field, partition=["k"], **NO_BOUNDS)
+        field = PartitionField(EMAIL, 1000, IdentityTransform(), "email")
+        kept, head = self.removed(lake, field, partition=["kate"], **NO_BOUNDS)
+        kept.add(people("kate", "kate"), ["kate"])
+        assert head in kept.search(emails("kate")).tainted
+        assert kept.search(emails("mary", "k")).tainted == frozenset()
+
+    @pytest.mark.parametrize("transform", [TruncateTransform(1), BucketTransform(500)], ids=str)
+    def test_a_transformed_value_counts_where_no_row_stays_that_has_it(self, lake: Lake, transform: Any) -> None:
+        part = transform.transform(StringType())("kate")
+        kept, head = self.removed(lake, PartitionField(EMAIL, 1000, transform, "part"), partition=[part], **NO_BOUNDS)
+        assert kept.search(emails("paul")).tainted == frozenset()
         assert kept.search(emails("kate")).tainted == {head}
-        assert kept.search(emails("mary")).tainted == frozenset()
+        kept.add(people("kate", "kate"), [part])
+        assert head in kept.search(emails("kate")).tainted  # for these do not stay
+        kept.add(people("kate", "klaus"), [part])  # as if klaus were of the same
+        assert kept.search(emails("kate")).tainted == frozenset()
 
     def test_a_summary_that_names_partitions(self, lake: Lake) -> None:
         schema = pa.schema([("id", pa.int64()), ("email", pa.string())])

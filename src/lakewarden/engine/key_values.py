@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Stored = int | bytes
 _EPOCH = date(1970, 1, 1).toordinal()
 _FEW = 1_000  # of so many, Arrow makes its table of values anew for each batch without being noticed
+USUAL_LENGTH = 16  # characters that bounds of texts are cut to, if a table says nothing else
 _SURROGATES = range(0xD800, 0xE000)
 
 
@@ -93,9 +94,11 @@ class KeyValues:
         made = self.transformed(transform) or frozenset()
         with self._lock:
             if name not in self._transformed:
-                kind = _type(self.kind)
-                self._transformed[name] = frozenset(transform.to_human_string(kind, value) for value in made)
+                self._transformed[name] = frozenset(self.spell(transform, value) for value in made)
             return self._transformed[name] or frozenset()
+
+    def spell(self, transform: Transform[Any, Any], value: Any) -> str:
+        return transform.to_human_string(_type(self.kind), partition_value(value))
 
     def is_told_by(self, bound: bytes | None, lengths: Collection[int], is_upper: bool) -> bool:
         """Whether a bound is one of the values, or of the beginning of one, cut to one of these lengths."""
@@ -107,7 +110,7 @@ class KeyValues:
         if not isinstance(value, bytes) or self._family != "string":
             return False
         text = value.decode(errors="replace")
-        if len(text) not in lengths:
+        if len(text) <= USUAL_LENGTH and len(text) not in lengths:
             return False
         return self._begins(value) or (is_upper and self._begins(_lowered(text)))
 

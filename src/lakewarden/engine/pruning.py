@@ -6,21 +6,37 @@ holds nothing but nulls. What is left must be looked into, which `key_columns.py
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 from lakewarden.engine.column_metrics import metrics_modes
-from lakewarden.engine.key_values import KeyValues, partition_value
+from lakewarden.engine.key_values import USUAL_LENGTH, KeyValues, partition_value
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import PartitionField
     from pyiceberg.table.metadata import TableMetadata
 
-_DEFAULT_LENGTH = 16  # characters that bounds of texts are cut to, if a table says nothing else
 _SUMMARY = "partitions."
-_VAGUE = "bucket"  # many values share one, so it tells of none
+_IDENTITY = "identity"
+Image = tuple[int, str, str]  # column, transform, and what it made of a value, as paths spell it
+
+
+@dataclass(frozen=True)
+class Tale:
+    """What metadata tells of values by itself: for certain, or by what a transform makes of other values too."""
+
+    is_certain: bool = False
+    images: frozenset[Image] = frozenset()
+
+    def __bool__(self) -> bool:
+        return self.is_certain or bool(self.images)
+
+    def is_trace(self, surviving: Set[Image]) -> bool:
+        """Whether it tells of a value, where these are images of rows that stay."""
+        return self.is_certain or not self.images <= surviving
 
 
 class Sieve:
@@ -39,7 +55,7 @@ class Sieve:
         }
         modes = metrics_modes(metadata)
         self._lengths = {
-            key.field_id: {_DEFAULT_LENGTH, *(int(mode) for mode in [modes.get(key.field_id, "")] if mode.isdigit())}
+            key.field_id: {USUAL_LENGTH, *(int(mode) for mode in [modes.get(key.field_id, "")] if mode.isdigit())}
             for key in keys
         }
 
@@ -53,34 +69,38 @@ class Sieve:
         return frozenset(
             key.field_id
             for place, field, key in self._fields.get(file.spec_id or 0, ())
-            if str(field.transform) == "identity" and _is_of(file, place, field, key)
+            if str(field.transform) == _IDENTITY and _is_of(file, place, field, key)
         )
 
-    def is_told_by(self, file: DataFile) -> bool:
-        """Whether an entry tells of a value by itself, whatever became of its file."""
-        for place, field, key in self._fields.get(file.spec_id or 0, ()):
-            if not str(field.transform).startswith(_VAGUE) and _is_of(file, place, field, key):
-                return True
+    def images(self, file: DataFile) -> frozenset[Image]:
+        """What transforms made of a file's values and make of some that are looked for; each value of it has these."""
+        return frozenset(
+            (key.field_id, str(field.transform), key.spell(field.transform, file.partition[place]))
+            for place, field, key in self._fields.get(file.spec_id or 0, ())
+            if str(field.transform) != _IDENTITY and _is_of(file, place, field, key)
+        )
+
+    def told_by(self, file: DataFile) -> Tale:
+        """What an entry tells, whatever became of its file."""
         lower, upper = file.lower_bounds or {}, file.upper_bounds or {}
-        return any(
+        is_certain = bool(self.holds_by_partition(file)) or any(
             key.is_told_by(lower.get(key.field_id), self._lengths[key.field_id], is_upper=False)
             or key.is_told_by(upper.get(key.field_id), self._lengths[key.field_id], is_upper=True)
             for key in self._keys
         )
+        return Tale(is_certain, self.images(file))
 
-    def is_told_by_summary(self, summary: Mapping[str, str]) -> bool:
-        """Whether a snapshot's summary names a partition of a value."""
-        named = [name.removeprefix(_SUMMARY) for name in summary if name.startswith(_SUMMARY)]
-        return any(self._is_told_by_name(part) for name in named for part in name.split("/"))
+    def told_by_summary(self, summary: Mapping[str, str]) -> Tale:
+        """What a snapshot's summary tells, which may name partitions."""
+        names = [name.removeprefix(_SUMMARY) for name in summary if name.startswith(_SUMMARY)]
+        found = [image for name in names for part in name.split("/") for image in self._told_by_name(part)]
+        return Tale(any(image[1] == _IDENTITY for image in found), frozenset(found))
 
-    def _is_told_by_name(self, part: str) -> bool:
-        name, is_named, value = part.partition("=")
-        name, value = unquote_plus(name), unquote_plus(value)
-        return bool(is_named) and any(
-            field.name == name and not str(field.transform).startswith(_VAGUE) and value in key.spelled(field.transform)
-            for fields in self._fields.values()
-            for _, field, key in fields
-        )
+    def _told_by_name(self, part: str) -> Iterator[Image]:
+        name, _, value = (unquote_plus(piece) for piece in part.partition("="))
+        for _, field, key in (each for fields in self._fields.values() for each in fields):
+            if field.name == name and value in key.spelled(field.transform):
+                yield key.field_id, str(field.transform), value
 
     def _ruled_out_by_partition(self, file: DataFile) -> set[int]:
         from pyiceberg.manifest import DataFileContent

@@ -6,7 +6,7 @@ of the rest only key columns are read. Nothing is changed here, and no message t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,13 +16,14 @@ from lakewarden.engine.faults import told
 from lakewarden.engine.key_columns import Looked, look_into
 from lakewarden.engine.key_values import KeyValues
 from lakewarden.engine.manifests import manifests_of, read_entries
-from lakewarden.engine.pruning import Sieve
+from lakewarden.engine.pruning import Image, Sieve, Tale
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.live_files import Files
     from lakewarden.engine.storage import StoredFiles
@@ -76,8 +77,10 @@ class _Listing:
 
     live: frozenset[str]
     suspects: tuple[_Suspect, ...]
-    told_by_removed: frozenset[str]
-    """Files whose entries say that they were removed, and tell of a value."""
+    images: Mapping[str, tuple[int, frozenset[Image]]]
+    """Live files with what transforms made of all their rows, and how many these are."""
+    removed: Mapping[str, Tale]
+    """Files whose entries say that they were removed, and what these entries tell."""
 
 
 def search(
@@ -118,12 +121,7 @@ class _Search:
         return Searched(
             matches=matches,
             snapshots=_rows(lists, listings, matches),
-            tainted=frozenset(
-                snapshot.snapshot_id
-                for snapshot in snapshots
-                if any(listings[path].told_by_removed - live for path in lists[snapshot.snapshot_id])
-                or (snapshot.summary and self._sieve.is_told_by_summary(snapshot.summary.additional_properties))
-            ),
+            tainted=self._tainted(snapshots, lists, listings, matches, live),
             listed=len(live),
             pruned=len(live) - sum(seen.was_read for seen in looked.values()),
             read=sum(seen.was_read for seen in looked.values()),
@@ -140,11 +138,13 @@ class _Search:
                 removed.append(entry.data_file)
             elif entry.data_file.content != DataFileContent.POSITION_DELETES:
                 live.append(entry.data_file)
-        suspects = (_Suspect(file, self._sieve.may_hold(file), self._sieve.holds_by_partition(file)) for file in live)
+        sieve = self._sieve
+        suspects = (_Suspect(file, sieve.may_hold(file), sieve.holds_by_partition(file)) for file in live)
         return _Listing(
             live=frozenset(file.file_path for file in live),
             suspects=tuple(suspect for suspect in suspects if suspect.keys),
-            told_by_removed=frozenset(file.file_path for file in removed if self._sieve.is_told_by(file)),
+            images={file.file_path: (file.record_count, found) for file in live if (found := sieve.images(file))},
+            removed={file.file_path: tale for file in removed if (tale := sieve.told_by(file))},
         )
 
     def _entries(self, manifest: ManifestFile) -> Iterable[ManifestEntry]:
@@ -152,6 +152,32 @@ class _Search:
         if manifest.deleted_files_count == 0:
             return self._reader.entries(self._table.io, manifest)
         return read_entries(self._table.io, manifest, live=False)
+
+    def _tainted(
+        self,
+        snapshots: Sequence[Snapshot],
+        lists: Mapping[int, Sequence[str]],
+        listings: Mapping[str, _Listing],
+        matches: Mapping[str, Match],
+        live: Set[str],
+    ) -> frozenset[int]:
+        """Snapshots that tell of a value where no live file has it, and no row that stays explains it."""
+        surviving: set[Image] = set()
+        for listing in listings.values():
+            for path, (rows, images) in listing.images.items():
+                if path not in matches or rows > matches[path].matching:
+                    surviving |= images
+        telling = {
+            manifest
+            for manifest, listing in listings.items()
+            if any(path not in live and tale.is_trace(surviving) for path, tale in listing.removed.items())
+        }
+        return frozenset(
+            snapshot.snapshot_id
+            for snapshot in snapshots
+            if telling.intersection(lists[snapshot.snapshot_id])
+            or self._sieve.told_by_summary(_properties(snapshot)).is_trace(surviving)
+        )
 
     def _looked(self, suspects: Collection[_Suspect], progress: Progress | None) -> dict[str, Looked]:
         looked: dict[str, Looked] = {}
@@ -171,6 +197,10 @@ class _Search:
                 "Only Parquet files are looked into. Write the others anew, and expire the versions that have them.",
             )
         return look_into(self._storage, path, suspect.keys, suspect.by_partition, self._about)
+
+
+def _properties(snapshot: Snapshot) -> Mapping[str, str]:
+    return snapshot.summary.additional_properties if snapshot.summary else {}
 
 
 def _match(file: DataFile, seen: Looked) -> Match:
