@@ -57,6 +57,7 @@ from lakewarden.lifecycle.runner import Runner
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from lakewarden.engine.spark_cleansing import SparkCleansing
     from lakewarden.lifecycle.tombstones import HiddenKey, Tombstones
     from lakewarden.state.database import Database
 
@@ -196,6 +197,13 @@ class Workbench:
     @cached_property
     def procedures(self) -> Procedures:
         return Procedures(self.tables, self._ground.spark, self._fence)
+
+    @cached_property
+    def spark_cleansing(self) -> SparkCleansing:
+        from lakewarden.engine.spark_cleansing import SparkCleansing
+
+        ground = self._ground
+        return SparkCleansing(self.tables, ground.spark, self._fence, self.stamp, ground.files, ground.storage)
 
     def sweep(self, table: str) -> int:
         name = self.tables.name(table)

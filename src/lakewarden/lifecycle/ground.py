@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.procedures import Procedures
     from lakewarden.engine.rewrite import Rewriter
     from lakewarden.engine.rows import Rows
+    from lakewarden.engine.spark_cleansing import SparkCleansing
     from lakewarden.engine.storage import Storage, StoredFiles
     from lakewarden.engine.tables import Tables
     from lakewarden.lifecycle.journal import JournalReader
@@ -79,6 +80,8 @@ class Writer(Reader, Protocol):
     def commits(self) -> Commits: ...
     @property
     def procedures(self) -> Procedures: ...
+    @property
+    def spark_cleansing(self) -> SparkCleansing: ...
     @property
     def stamp(self) -> Stamp: ...
     @property

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.features.orphan.judgement import kind_of
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Intent:
         )
 
     def with_files(self, paths: Iterable[str], sizes: Mapping[str, int | None], kinds: Mapping[str, str]) -> Intent:
-        new = {p: OldFile(p, kinds.get(p, "metadata"), sizes.get(p) or 0) for p in paths if p not in self.files}
+        new = {p: OldFile(p, kinds.get(p) or kind_of(p), sizes.get(p) or 0) for p in paths if p not in self.files}
         return replace(self, files={**self.files, **new})
 
     def document(self) -> dict[str, Any]:

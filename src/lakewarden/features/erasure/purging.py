@@ -20,7 +20,7 @@ from lakewarden.engine.unreachable import is_own, still_unreachable
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan, StorageUnavailable
 from lakewarden.features.erasure.intent import Intent, evidence, intended, write_down
-from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots
+from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots, refs_before
 from lakewarden.features.erasure.rewriting import rewrite
 from lakewarden.features.erasure.strays import erase_strays
 from lakewarden.features.orphan.judgement import refuse_forbidden
