@@ -65,7 +65,7 @@ class Procedures:
             )
         check(table)
         there = sorted({s.snapshot_id for s in table.metadata.snapshots} & set(change.snapshots))
-        lineage = kept_lineage(table.metadata, set(there))
+        lineage = kept_lineage(table.metadata, set(there), {})
         if lineage:
             told = json.dumps({str(child): ancestor for child, ancestor in lineage.items()})
             self._run(f"ALTER TABLE {_named(name)} SET TBLPROPERTIES ({literal(LINEAGE)} = {literal(told)})")
