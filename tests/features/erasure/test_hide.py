@@ -1,0 +1,273 @@
+"""`erasure hide`: rows of open requests are hidden from every engine, on every branch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.transforms import IdentityTransform
+
+from lakewarden.engine import publish
+from lakewarden.engine.position_deletes import request_of
+from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
+from lakewarden.features.erasure import masks
+from lakewarden.lifecycle.tombstones import EvidenceKind
+from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
+from tests.features.erasure.seen import append, seen
+from tests.small_lake import SmallLake
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("id", "4"),
+        ("email", "p4@example.org"),
+        ("born", "2000-01-05"),
+        ("number", "4.5"),
+        ("code", "00000000-0000-0000-0000-000000000004"),
+        ("user.email", "u4@example.org"),
+        ("user.age", "4"),
+    ],
+)
+def test_rows_are_hidden_from_every_engine_by_keys_of_every_kind(any_lake: SmallLake, key: str, value: str) -> None:
+    lake = with_people(any_lake)
+    asked = lake.warden.erasure.request("crm.people", key=key, value=[value])
+    planned = lake.warden.erasure.hide("crm.people")
+    assert [action.says for action in planned.plan.actions] == ["hide 1 row of 1 request on branch main"]
+    result = planned.apply().result
+    assert (result["rows_hidden"], result["delete_files_written"], result["branches_changed"]) == (1, 1, 1)
+    assert seen(lake) == ids(lake) == ids(lake, raw=True) == [0, 1, 2, 3, 5]
+    assert lake.warden.erasure.show(asked.id).state == "open"
+    assert lake.warden.erasure.hide("crm.people").is_empty
+
+
+def test_branches_are_changed_and_tags_are_told(lake: SmallLake) -> None:
+    with_people(lake)
+    lake.warden.version.tag("crm.people", "v1").apply()
+    lake.warden.version.branch("crm.people", "dev").apply()
+    append(lake, 6)
+    lake.warden.erasure.request("crm.people", key="id", value=["1", "6"])
+    planned = lake.warden.erasure.hide("crm.people")
+    assert [(a.arguments["branch"], a.estimate.rows) for a in planned.plan.actions] == [("main", 2), ("dev", 1)]
+    assert "main.crm.people: tags cannot be changed, and show these rows until a purge: v1" in planned.plan.warnings
+    assert any("earlier versions" in warning for warning in planned.plan.warnings)
+    planned.apply()
+    assert seen(lake) == [0, 2, 3, 4, 5] and seen(lake, "dev") == [0, 2, 3, 4, 5]
+    assert seen(lake, "v1") == [0, 1, 2, 3, 4, 5]
+    again = lake.warden.erasure.hide("crm.people")
+    assert again.is_empty and len(again.plan.warnings) == 1
+
+
+def test_each_request_has_files_of_its_own(lake: SmallLake) -> None:
+    with_people(lake)
+    one = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
+    lake.warden.erasure.hide("crm.people").apply()
+    two = lake.warden.erasure.request("crm.people", key="id", value=["4", "5"])
+    planned = lake.warden.erasure.hide("crm.people")
+    assert planned.plan.actions[0].arguments["requests"] == two.id
+    planned.apply()
+    assert lake.warden.erasure.hide("crm.people").is_empty
+    table = lake.catalog.load_table("crm.people")
+    deletes = lake.warden.ground.files.of(table, table.current_snapshot()).deletes
+    assert sorted((request_of(delete.path), delete.rows) for delete in deletes) == [(one.id, 2), (two.id, 2)]
+    told = lake.warden.ground.tombstones.evidence([EvidenceKind.HIDDEN], request=two.id)
+    assert [evidence.requests for evidence in told] == [(two.id,)]
+    document = told[0].document
+    assert (document["branch"], document["rows"], document["snapshot"]) == (
+        "main",
+        {two.id: 2},
+        lake.head("crm.people"),
+    )
+    assert [request_of(file["path"]) for file in document["files"]] == [two.id]
+
+
+def test_only_some_requests(lake: SmallLake) -> None:
+    with_people(with_people(lake), "web.people")
+    one = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+    lake.warden.erasure.request("crm.people", key="id", value=["2"])
+    lake.warden.erasure.hide(request=[one.id]).apply()
+    assert seen(lake) == [0, 2, 3, 4, 5]
+    assert lake.warden.erasure.hide("web.people", request=[one.id]).is_empty
+    with pytest.raises(NotFound):
+        lake.warden.erasure.hide(request=["er-1"])
+    lake.warden.erasure.withdraw(one.id).apply()
+    with pytest.raises(Conflict, match="is withdrawn already"):
+        lake.warden.erasure.hide(request=[one.id])
+    with pytest.raises(BadValue, match="nothing says which tables"):
+        lake.warden.erasure.hide()
+
+
+def test_requests_in_their_grace_are_hidden_too(lake: SmallLake) -> None:
+    with_people(lake)
+    configured(lake, tables={"crm.*": {"erasure": {"keys": ["email"], "grace": "7d"}}})
+    asked = lake.warden.erasure.request("crm.people", value=["p1@example.org"])
+    assert lake.warden.erasure.show(asked.id).state == "waiting"
+    lake.warden.erasure.hide("crm.people").apply()
+    assert seen(lake) == [0, 2, 3, 4, 5]
+
+
+def test_rows_that_come_later_are_hidden_by_the_next(lake: SmallLake) -> None:
+    with_people(lake)
+    lake.warden.erasure.request("crm.people", key="id", value=["1", "8"])
+    lake.warden.erasure.hide("crm.people").apply()
+    append(lake, 7, 8)
+    assert seen(lake) == [0, 2, 3, 4, 5, 7, 8]
+    planned = lake.warden.erasure.hide("crm.people")
+    assert planned.plan.actions[0].estimate.rows == 1
+    planned.apply()
+    assert seen(lake) == [0, 2, 3, 4, 5, 7]
+
+
+def test_of_many_tables_one_that_cannot_be_done_does_not_stop_the_others(lake: SmallLake) -> None:
+    with_people(lake)
+    lake.create("sales.orders", format=1)
+    head = lake.head()
+    lake.warden.erasure.request("crm.people", key="id", value=["1"])
+    lake.warden.erasure.request("sales.orders", key="id", value=["1"])
+    with pytest.raises(Conflict, match="format v1, which has no delete files") as caught:
+        lake.warden.erasure.hide("sales.orders")
+    assert "purge" in caught.value.hint and "upgrade" in caught.value.hint
+    with pytest.raises(SomeTablesFailed, match="format v1"):
+        lake.warden.erasure.hide(all=True).apply()
+    assert seen(lake) == [0, 2, 3, 4, 5]
+    assert lake.head() == head
+
+
+def test_a_table_that_was_upgraded_after_schema_and_spec_changed(lake: SmallLake) -> None:
+    lake.catalog.create_namespace("db")
+    schema = pa.schema([("n", pa.int32()), ("who", pa.string())])
+    table = lake.catalog.create_table("db.t", schema, properties={"format-version": "1"})
+    table.append(pa.table({"n": [1, 2, 3], "who": ["a", "b", None]}, schema=schema))
+    with table.transaction() as change:
+        change.upgrade_table_version(2)
+    with table.update_spec() as spec:
+        spec.add_field("who", IdentityTransform(), "who_is_it")
+    with table.update_schema() as columns:
+        columns.rename_column("who", "name").add_column("more", table.schema().find_type("n"))
+    later = pa.schema([("n", pa.int32()), ("name", pa.string()), ("more", pa.int32())])
+    table.append(pa.table({"n": [4, 5, 6], "name": ["a", "b", None], "more": [1, 2, 3]}, schema=later))
+    lake.warden.erasure.request("db.t", key="name", value=["a", "nobody"])
+    planned = lake.warden.erasure.hide("db.t")
+    assert (planned.plan.actions[0].estimate.rows, planned.plan.actions[0].estimate.files) == (2, 2)
+    planned.apply()
+    found = lake.catalog.load_table("db.t").scan().to_arrow()
+    assert sorted(found["n"].to_pylist()) == [2, 3, 5, 6]
+
+
+class TestNoValueIsTold:
+    def test_where_paths_hold_it(self, lake: SmallLake) -> None:
+        """A table that is partitioned by its key has the value in the paths of its files."""
+        value = "p4@example.org"
+        lake.catalog.create_namespace("crm")
+        table = lake.catalog.create_table("crm.people", SCHEMA)
+        with table.update_spec() as spec:
+            spec.add_field("email", IdentityTransform(), "email")
+        table.append(pa.Table.from_pylist([person(n) for n in range(6)], schema=SCHEMA))
+        lake.warden.erasure.request("crm.people", key="email", value=[value])
+        told = lake.run("erasure", "hide", "crm.people", "--json", "--files").stdout
+        told += lake.run("erasure", "hide", "crm.people", "--apply", "--json").stdout
+        told += lake.run("operation", "list", "--json").stdout
+        for row in json.loads(lake.run("operation", "list", "--json").stdout):
+            told += lake.run("operation", "show", row["id"], "--json").stdout
+        told += repr(lake.warden.ground.tombstones.evidence())
+        assert seen(lake) == [0, 1, 2, 3, 5]
+        assert "hide 1 row" in told
+        assert "p4" not in told
+
+    def test_where_a_file_cannot_be_read(self, lake: SmallLake) -> None:
+        lake.catalog.create_namespace("crm")
+        table = lake.catalog.create_table("crm.people", SCHEMA)
+        with table.update_spec() as spec:
+            spec.add_field("email", IdentityTransform(), "email")
+        table.append(pa.Table.from_pylist([person(4)], schema=SCHEMA))
+        lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org"])
+        (path,) = [task.file.file_path for task in table.scan().plan_files()]
+        Path(path.removeprefix("file://")).write_bytes(b"p4@example.org is not Parquet")
+        done = lake.run("erasure", "hide", "crm.people", check=1)
+        assert "cannot be read" in done.stderr and "email=*" in done.stderr
+        assert "p4" not in done.stdout + done.stderr
+
+
+class TestOthersMeanwhile:
+    @pytest.fixture
+    def meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+        """Lets something happen when a point is passed, the first time only or so many times."""
+
+        def arm(point: str, act: Callable[[], object], times: int = 1) -> list[str]:
+            passed: list[str] = []
+
+            def reach(name: str) -> None:
+                if name == point:
+                    passed.append(name)
+                    if len(passed) <= times:
+                        act()
+
+            monkeypatch.setattr(publish, "reach", reach)
+            monkeypatch.setattr(masks, "reach", reach)
+            return passed
+
+        return arm
+
+    @pytest.mark.parametrize("point", ["hide.written", "commit.ready"])
+    def test_an_append_is_kept_and_the_rows_that_it_brings_are_hidden_by_the_next(
+        self, lake: SmallLake, meanwhile: Any, point: str
+    ) -> None:
+        with_people(lake)
+        lake.warden.erasure.request("crm.people", key="id", value=["1"])
+        meanwhile(point, lambda: append(lake, 7, 8))
+        lake.warden.erasure.hide("crm.people").apply()
+        assert seen(lake) == [0, 2, 3, 4, 5, 7, 8]
+
+    @pytest.mark.parametrize("point", ["hide.written", "commit.ready"])
+    def test_a_file_that_is_written_anew_is_looked_at_again(self, lake: SmallLake, meanwhile: Any, point: str) -> None:
+        with_people(lake)
+        lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
+        passed = meanwhile(point, lambda: lake.catalog.load_table("crm.people").delete("id = 0"))
+        lake.warden.erasure.hide("crm.people").apply()
+        assert seen(lake) == [2, 3, 5]
+        assert len(passed) == 2
+        folder = Path(lake.catalog.load_table("crm.people").metadata.location.removeprefix("file://"))
+        assert len([path for path in folder.rglob("*.parquet") if request_of(str(path))]) == 1
+
+    def test_a_request_that_is_withdrawn_before_it_is_applied(self, lake: SmallLake) -> None:
+        with_people(lake)
+        one = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+        lake.warden.erasure.request("crm.people", key="id", value=["2"])
+        planned = lake.warden.erasure.hide("crm.people")
+        lake.warden.erasure.withdraw(one.id).apply()
+        planned.apply()
+        assert seen(lake) == [0, 1, 3, 4, 5]
+
+
+@pytest.mark.parametrize("point", ["hide.written", "commit.ready", "commit.landed", "action.applied"])
+def test_killed_anywhere_it_is_finished_by_a_resume(tmp_path: Path, point: str) -> None:
+    with SmallLake(tmp_path / "lake", lease_timeout="1s") as lake:
+        with_people(lake)
+        asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
+        lake.run("erasure", "hide", "crm.people", "--apply", failpoints=f"kill@{point}", check=-9)
+        lake.run("operation", "resume")
+        assert seen(lake) == [0, 2, 3, 5]
+        table = lake.catalog.load_table("crm.people")
+        assert len(lake.warden.ground.files.of(table, table.current_snapshot()).deletes) == 1
+        folder = Path(table.metadata.location.removeprefix("file://"))
+        assert len([path for path in folder.rglob("*.parquet") if request_of(str(path))]) == 1  # none is left behind
+        (told,) = lake.warden.ground.tombstones.evidence([EvidenceKind.HIDDEN], request=asked.id)
+        assert told.document["rows"] == {asked.id: 2}
+        lake.warden.erasure.withdraw(asked.id).apply()
+        assert seen(lake) == [0, 1, 2, 3, 4, 5]
+
+
+def test_it_plans_unless_told_to_apply_and_needs_no_java(lake: SmallLake) -> None:
+    with_people(lake)
+    lake.warden.erasure.request("crm.people", key="id", value=["1"])
+    shown = lake.run("erasure", "hide", "crm.people").stdout
+    assert "hide 1 row of 1 request on branch main" in shown and "Nothing changed" in shown
+    assert seen(lake) == [0, 1, 2, 3, 4, 5]
+    assert lake.run("erasure", "hide", "--all", "--check", check=3).stdout
+    lake.run("erasure", "hide", "--all", "--apply")
+    assert seen(lake) == [0, 2, 3, 4, 5]
+    lake.run("erasure", "hide", "--all", "--check")
