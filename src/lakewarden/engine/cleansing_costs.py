@@ -1,0 +1,77 @@
+"""What it costs that a table's rows can only be erased through Spark, in words: for the plan to tell beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+
+def costs(table: Table, refs: Sequence[str]) -> list[str]:
+    """For these refs, which lead to versions with such rows: what is lost or takes longer."""
+    metadata = table.metadata
+    there = [ref for ref in refs if ref in metadata.refs]
+    if not there:
+        return []
+    return [*_work(table, there), *_times(table, there), *_schemas(table, there)]
+
+
+def _work(table: Table, refs: Sequence[str]) -> Iterator[str]:
+    versions = {table.metadata.refs[ref].snapshot_id for ref in refs}
+    if len(versions) > 1:
+        yield (
+            f"format v{table.metadata.format_version} goes ref by ref through Spark: {len(versions)} versions are "
+            "made anew one by one, and a file that they share is written once for each of them and shared no more"
+        )
+    if len(refs) > 1:
+        yield (
+            f"{len(refs)} refs are moved one after the other: stopped in between, some lead to the old versions and "
+            "some to the new ones until the operation is resumed"
+        )
+
+
+def _times(table: Table, refs: Sequence[str]) -> Iterator[str]:
+    yield "the new versions are of the time of the purge: a time before it leads to none of them"
+    aging = [ref for ref in refs if table.metadata.refs[ref].max_ref_age_ms is not None]
+    if aging:
+        yield f"how long they are kept counts from the purge for {_listed(aging)}"
+
+
+def _schemas(table: Table, refs: Sequence[str]) -> Iterator[str]:
+    """Spark commits with the table's current schema, whatever that of the version was, and has no way to another."""
+    current = table.schema()
+    schemas = {schema.schema_id: schema for schema in table.metadata.schemas}
+    for ref in refs:
+        snapshot = table.snapshot_by_id(table.metadata.refs[ref].snapshot_id)
+        own = schemas.get(snapshot.schema_id) if snapshot and snapshot.schema_id is not None else None
+        if own is None or own.schema_id == current.schema_id:
+            continue
+        kind = table.metadata.refs[ref].snapshot_ref_type
+        changes = "; ".join(_changes(own, current))
+        yield f"{kind} {ref} has the table's current schema afterwards" + (f": {changes}" if changes else "")
+
+
+def _changes(own: Schema, current: Schema) -> Iterator[str]:
+    lost = sorted(own.field_ids - current.field_ids)
+    if lost:
+        yield f"it loses {_listed([_name(own, field) for field in lost])} for good, which the table has no more"
+    for field in sorted(own.field_ids & current.field_ids):
+        if _name(own, field) != _name(current, field):
+            yield f"{_name(own, field)} is then called {_name(current, field)}"
+        before, after = own.find_type(field), current.find_type(field)
+        if before.is_primitive and before != after:
+            yield f"{_name(current, field)} is then {after} instead of {before}"
+    added = sorted(current.field_ids - own.field_ids)
+    if added:
+        yield f"it gains {_listed([_name(current, field) for field in added])}"
+
+
+def _name(schema: Schema, field: int) -> str:
+    return str(schema.find_column_name(field))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
