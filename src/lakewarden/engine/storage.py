@@ -159,6 +159,11 @@ class StoredFiles:
         store = self._stores.of(location)
         return not apart(location)[0].startswith("s3:") or not isinstance(store, ArrowStore)
 
+    def keeps_versions(self, location: str) -> bool:
+        """Whether what is overwritten or deleted there stays as an earlier version."""
+        with told(location):
+            return self._versioned(location) is not None
+
     def versions(self, location: str) -> Generator[StoredVersion, None, None]:
         """Every version of what is or was at a place and below; none where the storage keeps no versions."""
         with told(location):

@@ -1,0 +1,167 @@
+"""Looks for many texts at once in any bytes, however long: what a proof does where nothing can be decoded.
+
+Every place of the bytes is looked at in three steps, each over whole blocks: by its first two bytes, by a hash of
+eight bytes, and by those eight bytes themselves; only what is left then is compared. A text that is part of a longer
+word, as 123456 is of 9123456, is not that text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+CONTEXT = 128  # bytes that are told on both sides of what was found
+_BLOCK = 4 << 20
+_WINDOW = 8
+_SAMPLE = 2000
+_PARTS = 32
+_MULTIPLIER = 0x9E3779B97F4A7C15  # spreads windows over the table of hashes
+_WORD = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
+class Source(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Where one of the texts was found, with what stands around it."""
+
+    offset: int
+    needle: bytes
+    before: bytes
+    after: bytes
+
+
+class Needles:
+    """Texts to look for, prepared once. They are to have six bytes or more: shorter ones are met by chance."""
+
+    def __init__(self, needles: Iterable[bytes]) -> None:
+        import numpy as np
+
+        self._all = set(needles)
+        self._lengths = sorted({len(needle) for needle in self._all})
+        if not self._all:
+            return
+        self._longest = self._lengths[-1]
+        self._width = min(_WINDOW, self._lengths[0])
+        self._from_end, self._skipped = self._telling_most()
+        windows = {self._window(needle, self._from_end, self._skipped) for needle in self._all}
+        padded = b"".join(window.ljust(_WINDOW, b"\0") for window in windows)
+        self._windows: np.ndarray[Any, Any] = np.sort(np.frombuffer(padded, "<u8"))
+        self._mask = np.uint64((1 << (8 * self._width)) - 1)
+        bits = max(16, min(27, (len(windows) * 16).bit_length()))
+        self._shift = np.uint64(64 - bits)
+        self._table = np.zeros(1 << bits, dtype=bool)
+        self._table[self._hashed(self._windows)] = True
+        self._pairs = np.zeros(1 << 16, dtype=bool)
+        self._pairs[(self._windows & np.uint64(0xFFFF)).astype(np.intp)] = True
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def without(self, needles: Iterable[bytes]) -> Needles:
+        return Needles(self._all - set(needles))
+
+    def within(self, content: bytes, embedded: bool = False) -> list[Hit]:
+        """Each place of some bytes where one of the texts stands, in order; as part of a word only if that is asked."""
+        if not self._all:
+            return []
+        found = ((start, length) for start, length in self._matches(content))
+        hits = [self._hit(content, 0, start, length) for start, length in found]
+        return [hit for hit in hits if embedded or not is_embedded(hit)]
+
+    def stream(self, source: Source, mind: Callable[[int], None] = lambda read: None) -> Iterator[Hit]:
+        """The same for what is read block by block; `mind` is told how many bytes were read."""
+        if not self._all:
+            return
+        kept, start, done = b"", 0, 0  # `kept` begins at `start`; what begins before `done` was told
+        while True:
+            block = source.read(_BLOCK)
+            mind(len(block))
+            content = kept + block
+            limit = start + len(content) - (self._longest + CONTEXT if block else 0)
+            for at, length in self._matches(content):
+                if done <= start + at < limit:
+                    hit = self._hit(content, start, at, length)
+                    if not is_embedded(hit):
+                        yield hit
+            if not block:
+                return
+            done = max(limit, done)
+            cut = max(done - CONTEXT - start, 0)
+            kept, start = content[cut:], start + cut
+
+    def _telling_most(self) -> tuple[bool, int]:
+        """Which part of the texts tells them apart best: counted from their beginning or end, after some bytes."""
+        some = list(islice(self._all, _SAMPLE))
+        parts = [(end, skipped) for skipped in range(self._lengths[0] - self._width + 1) for end in (False, True)]
+        return max(parts[:_PARTS], key=lambda part: len({self._window(needle, *part) for needle in some}))
+
+    def _window(self, needle: bytes, from_end: bool, skipped: int) -> bytes:
+        start = len(needle) - self._width - skipped if from_end else skipped
+        return needle[start : start + self._width]
+
+    def _hashed(self, windows: Any) -> Any:
+        import numpy as np
+
+        return ((windows * np.uint64(_MULTIPLIER)) >> self._shift).astype(np.intp)
+
+    def _matches(self, content: bytes) -> Iterator[tuple[int, int]]:
+        for at in self._candidates(content):
+            for length in self._lengths:
+                start = at + self._width + self._skipped - length if self._from_end else at - self._skipped
+                if start >= 0 and content[start : start + length] in self._all:
+                    yield start, length
+
+    def _candidates(self, content: bytes) -> list[int]:
+        """Where a window of one of the texts stands."""
+        import numpy as np
+
+        count = len(content) - self._width + 1
+        if count <= 0:
+            return []
+        padded = content + b"\0" * _WINDOW
+        sides = []
+        for side in (0, 1):
+            pairs = np.frombuffer(padded, "<u2", (len(content) - side + 1) // 2, side)
+            sides.append(np.flatnonzero(self._pairs[pairs]) * 2 + side)
+        places = np.concatenate(sides)
+        places = np.sort(places[places < count])
+        windows = np.ndarray((len(content),), "<u8", padded, strides=(1,))[places] & self._mask
+        likely = self._table[self._hashed(windows)]
+        places, windows = places[likely], windows[likely]
+        nearest = np.minimum(np.searchsorted(self._windows, windows), len(self._windows) - 1)
+        found: list[int] = places[self._windows[nearest] == windows].tolist()
+        return found
+
+    def _hit(self, content: bytes, start: int, at: int, length: int) -> Hit:
+        end = at + length
+        before, after = content[max(at - CONTEXT, 0) : at], content[end : end + CONTEXT]
+        return Hit(start + at, content[at:end], before, after)
+
+
+def is_embedded(hit: Hit) -> bool:
+    """Whether what was found is only a part of a longer word. A length that stands before a text is no part of it."""
+    if not _is_text(hit.needle):
+        return False
+    left = hit.before[-1:] and hit.before[-1] in _WORD and hit.needle[0] in _WORD
+    if left and hit.before[-1] in (len(hit.needle), 2 * len(hit.needle)):
+        left = False
+    right = hit.after[:1] and hit.after[0] in _WORD and hit.needle[-1] in _WORD
+    return bool(left or right)
+
+
+def _is_text(needle: bytes) -> bool:
+    try:
+        return needle.decode().isprintable()
+    except ValueError:
+        return False

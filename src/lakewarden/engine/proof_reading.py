@@ -1,0 +1,161 @@
+"""Looks at one object for a proof of erasure: opens it, sees what it is, and has each part of it looked through."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine import proof_avro, proof_documents, proof_parquet
+from lakewarden.engine.proof_keys import Trace, WantedKey
+from lakewarden.engine.proof_objects import Reached, StoredObject, form_of, open_object
+from lakewarden.engine.proof_texts import Pile, Texts, in_doubt
+from lakewarden.errors import LakewardenError
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
+    from lakewarden.engine.proof_bytes import Hit
+    from lakewarden.engine.storage import StoredFiles
+
+_BEGINNING = 8
+_MOST_HITS = 1000  # as bytes in one object: with more, nothing becomes clearer
+_LARGEST_DOCUMENT = 1 << 30
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What one object tells."""
+
+    found: StoredObject
+    kind: str
+    is_live: bool
+    traces: Sequence[Trace] = ()
+    problem: str = ""
+    """Why it could not be read. It never holds what a decoder said: that may quote the content."""
+
+
+class ObjectReader:
+    """Looks at objects of one table. Several threads may call it."""
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        keys: Sequence[WantedKey],
+        texts: Texts,
+        storage: StoredFiles,
+        mind: Callable[[int], None],
+    ) -> None:
+        self._metadata = metadata
+        self._keys = keys
+        self._texts = texts
+        self._storage = storage
+        self._mind = mind
+
+    def look(self, found: StoredObject, reached: Reached) -> Looked:
+        """What an object tells; what goes wrong is told with it, unless the object is gone by now."""
+        is_live = not found.is_earlier and found.path in reached.files
+        name = self._name(found.path)
+        if not found.bytes:
+            return Looked(found, "empty", is_live, name)
+        try:
+            with open_object(self._storage, found) as source:
+                kind, traces = self._content(source, found, is_live)
+        except (KeyboardInterrupt, _Stopped):
+            raise
+        except LakewardenError as error:
+            gone = found.version is None and self._storage.look([found.path])[found.path] is None
+            problem = "" if gone else f"the storage does not give it ({error.code})"
+            return Looked(found, "gone" if gone else "other", is_live, () if gone else name, problem)
+        except Exception as error:  # noqa: BLE001 - decoders raise anything on damaged files
+            return Looked(found, "other", is_live, name, f"it is damaged, or not what it begins like ({_kind(error)})")
+        return Looked(found, kind, is_live, [*name, *traces])
+
+    def _name(self, path: str) -> list[Trace]:
+        pile = Pile(self._texts)
+        return [*pile.path(path, "name"), *pile.end()]
+
+    def _content(self, source: io.BufferedReader, found: StoredObject, is_live: bool) -> tuple[str, list[Trace]]:
+        form = form_of(source.peek(_BEGINNING)[:_BEGINNING])
+        match form:
+            case "parquet":
+                return self._parquet(source, found, is_live)
+            case "encrypted":
+                raise ValueError("encrypted")
+            case "avro":
+                file = proof_avro.opened(source)
+                return file.kind, list(proof_avro.look(file, self._keys, self._texts, self._metadata))
+            case "puffin":
+                return "statistics", list(proof_documents.look_at_puffin(source, found.bytes, self._texts))
+            case "orc":
+                return "data", [*self._bytes(source), *self._orc(source)]
+            case "json" | "gzip" if found.bytes <= _LARGEST_DOCUMENT:
+                return self._document(source, form)
+            case _:
+                return "other", self._bytes(source)
+
+    def _parquet(self, source: io.BufferedReader, found: StoredObject, is_live: bool) -> tuple[str, list[Trace]]:
+        import pyarrow as pa
+
+        hits = list(islice(self._texts.needles.stream(source, self._mind), _MOST_HITS))
+        file = self._storage.open(found.path) if found.version is None else pa.PythonFile(source, mode="r")
+        traces, spans, is_deletes = proof_parquet.look(file, self._keys, self._texts, by_name=not is_live)
+        if traces:  # what was decoded is not told again as bytes
+            hits = [hit for hit in hits if not any(hit.offset in span for span in spans)]
+        traces += self._placed(file, hits, bool(traces))
+        return "deletes" if is_deletes else "data", traces
+
+    def _placed(self, file: Any, hits: Sequence[Hit], only_in_columns: bool) -> Iterator[Trace]:
+        for hit in hits:
+            column = proof_parquet.column_at(file, hit.offset)
+            if column:
+                yield in_doubt(hit, f"bytes of column {column}")
+            elif not only_in_columns:
+                yield in_doubt(hit, "bytes")
+
+    def _document(self, source: io.BufferedReader, form: str) -> tuple[str, list[Trace]]:
+        content = source.read()
+        self._mind(len(content))
+        if form == "gzip":
+            content = proof_documents.unpacked(content)
+        traces = proof_documents.look_at_json(content, self._texts)
+        if traces is None:
+            return "other", list(islice(self._texts.content(content, "bytes"), _MOST_HITS))
+        return "metadata", list(traces)
+
+    def _orc(self, source: io.BufferedReader) -> Iterator[Trace]:
+        """Files of this format tell field ids to nobody here, so columns are known by their names."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        from pyarrow import orc
+
+        source.seek(0)
+        file = orc.ORCFile(pa.PythonFile(source, mode="r"))
+        for key in self._keys:
+            for column in proof_parquet.columns_of(file.schema, key, by_name=True):
+                rows = 0
+                for stripe in range(file.nstripes):
+                    values = file.read_stripe(stripe, columns=[column.path]).column(0)
+                    if column.names[1:]:
+                        values = pc.struct_field(values, list(column.names[1:]))
+                    rows += pc.sum(proof_parquet.matches(values, key)).as_py() or 0
+                if rows:
+                    yield Trace(f"column {column.path}, {rows} {'row' if rows == 1 else 'rows'}")
+
+    def _bytes(self, source: io.BufferedReader) -> list[Trace]:
+        hits = islice(self._texts.needles.stream(source, self._mind), _MOST_HITS)
+        return [in_doubt(hit, "bytes") for hit in hits]
+
+
+class _Stopped(Exception):
+    """Ends a thread whose work nobody waits for any more."""
+
+
+def stop() -> None:
+    raise _Stopped
+
+
+def _kind(error: Exception) -> str:
+    return type(error).__name__
