@@ -1,7 +1,8 @@
 """A process killed between any two steps, and what `operation resume` makes of it (invariant 6).
 
 A traced run tells every point that a run passes; then a run is killed at each of them in turn, in a
-process of its own, on a real lake, and resumed.
+process of its own, on a real lake, and resumed. What a dead process holds is waited for after some
+kills; after the others it is buried at once.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ from pathlib import Path
 
 import pytest
 
+from tests import killing
 from tests.small_lake import SmallLake
 
 TABLES = ("sales.a", "sales.b")
 MANY = tuple(f"sales.t{number}" for number in range(6))
-SIDE_BY_SIDE = """
-import sys
-from lakewarden.doors.cli.main import main
+THREE_AT_ONCE = """
 from lakewarden.features.version.tag import Tag
 Tag.parallel = 3
+"""
+SIDE_BY_SIDE = f"""
+import sys
+from lakewarden.doors.cli.main import main
+{THREE_AT_ONCE}
 main(sys.argv[1:])
 """
 
@@ -39,7 +44,7 @@ def two_tables(tmp_path: Path, state_url: str) -> Iterator[SmallLake]:
 
 
 def points_passed(lake: SmallLake, trace: Path, *arguments: str) -> list[str]:
-    lake.run(*arguments, failpoints=f"trace:{trace}")
+    killing.run(lake, *arguments, failpoints=f"trace:{trace}")
     return trace.read_text().split()
 
 
@@ -51,8 +56,9 @@ def test_an_operation_of_two_actions_killed_at_every_step(two_tables: SmallLake,
 
     for number, point in enumerate(points, start=1):
         tag = f"r{number}"
-        killed = lake.run("version", "tag", "sales.*", tag, failpoints=f"kill@{number}", check=None)
-        assert killed.returncode == -9, f"not killed at {point}: {killed.stderr}"
+        killing.kill(lake, number, point, "version", "tag", "sales.*", tag)
+        if point != "commit.landed":
+            killing.bury(lake)
         if point == "operation.leased":  # nothing is written down before that: nothing has begun
             assert all(tag not in lake.refs(name) for name in TABLES)
             lake.warden.version.tag("sales.*", tag).apply()
@@ -78,11 +84,11 @@ def test_a_rollback_in_two_statements_killed_between_them(tmp_path: Path) -> Non
         newest, *_, oldest = lake.warden.version.list("sales.orders")
         rollback = ("version", "rollback", f"sales.orders@{oldest.snapshot_id}", "--apply")
 
-        killed = lake.run(*rollback, failpoints="kill@commit.statement", check=None)
-        assert killed.returncode == -9
+        killing.kill(lake, "commit.statement", "commit.statement", *rollback)
         left = f"before-rollback-{newest.snapshot_id}"
         assert lake.refs() == {"main": newest.snapshot_id, left: newest.snapshot_id}
-        lake.run("operation", "resume", "--wait", "10s")
+        (resumed,) = lake.warden.operation.resume(wait="10s")
+        assert resumed.state == "done"
 
         assert lake.refs() == {"main": oldest.snapshot_id, left: newest.snapshot_id}
         assert [row.state for row in lake.warden.operation.list()] == ["done"]
@@ -132,9 +138,8 @@ def commits_to(lake: SmallLake, name: str) -> int:
 @pytest.mark.slow
 def test_tables_side_by_side_killed_in_the_midst_of_several(many_tables: SmallLake, tmp_path: Path) -> None:
     lake, trace = many_tables, tmp_path / "trace"
-    undisturbed = tag_side_by_side(lake, "undisturbed", f"trace:{trace}")
-    undisturbed.communicate(timeout=60)
-    assert undisturbed.returncode == 0
+    run = ("version", "tag", "sales.*", "undisturbed")
+    killing.run(lake, *run, failpoints=f"trace:{trace}", first=THREE_AT_ONCE)
     points = trace.read_text().split()
     assert points.count("action.journaled") == len(MANY)
     assert points[: points.index("table.released")].count("table.leased") > 1  # several were held at once
@@ -142,9 +147,9 @@ def test_tables_side_by_side_killed_in_the_midst_of_several(many_tables: SmallLa
 
     for number in range(4, len(points), len(points) // 8):
         tag = f"r{number}"
-        killed = tag_side_by_side(lake, tag, f"kill@{number}")
-        killed.communicate(timeout=60)
-        assert killed.returncode == -9
+        killing.kill(lake, number, points[number - 1], "version", "tag", "sales.*", tag, first=THREE_AT_ONCE)
+        if number > 4:
+            killing.bury(lake)
         (resumed,) = lake.warden.operation.resume(wait="10s")
         assert (resumed.state, resumed.done) == ("done", len(MANY)), number
         for name in MANY:
