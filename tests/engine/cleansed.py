@@ -34,10 +34,15 @@ from lakewarden.engine.manifests import Manifests, write_entries
 from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.rewrite import Rewriter
 from lakewarden.engine.storage import Storage
-from tests.engine.lakes import STAMP, local, unfenced
+from tests.engine.lakes import STAMP, unfenced
 
 PEOPLE = pa.schema([("id", pa.int64()), ("email", pa.string())])
 PATH, POSITION = 2147483546, 2147483545
+
+
+def local(location: str) -> Path:
+    """The path of a file, as it is spelled: values in names of folders are percent-encoded there, too."""
+    return Path(location.removeprefix("file://").removeprefix("file:"))
 
 
 def email(who: int) -> str:
@@ -218,12 +223,13 @@ class People:
         self.remove(done.superseded)
         assert self.all_rows() == {ref: [row for row in rows if row[1] not in erased] for ref, rows in before.items()}
         self.look_at_metadata()
+        assert self.orphans() == set()
         return done
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Delete files as a purge does; each is one that was there."""
+        """Delete files as a purge does; each is one that was there, but for metadata that went before."""
         for path in paths:
-            local(path).unlink()
+            local(path).unlink(missing_ok=path.endswith(".metadata.json"))
 
     def look_at_metadata(self) -> None:
         """What readers of any kind rely on."""
@@ -270,8 +276,20 @@ class People:
             assert snapshot.parent_snapshot_id is None
             assert not [key for key in told if key.startswith("partitions.") or key == "changed-partition-count"]
 
+    def orphans(self) -> set[Path]:
+        """Files that nothing leads to."""
+        table = self.table
+        found = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+        found |= {told.statistics_path for told in (*table.metadata.statistics, *table.metadata.partition_statistics)}
+        for snapshot in table.metadata.snapshots:
+            found.add(snapshot.manifest_list)
+            for manifest in snapshot.manifests(table.io):
+                found.add(manifest.manifest_path)
+                found |= {e.data_file.file_path for e in manifest.fetch_manifest_entry(table.io, discard_deleted=True)}
+        return self.on_disk() - {local(location) for location in found}
+
     def on_disk(self) -> set[Path]:
-        """Every file of the table, but what the catalog keeps of metadata."""
+        """Every file of the table."""
         folder = local(self.table.metadata.location)
         return {path for path in folder.rglob("*") if path.is_file() and path.suffix != ".crc"}
 

@@ -9,9 +9,10 @@ file, and with which sequence number, is for others.
 from __future__ import annotations
 
 import secrets
-import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.faults import told
@@ -46,8 +47,9 @@ class CarriedDeletes:
         self._stamp, self._reader = stamp, reader
         self._token = secrets.token_hex(4)
         self._made: dict[str, DataFile | None] = {}
-        self._lock = threading.Lock()
-        self.written: list[str] = []
+        self._number = count()
+        self._used: set[str] = set()
+        self._waiting: set[str] = set()  # written, and in no version yet
 
     def concerns(self, io: FileIO, entry: ManifestEntry) -> bool:
         """Whether a file of deletes names rows of a data file that is replaced.
@@ -76,20 +78,30 @@ class CarriedDeletes:
 
     def carried(self, table: Table, file: DataFile) -> DataFile | None:
         """What takes the place of a file of position deletes; nothing where it names no row that is left."""
-        with self._lock:
-            if file.file_path not in self._made:
-                self._made[file.file_path] = self._carry(table, file)
-            return self._made[file.file_path]
+        if file.file_path not in self._made:
+            self._made[file.file_path] = self._carry(table, file)
+        made = self._made[file.file_path]
+        if made is not None:
+            self._used.add(made.file_path)
+        return made
 
-    def discard(self, io: FileIO) -> None:
-        """Remove what was written; it never landed."""
-        for path in self.written:
-            try:
+    @property
+    def used(self) -> int:
+        """How many new files the attempt has that is being made."""
+        return len(self._used)
+
+    def begin(self) -> None:
+        """Another attempt begins: what was written for earlier ones serves it too, where it is asked for again."""
+        self._used.clear()
+
+    def settle(self, io: FileIO, landed: bool) -> None:
+        """Remove what no version has: what the attempt that landed did not use, or all that was written since."""
+        unused = self._waiting - self._used if landed else self._waiting
+        for path in unused:
+            with suppress(FileNotFoundError, OSError):  # then it is an orphan, and found as one
                 io.delete(path)
-            except (FileNotFoundError, OSError):
-                continue  # then it is an orphan, and found as one
-        self.written.clear()
-        self._made.clear()
+        self._made = {old: made for old, made in self._made.items() if made is None or made.file_path not in unused}
+        self._waiting = set()
 
     def _is_replaced(self, name: str) -> bool:
         return name in self._replacements or name in self._obsolete
@@ -108,16 +120,16 @@ class CarriedDeletes:
                 positions.setdefault(moved[0], []).append(moved[1])
         if not positions:
             return None
-        request, number = request_of(file.file_path), len(self.written)
-        own = (
-            file_name(self._stamp, request, self._token, number)
-            if request is not None
-            else f"{self._token}-{number}-deletes.parquet"
-        )
-        path = f"{staging_folder(table, self._stamp)}/{own}"
-        self.written.append(path)
+        path = f"{staging_folder(table, self._stamp)}/{self._name(file)}"
+        self._waiting.add(path)
         rows = _write(table.io, path, positions)
         return _entry(file, path, len(table.io.new_input(path)), rows, sorted(positions, key=str.encode))
+
+    def _name(self, file: DataFile) -> str:
+        request, number = request_of(file.file_path), next(self._number)
+        if request is None:
+            return f"{self._token}-{number}-deletes.parquet"
+        return file_name(self._stamp, request, self._token, number)
 
     def _read(self, io: FileIO, file: DataFile) -> Iterator[tuple[str, Any]]:
         """Names of data files, each with some positions."""

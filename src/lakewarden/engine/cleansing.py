@@ -8,7 +8,6 @@ race is planned anew on what is there then, with the same replacements. What the
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,14 +18,16 @@ from lakewarden.engine.expiry import expiry_updates
 from lakewarden.engine.locations import same_place
 from lakewarden.engine.publish import Attempt, at_refs, check_format
 from lakewarden.engine.survey import Survey, place_of
-from lakewarden.errors import CatalogUnavailable, StalePlan
+from lakewarden.engine.taken_along import passing_version, taken_along
+from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
+    from pyiceberg.table.refs import SnapshotRef
+    from pyiceberg.table.update import TableUpdate
 
     from lakewarden.engine.changes import Cleansing
     from lakewarden.engine.manifests import Manifests
@@ -45,19 +46,41 @@ def cleanse(
 ) -> Cleansed | None:
     """Replace files in every version at once, and let the versions that had them go; None where none has them."""
     work = _Cleanse(stamp, reader, change, about_to)
-    has_landed = False
+    if not _land(publisher, change, work):
+        return None
+    reach("cleansing.landed")
+    if work.may_have_taken_names:
+        try:
+            _give_names_back(publisher, change, work)
+        except LakewardenError as error:  # which must not read as if nothing had landed
+            raise CatalogUnavailable(
+                f"{change.table}: the commit landed, but whether names that somebody made meanwhile are there is not "
+                f"known: {error.message}",
+                "lakewarden operation resume ID goes on from there.",
+            ) from error
+    return work.outcome
+
+
+def _give_names_back(publisher: Publisher, change: Cleansing, work: _Cleanse) -> None:
+    """Names that went with their versions come back, and are then cleansed like the others."""
+    while publisher.publish(change.table, change.uuid, work.names_given_back):
+        try:
+            _land(publisher, change, work)
+        except StalePlan:  # one is at a version whose files were not replaced, since nothing led to them
+            return
+
+
+def _land(publisher: Publisher, change: Cleansing, work: _Cleanse) -> bool:
+    """Publish, and remove whatever was written and is in no version."""
     try:
         has_landed = publisher.publish(change.table, change.uuid, work.attempt)
     except CatalogUnavailable:
         raise  # it may have landed: what was written for it may be in use
-    except BaseException:
-        work.discard()
+    except Exception:  # and nothing else: an interrupt may come when it has landed already
+        work.settle(landed=False)
         raise
-    if not has_landed:
-        work.discard()
-        return None
-    reach("cleansing.landed")
-    return work.outcome
+    work.settle(has_landed)
+    return has_landed
 
 
 class _Cleanse:
@@ -70,6 +93,7 @@ class _Cleanse:
         self._carried = CarriedDeletes(change, stamp, reader)
         self._survey = Survey(change, self._carried, reader)
         self._table: Table | None = None
+        self._planned: Cleansed | None = None
         self.outcome: Cleansed | None = None
 
     def attempt(self, table: Table) -> Attempt | None:
@@ -82,6 +106,7 @@ class _Cleanse:
             return None
         reach("cleansing.surveyed")
         self._check_obsolete(table, lists)
+        self._carried.begin()
         new = CleanVersions(table, self._change, self._survey, self._carried, self._reader, self._stamp)
         try:
             heads = {ref.snapshot_id for ref in table.metadata.refs.values()}
@@ -91,16 +116,50 @@ class _Cleanse:
             reach("cleansing.written")
             superseded = self._superseded(table, lists, dirty, new)
             self._about_to(superseded)
-            self.outcome = self._told(table, dirty, new, superseded)
+            self._planned = self._told(table, dirty, new, superseded)
             return self._attempt(table, dirty, new)
         except BaseException:
             new.discard()
             raise
 
-    def discard(self) -> None:
-        """Remove what was written for all attempts; none of them landed."""
+    def settle(self, landed: bool) -> None:
+        """Take note of what landed, and remove what was written and is in no version."""
         if self._table is not None:
-            self._carried.discard(self._table.io)
+            self._carried.settle(self._table.io, landed)
+        if landed and self._planned is not None:
+            self.outcome = self._planned if self.outcome is None else _together(self.outcome, self._planned)
+
+    @property
+    def may_have_taken_names(self) -> bool:
+        """Whether the catalog takes names along with their versions; where the client writes metadata, none are."""
+        from pyiceberg.catalog import MetastoreCatalog
+
+        return self._table is not None and not isinstance(self._table.catalog, MetastoreCatalog)
+
+    def names_given_back(self, table: Table) -> Attempt | None:
+        """Names that somebody made in the very moment, on versions that went: back where they were.
+
+        Nothing has been deleted yet of what they lead to.
+        """
+        from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
+
+        gone = self.outcome.snapshots if self.outcome else ()
+        found = taken_along(table, gone, ())
+        if found is None:
+            return None
+        names = found.lost_refs(table)
+        wanted = {found.before.refs[name].snapshot_id for name in names}
+        there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+        back = [s for s in found.before.snapshots if s.snapshot_id in wanted - there]
+        last = passing_version(table, back[-1]) if back else None
+        updates: list[TableUpdate] = [
+            AddSnapshotUpdate(snapshot=snapshot.model_copy(update={"parent_snapshot_id": None})) for snapshot in back
+        ]
+        updates += [_ref_update(name, found.before.refs[name], found.before.refs[name].snapshot_id) for name in names]
+        if last is not None:
+            updates.append(AddSnapshotUpdate(snapshot=last))
+            updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [last.snapshot_id]}))
+        return Attempt(at_refs(self._change.uuid, dict.fromkeys(names)), tuple(updates))
 
     def _dirty(self, table: Table, lists: Lists) -> set[int]:
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
@@ -137,7 +196,7 @@ class _Cleanse:
             refs=moved,
             snapshots=tuple(sorted(dirty)),
             superseded=tuple(superseded),
-            delete_files_rewritten=len(self._carried.written),
+            delete_files_rewritten=self._carried.used,
             manifests_rewritten=new.manifests_rewritten,
         )
 
@@ -173,29 +232,33 @@ def _statistics(metadata: TableMetadata, dirty: set[int]) -> list[str]:
 
 def _updates(table: Table, dirty: set[int], new: CleanVersions, made: Mapping[int, int]) -> tuple[TableUpdate, ...]:
     from pyiceberg.catalog import MetastoreCatalog
-    from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate, SetSnapshotRefUpdate
+    from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
     updates: list[TableUpdate] = [AddSnapshotUpdate(snapshot=snapshot) for snapshot in new.made.values()]
     for name, ref in table.metadata.refs.items():
         if ref.snapshot_id in made:
-            settings = ref.model_dump(exclude_none=True, by_alias=True)
-            place = {"ref-name": name, "type": str(ref.snapshot_ref_type), "snapshot-id": made[ref.snapshot_id]}
-            updates.append(SetSnapshotRefUpdate.model_validate({**settings, **place}))
-    if made and not isinstance(table.catalog, MetastoreCatalog):
-        passing = _passing(table, new)
-        updates += [passing, RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [passing.snapshot.snapshot_id]})]
+            updates.append(_ref_update(name, ref, made[ref.snapshot_id]))
+    if made and not isinstance(table.catalog, MetastoreCatalog):  # which would take the clock of the last one added
+        last = passing_version(table, list(new.made.values())[-1], new.last_sequence)
+        updates.append(AddSnapshotUpdate(snapshot=last))
+        updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [last.snapshot_id]}))
     return (*updates, *expiry_updates(table, sorted(dirty), (), made))
 
 
-def _passing(table: Table, new: CleanVersions) -> AddSnapshotUpdate:
-    """A version that goes again at once: after those of old times, it sets the clock of a catalog's own right."""
-    from pyiceberg.table.update import AddSnapshotUpdate
+def _ref_update(name: str, ref: SnapshotRef, snapshot: int) -> TableUpdate:
+    """A ref that is to stand at another version, with all its settings."""
+    from pyiceberg.table.update import SetSnapshotRefUpdate
 
-    last = list(new.made.values())[-1]
-    taken = {snapshot.snapshot_id for snapshot in new.made.values()}
-    while (passing := table.metadata.new_snapshot_id()) in taken:
-        continue
-    now = max(int(time.time() * 1000), table.metadata.last_updated_ms)
-    sequence = new.last_sequence + 1 if table.metadata.format_version > 1 else 0
-    told = {"snapshot_id": passing, "timestamp_ms": now, "sequence_number": sequence}
-    return AddSnapshotUpdate(snapshot=last.model_copy(update=told))
+    settings = ref.model_dump(exclude_none=True, by_alias=True)
+    place = {"ref-name": name, "type": str(ref.snapshot_ref_type), "snapshot-id": snapshot}
+    return SetSnapshotRefUpdate.model_validate({**settings, **place})
+
+
+def _together(first: Cleansed, second: Cleansed) -> Cleansed:
+    return Cleansed(
+        refs={**first.refs, **second.refs},
+        snapshots=tuple(sorted({*first.snapshots, *second.snapshots})),
+        superseded=tuple(dict.fromkeys((*first.superseded, *second.superseded))),
+        delete_files_rewritten=first.delete_files_rewritten + second.delete_files_rewritten,
+        manifests_rewritten=first.manifests_rewritten + second.manifests_rewritten,
+    )

@@ -52,7 +52,7 @@ class TakenAlong:
         back = [s for s in self.before.snapshots if s.snapshot_id in self.expired and s.snapshot_id not in there]
         if not back:
             return ()
-        passing = _passing(table, back[-1])
+        passing = passing_version(table, back[-1])
         refs = [
             {**self.before.refs[name].model_dump(exclude_none=True, by_alias=True), "ref-name": name}
             for name in self.lost_refs(table)
@@ -116,13 +116,14 @@ def _rootless(table: Table, snapshot: Snapshot) -> Snapshot:
     return snapshot.model_copy(update={"parent_snapshot_id": None, **_no_new_rows(table)})
 
 
-def _passing(table: Table, like: Snapshot) -> Snapshot:
+def passing_version(table: Table, like: Snapshot, after: int | None = None) -> Snapshot:
     """A snapshot that goes again at once: after old ones, it sets the table's clock and its sequence right."""
+    last = getattr(table.metadata, "last_sequence_number", -1) if after is None else after
     newest: dict[str, Any] = {
         "snapshot_id": table.metadata.new_snapshot_id(),
         "parent_snapshot_id": None,
         "timestamp_ms": max(int(time.time() * 1000), table.metadata.last_updated_ms),
-        "sequence_number": getattr(table.metadata, "last_sequence_number", -1) + 1,
+        "sequence_number": last + 1,
     }
     return like.model_copy(update=newest | _no_new_rows(table))
 
