@@ -79,6 +79,8 @@ class Proof:
     places: list[Place] = field(default_factory=list)
     young: list[Place] = field(default_factory=list)
     """In objects that nothing leads to, and that are so new that somebody may be about to commit them."""
+    youngest: datetime | None = None
+    """When the newest of these was written."""
     not_read: list[NotRead] = field(default_factory=list)
     objects: int = 0
     bytes: int = 0
@@ -165,7 +167,13 @@ class _Looking:
                 left = unexplained(doubts, self._keys, files, self._storage)
         proof = Proof(self._shown(table.metadata_location), len(table.metadata.snapshots))
         for looked in self._told:
-            (proof.young if self._is_young(looked) else proof.places).extend(self._places(looked, left))
+            found = list(self._places(looked, left))
+            if not self._is_young(looked):
+                proof.places += found
+            elif found:
+                proof.young += found
+                written = [at for at in (proof.youngest, looked.found.modified_at) if at]
+                proof.youngest = max(written)
         proof.places.sort(key=lambda place: (not place.live, place.object, place.version, place.where))
         proof.not_read = [
             NotRead(self._veil.path(path), version, why) for (path, version), why in self._problems.items()
@@ -256,7 +264,7 @@ def _method(keys: Sequence[WantedKey], texts: Texts, there: Listed, explained: i
     yield "statistics in data files, and in all manifests bounds, partition values and paths, also of removed entries"
     yield "metadata files with summaries and properties, statistics files, and names of files and folders"
     if texts.needles:
-        yield f"texts and uuids of {texts.shortest} bytes and more also as bytes, spelled as in addresses and in JSON too"
+        yield f"texts and uuids of {texts.shortest} bytes and more also as bytes, as addresses and JSON spell them too"
     if texts.too_short:
         yield f"{texts.too_short} spellings are shorter than {texts.shortest} bytes, and were not looked for as bytes"
     if texts.ambiguous:

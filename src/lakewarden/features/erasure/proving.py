@@ -1,0 +1,258 @@
+"""Proving that a table holds nothing more of what requests ask to erase, and closing those that are proved everywhere.
+
+How it is looked is `engine/proof.py`'s, which shares nothing with what erases. What was found is written down either
+way. A request is closed only when the newest proof of each of its tables is clean, and then its values are forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.proof import prove, size
+from lakewarden.engine.publish import check_identity
+from lakewarden.engine.veil import Veil
+from lakewarden.errors import LakewardenError, StalePlan, TracesLeft
+from lakewarden.features.erasure.intent import evidence
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.plan import Action, Estimate, Outcome
+from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.tombstones import ErasureState, Evidence, EvidenceKind
+from lakewarden.quantities import show_size
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.proof import Place, Proof
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader, Writer
+    from lakewarden.lifecycle.tombstones import ErasureRequest
+
+PROVE = "prove"
+_TOLD = 100  # places that an error names; the evidence has all
+_YOUNGEST = timedelta(hours=24)
+_BYTES_PER_SECOND = 50 << 20  # a guess, for the estimate only
+
+
+def action_for(lake: Reader, name: TableName, table: Table, requests: Sequence[str]) -> Action:
+    """To look through all that is stored of a table for what these requests ask to erase."""
+    uuid = str(table.metadata.table_uuid)
+    veil = Veil.of(table.metadata, _fields(lake, uuid, requests))
+    with veil.over_errors():
+        objects, total = size(table, lake.storage(name.lake))
+    rounds = len(lake.tombstones.evidence([EvidenceKind.PROVED], uuid=uuid))
+    return Action(
+        verb=PROVE,
+        table=str(name),
+        says=f"look through {objects:,} objects ({show_size(total)}) for what is to be erased",
+        arguments={"uuid": uuid, "requests": ",".join(requests), "round": rounds},  # the same again is another one
+        requires=(TableIs(str(name), uuid),),
+        estimate=Estimate(files=objects, bytes=total, seconds=round(total / _BYTES_PER_SECOND, 1)),
+    )
+
+
+def action_for_gone(lake: Reader, table: str, uuid: str, requests: Sequence[str]) -> Action:
+    """To write down that a table is no more, so that nothing can be proved of it."""
+    rounds = len(lake.tombstones.evidence([EvidenceKind.PROVED], uuid=uuid))
+    return Action(
+        verb=PROVE,
+        table=table,
+        says="write down that the table is gone, and that nothing of it was looked through",
+        arguments={"uuid": uuid, "requests": ",".join(requests), "round": rounds, "gone": True},
+    )
+
+
+def where_is(lake: Reader, table: str, uuid: str) -> TableName | None:
+    """The name that a table has now: the one it had when it was asked for, or another one in its lake."""
+    if lake.tables.uuid(table) == uuid:
+        return lake.tables.name(table)
+    names = lake.tables.names(lake.tables.name(table).lake)
+    read = lake.tables.read_all(names, lambda name: (name, _uuid(lake, name)))
+    return next((name for name, found in read if found == uuid), None)
+
+
+def is_proved(lake: Reader, table: Table, requests: Sequence[str]) -> bool:
+    """Whether the newest proof about each of these requests was clean, and the table is what it was then."""
+    return all(_is_clean(lake, table, request) for request in requests)
+
+
+def holds(action: Action, lake: Reader) -> bool:
+    """Whether this very proof was made and was clean, and every request is closed that it completes."""
+    told = lake.tombstones.evidence([EvidenceKind.PROVED], uuid=str(action.arguments["uuid"]))
+    mine = [proof for proof in told if proof.action == action.id and proof.document["clean"]]
+    return bool(mine) and not _to_close(lake, _requests(action), mine[-1].operation)
+
+
+def apply(action: Action, lake: Writer) -> Outcome:
+    """Look, write down what was found, and close what is proved; traces are an error that tells where they are."""
+    requests = _requests(action)
+    _check_open(lake, requests)
+    if action.arguments.get("gone"):
+        return _gone(action, lake, requests)
+    table = lake.tables.load(action.table)
+    proof = _looked(action, lake, table, requests)
+    evidence(lake, action, EvidenceKind.PROVED, requests, _document(table, proof))
+    reach("prove.recorded")
+    if not proof.clean:
+        raise _traces(action, lake, table, proof, requests)
+    closed = _close(lake, requests)
+    return Outcome({"objects_read": proof.objects, "bytes_read": proof.bytes, "requests_closed": closed})
+
+
+def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
+    found = where_is(lake, action.table, str(action.arguments["uuid"]))
+    if found is not None:
+        raise StalePlan(f"the plan is stale: {action.table} is there, as {found}", "Plan again.")
+    method = [f"{action.table} is no longer in the catalog: what may be left of its files was not looked through"]
+    nothing = {"places": [], "not_read": [], "young": 0, "objects": 0, "bytes": 0, "by_kind": {}, "snapshots": 0}
+    document = {"clean": True, "gone": True, **nothing, "method": method, "metadata": "", "refs": {}}
+    evidence(lake, action, EvidenceKind.PROVED, requests, document)
+    return Outcome({"objects_read": 0, "bytes_read": 0, "requests_closed": _close(lake, requests)})
+
+
+def _close(lake: Writer, requests: Sequence[str]) -> int:
+    """Close the requests that are proved everywhere: their values are forgotten with that."""
+    ready = _to_close(lake, requests, lake.stamp.operation)
+    for request in ready:
+        lake.tombstones.move(request.id, ErasureState.CLOSED, lake.clock())
+        reach("prove.closed")
+    return len(ready)
+
+
+def _looked(action: Action, lake: Writer, table: Table, requests: Sequence[str]) -> Proof:
+    uuid = str(action.arguments["uuid"])
+    check_identity(table, action.table, uuid)
+    keys = lake.tombstones.hidden(uuid, requests)
+    veil = Veil.of(table.metadata, [key.field_id for key in keys])
+    with veil.over_errors():
+        return prove(
+            table,
+            keys,
+            lake.storage(lake.tables.name(action.table).lake),
+            before=lake.clock() - age_of_strays(lake),
+            reload=lambda: lake.tables.load(action.table),
+            progress=lambda done, total: lake.progress(done, total, "bytes looked through"),
+        )
+
+
+def _document(table: Table, proof: Proof) -> dict[str, Any]:
+    """What is written down: how it was looked, and all that was found. It holds no value."""
+    return {
+        "clean": proof.clean,
+        "places": [asdict(place) for place in (*proof.places, *proof.young)],
+        "not_read": [asdict(unread) for unread in proof.not_read],
+        "young": len(proof.young),
+        "objects": proof.objects,
+        "bytes": proof.bytes,
+        "by_kind": proof.by_kind,
+        "method": proof.method,
+        "snapshots": proof.snapshots,
+        "metadata": proof.metadata,
+        "refs": {name: ref.snapshot_id for name, ref in table.metadata.refs.items()},
+        "sequence": getattr(table.metadata, "last_sequence_number", 0),  # format v1 has none
+    }
+
+
+def _traces(action: Action, lake: Reader, table: Table, proof: Proof, requests: Sequence[str]) -> TracesLeft:
+    which = f"request {requests[0]} asks" if len(requests) == 1 else f"{len(requests)} requests ask"
+    ids = " ".join(f"--request {request}" for request in requests)
+    if proof.places:
+        count = f"{len(proof.places):,} {'place' if len(proof.places) == 1 else 'places'}"
+        verb = "holds" if len(proof.places) == 1 else "hold"
+        what = f"{count} still {verb} what {which} to erase, as {_shown(table, proof.places[0])}"
+        hint = f"lakewarden erasure purge {ids}"
+    elif proof.young:
+        what = f"new files that no version leads to hold what {which} to erase, as {_shown(table, proof.young[0])}"
+        hint = "A writer may be about to commit them. " + _when(lake, proof.youngest)
+    else:
+        first = proof.not_read[0]
+        what = f"nothing is proved: {len(proof.not_read):,} objects cannot be read, as {first.object}: {first.why}"
+        hint = f"Mend or remove them. Files that no version leads to: lakewarden orphan quarantine {action.table}"
+    return TracesLeft(
+        f"{action.table}: {what}",
+        hint,
+        places=[asdict(place) for place in (*proof.places, *proof.young)[:_TOLD]],
+        not_read=[asdict(unread) for unread in proof.not_read[:_TOLD]],
+    )
+
+
+def _shown(table: Table, place: Place) -> str:
+    version = f", version {place.version}" if place.version and not place.live else ""
+    return f"{place.object.removeprefix(table.metadata.location).lstrip('/')}{version}: {place.where}"
+
+
+def _when(lake: Reader, youngest: datetime | None) -> str:
+    if youngest is None:
+        return "Try again later."
+    return f"Purge again after {youngest + age_of_strays(lake):%Y-%m-%d %H:%M} UTC, when they count as left behind."
+
+
+def _to_close(lake: Reader, requests: Sequence[str], operation: str) -> list[ErasureRequest]:
+    """The open requests of which each table has a clean proof: by this operation, or of the table as it is."""
+    found = [lake.tombstones.get(request) for request in requests]
+    return [
+        request
+        for request in found
+        if request.state is ErasureState.OPEN
+        and all(_counts(lake, request.id, uuid, operation) for uuid in {key.uuid for key in request.keys})
+    ]
+
+
+def _counts(lake: Reader, request: str, uuid: str, operation: str) -> bool:
+    newest = _newest(lake, request, uuid)
+    if newest is None or not newest.document["clean"]:
+        return False
+    if newest.operation == operation:
+        return True
+    if newest.document.get("gone"):
+        return _uuid(lake, newest.table) != uuid
+    try:
+        now = lake.tables.load(newest.table)
+    except LakewardenError:
+        return False
+    return str(now.metadata.table_uuid) == uuid and _is_clean(lake, now, request)
+
+
+def _is_clean(lake: Reader, table: Table, request: str) -> bool:
+    uuid = str(table.metadata.table_uuid)
+    newest = _newest(lake, request, uuid)
+    if newest is None or not newest.document["clean"]:
+        return False
+    veil = Veil.of(table.metadata, _fields(lake, uuid, [request]))
+    return bool(newest.document["metadata"] == veil.path(table.metadata_location))
+
+
+def _newest(lake: Reader, request: str, uuid: str) -> Evidence | None:
+    told = lake.tombstones.evidence([EvidenceKind.PROVED], request=request, uuid=uuid)
+    return told[-1] if told else None
+
+
+def _fields(lake: Reader, uuid: str, requests: Sequence[str]) -> list[int]:
+    keys = [key for request in requests for key in lake.tombstones.get(request).keys]
+    return [key.field_id for key in keys if key.uuid == uuid]
+
+
+def _uuid(lake: Reader, table: str | TableName) -> str | None:
+    """Which table has this name; nothing where there is none that can be read."""
+    try:
+        return str(lake.tables.load(table).metadata.table_uuid)
+    except LakewardenError:
+        return None
+
+
+def _requests(action: Action) -> tuple[str, ...]:
+    return tuple(str(action.arguments["requests"]).split(","))
+
+
+def _check_open(lake: Reader, requests: Sequence[str]) -> None:
+    for request in requests:
+        state = lake.tombstones.get(request).state
+        if state is not ErasureState.OPEN:
+            raise StalePlan(f"the plan is stale: request {request} is {state}", "Its values are known no more.")
+
+
+def age_of_strays(lake: Reader) -> timedelta:
+    """How old a file that nothing leads to must be, so that nobody is about to commit it."""
+    return max(lake.settings.defaults.orphans.older_than, _YOUNGEST)
