@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Warden
+from tests import killing
 from tests.features.retention.test_expire import configure
 from tests.reachability import ids_at, in_quarantine, orphans
 from tests.small_lake import SmallLake
@@ -47,19 +48,19 @@ class Ward:
 
     def points(self, trace: Path, *arguments: str) -> list[str]:
         """Every point that an undisturbed run passes."""
-        self.again().run(*arguments, failpoints=f"trace:{trace}")
+        killing.run(self.again(), *arguments, failpoints=f"trace:{trace}")
         self.check("undisturbed")
         return trace.read_text().split()
 
     def kill(self, number: int, point: str, *arguments: str) -> None:
         """Kill a run at a point, resume it, and look."""
         lake = self.again()
-        killed = lake.run(*arguments, failpoints=f"kill@{number}", check=None)
-        assert killed.returncode == -9, f"not killed at {point}: {killed.stderr}"
+        killing.kill(lake, number, point, *arguments)
+        killing.bury(lake)  # that they are waited for is tried in test_crashes
         if point in NOT_BEGUN:  # nothing is written down before that: nothing has begun
             assert lake.warden.operation.list(kind="policy.run") == []
             assert lake.warden.operation.resume(wait="10s") == []
-            lake.run(*arguments)
+            killing.run(lake, *arguments)
         elif point not in OVER:
             (resumed,) = lake.warden.operation.resume(wait="10s")
             assert resumed.state == "done", point
@@ -158,8 +159,8 @@ def test_an_expiry_through_spark_killed_when_spark_is_done(tmp_path: Path) -> No
         configure(lake, defaults=KEEP)
         lake.create(ORDERS, format=3, appends=4)
         rows = lake.ids(ORDERS)
-        killed = lake.run("policy", "run", "--apply", failpoints="kill@procedure.done", check=None)
-        assert killed.returncode == -9 and len(lake.catalog.load_table(ORDERS).metadata.snapshots) == 2
+        killing.kill(lake, "procedure.done", "procedure.done", "policy", "run", "--apply")
+        assert len(lake.catalog.load_table(ORDERS).metadata.snapshots) == 2
         (resumed,) = lake.warden.operation.resume(wait="10s")
         assert (resumed.state, lake.ids(ORDERS)) == ("done", rows)
         assert orphans(lake.catalog.load_table(ORDERS)) == set()
