@@ -11,6 +11,7 @@ Clients of Iceberg do not look into folders whose names begin with `_`. Which fi
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -158,6 +159,22 @@ def discard(storage: Storage, batch: Batch, progress: Progress | None = None) ->
     if not removed.failed:
         _end(storage, batch)
     return removed
+
+
+def forget(storage: Storage, batch: Batch, names: Collection[str]) -> None:
+    """Write a batch's record without some files, which were erased; where none is left, the batch ends.
+
+    Earlier versions of the record go too, where the storage keeps them: it tells where each file had been.
+    """
+    left = tuple(file for file in batch.files if file.name not in names)
+    if not left:
+        storage.erase_all([batch.record])
+        _end(storage, batch)
+        return
+    content = _BATCH.dump_json(replace(batch, files=left))
+    if storage.keeps_versions(batch.record):
+        storage.erase_all([batch.record])
+    storage.write(batch.record, content)
 
 
 def _joined(batch: Batch, known: Batch | None) -> Batch:

@@ -1,3 +1,3 @@
-"""Forget people: hide their rows at once, and keep count of who is to be erased."""
+"""Forget people: hide their rows at once, erase them from every version, and prove it."""
 
-VERBS = ("request", "list", "show", "hide", "withdraw", "prove", "certificate", "check-certificate", "watch")
+VERBS = ("request", "list", "show", "hide", "withdraw", "purge", "prove", "certificate", "check-certificate", "watch")
