@@ -64,14 +64,14 @@ def tell(
     document: dict[str, Any],
     uuid: str | None = None,
     others: Sequence[str] = (),
-    operation: str = "op-1",
+    operation: str = "op-20261115-120000-a1b2c3",
 ) -> None:
     """Record evidence about a request: in one of its tables, or in each."""
     asked = lake.warden.ground.tombstones.get(request)
     for key in {key.uuid: key for key in asked.keys}.values():
         if uuid in (None, key.uuid):
             at = datetime.now(UTC)
-            action = f"{kind}-{key.uuid}"
+            action = f"{kind}-{key.uuid}-{request}"
             made = Evidence(kind, key.table, key.uuid, operation, action, at, (request, *others), document)
             lake.warden.runner.tombstones.record(made)
 
