@@ -58,7 +58,8 @@ class Compact(Selects, Operation):
                 arguments |= {"sort_order": order, "sort_by": self.sort_by}
                 in_order = look_for_order(table, order, self.sort_by)
             found = survey(lake, name, options, self.where, in_order)
-            return Plan(self.kind(), str(name), compacting.actions_for(found, arguments))
+            notes = (f"{name}: {found.left_alone}",) if found.left_alone else ()
+            return Plan(self.kind(), str(name), compacting.actions_for(found, arguments), notes)
 
         return plan_each(lake, self.kind(), self, plan_one)
 

@@ -7,7 +7,7 @@ the deletes that apply then. Appends by others disturb nothing.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.changes import MAIN, Rewrite
@@ -20,6 +20,7 @@ from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, Packing, together
 from lakewarden.features.compaction.sorting import remember
 from lakewarden.features.compaction.survey import Survey, route_of
+from lakewarden.features.erasure.held import held_files
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import SnapshotKept, TableIs
@@ -47,10 +48,11 @@ def actions_for(found: Survey, arguments: Mapping[str, Any] | None = None) -> tu
 
 
 def holds(action: Action, lake: Reader) -> bool:
-    """Whether none of the files is live any more that were to be written anew."""
+    """Whether none of the files is live any more that were to be written anew, but those that must stay."""
     table = lake.tables.load(action.table)
-    live = lake.files.of(table, table.snapshot_by_name(MAIN)).by_path
-    return not any(file.path in live for file in action.files.items)
+    files = lake.files.of(table, table.snapshot_by_name(MAIN))
+    left = {file.path for file in action.files.items if file.path in files.by_path}
+    return not left or left <= held_files(lake, files)
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
@@ -106,7 +108,7 @@ def _by_kernel(action: Action, lake: Writer) -> Outcome:
         table = lake.tables.load(name)
         check_identity(table, action.table, str(action.arguments["uuid"]))  # another one has none of the files
         files = lake.files.of(table, table.snapshot_by_name(MAIN))
-        groups = _live_groups(waiting, files)
+        groups = _live_groups(waiting, files, held_files(lake, files))
         if not groups:
             return Outcome(total)
         _check_route(action, lake, table, files)
@@ -167,9 +169,9 @@ def _facts(groups: list[FileGroup], result: RewriteResult, sent_back: tuple[int,
     }
 
 
-def _live_groups(waiting: Mapping[int, list[str]], files: SnapshotFiles) -> list[FileGroup]:
-    """What is left of the planned groups, with the deletes that apply now."""
-    live = files.by_path
+def _live_groups(waiting: Mapping[int, list[str]], files: SnapshotFiles, held: Collection[str]) -> list[FileGroup]:
+    """What is left of the planned groups, with the deletes that apply now; without what must stay as it is."""
+    live = {path: file for path, file in files.by_path.items() if path not in held}
     groups = [FileGroup(n, tuple(live[path] for path in paths if path in live)) for n, paths in waiting.items()]
     return [group for group in groups if group.files]
 
@@ -182,10 +184,24 @@ def _check_route(action: Action, lake: Writer, table: Table, files: SnapshotFile
         raise StalePlan(f"the plan is stale: {action.table}: {now.because}", "Nothing was written. Plan again.")
 
 
+def _check_none_held(action: Action, lake: Writer) -> None:
+    """Refuse where rows were hidden since the plan: Spark takes all files that it thinks worth it."""
+    table, where = lake.tables.load(action.table), str(action.arguments.get("where") or "")
+    held = held_files(lake, lake.files.of(table, table.snapshot_by_name(MAIN)))
+    if held and where:
+        held &= lake.rows.files_of(lake.tables.resolve(action.table), where)
+    if held:
+        raise StalePlan(
+            f"the plan is stale: rows of {action.table} were hidden since, and must come back if that is withdrawn",
+            "Nothing was written. Plan again.",
+        )
+
+
 def _through_spark(action: Action, lake: Writer) -> Outcome:
     """Let Iceberg's procedure do it; it chooses the files itself, by options that cover what was planned."""
     asked = action.arguments
     sorts = action.verb == SORT
+    _check_none_held(action, lake)
     options = {
         "target-file-size-bytes": str(asked["target_bytes"]),
         "min-file-size-bytes": str(asked["small_bytes"]),

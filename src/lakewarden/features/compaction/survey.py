@@ -11,6 +11,7 @@ from lakewarden.engine.changes import MAIN
 from lakewarden.engine.route import Route, route_of_manifests
 from lakewarden.features.compaction.binpack import Candidate, Packing, pack
 from lakewarden.features.compaction.policy import CompactionPolicy, declared_policy, policy_of
+from lakewarden.features.erasure.held import held_files
 from lakewarden.lifecycle.plan import SPARK_SQL
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Survey:
     policy: CompactionPolicy
     packing: Packing
     route: Route
+    left_alone: str = ""
+    """Which files stay as they are whatever they are like, in words."""
 
     @property
     def head(self) -> int | None:
@@ -61,12 +64,25 @@ def survey(
         matching = lake.rows.files_of(lake.tables.resolve(str(name)), where)
         chosen = [file for file in chosen if file.path in matching]
     route = route_of(route_of_manifests(lake.tables.route(table, name), table), table, files, chosen)
-    found = candidates(table, files, chosen)
+    held = held_files(lake, files) & {file.path for file in chosen}
+    found = candidates(table, files, [file for file in chosen if file.path not in held])
     if in_order is not None:
         all_in_order = all(in_order(file) for file in chosen)
         found = [replace(file, is_rewritten=all_in_order) for file in found]
         policy = replace(policy, rewrite_all=True)
-    return Survey(name, table, files, policy, pack(found, policy), route)
+    by_spark = route.needs_spark or in_order is not None
+    left_alone = _left_alone(len(held), by_spark)
+    packing = Packing() if held and by_spark else pack(found, policy)
+    reasons = [reason for reason in (packing.reason, left_alone) if reason]
+    return Survey(name, table, files, policy, replace(packing, reason="; ".join(reasons)), route, left_alone)
+
+
+def _left_alone(held: int, by_spark: bool) -> str:
+    if not held:
+        return ""
+    told = f"{held} file{' stays as it is: it has' if held == 1 else 's stay as they are: they have'} hidden rows of "
+    told += "requests for erasure that can be withdrawn"
+    return f"{told}, and Spark would write all files anew" if by_spark else told
 
 
 def route_of(usual: Route, table: Table, files: SnapshotFiles, chosen: Sequence[LiveFile]) -> Route:
