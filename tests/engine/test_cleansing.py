@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine import clean_versions
+from lakewarden.engine import clean_versions, manifests
 from lakewarden.engine.changes import Cleansing
 from lakewarden.engine.expiry import LINEAGE, note_property
 from lakewarden.engine.tables import ancestors
@@ -89,7 +89,7 @@ def test_each_manifest_is_written_once_however_many_refs_share_it(
         people.tag(f"v{start}")
         people.tag(f"again{start}")
     written: list[str] = []
-    honest = clean_versions.write_entries
+    honest = manifests.write_entries
 
     def counted(metadata: Any, io: Any, path: str, *args: Any, **kwargs: Any) -> Any:
         written.append(path)

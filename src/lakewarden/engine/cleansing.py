@@ -216,6 +216,8 @@ class _Cleanse:
                 for entry in self._reader.entries(table.io, manifest):
                     if place_of(entry.data_file.file_path) not in needed:
                         gone[entry.data_file.file_path] = None
+        new_files = (one.file.file_path for one in self._change.replacements.values() if one.file is not None)
+        gone |= {path: None for path in new_files if place_of(path) not in needed}  # whose refs left meanwhile
         shared = {s.manifest_list for s in metadata.snapshots if s.snapshot_id not in dirty}
         gone |= {s.manifest_list: None for s in metadata.snapshots if s.manifest_list not in shared}
         gone |= dict.fromkeys(_statistics(metadata, dirty))
