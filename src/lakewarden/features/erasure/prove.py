@@ -41,12 +41,14 @@ class Prove(Operation):
             raise Conflict(f"request {request.id} is {request.state} already", _HINTS[request.state])
         actions: list[Action] = []
         refused: list[Finding] = []
-        for table, uuid in dict.fromkeys((key.table, key.uuid) for key in request.keys):
+        tables = dict.fromkeys((key.table, key.uuid) for key in request.keys)
+        together = sorted(uuid for _, uuid in tables)
+        for table, uuid in tables:
             name = proving.where_is(lake, table, uuid)
             if name is not None:
-                actions.append(proving.action_for(lake, name, lake.tables.load(name), (request.id,)))
+                actions.append(proving.action_for(lake, name, lake.tables.load(name), (request.id,), together))
             elif self.accept_missing:
-                actions.append(proving.action_for_gone(lake, table, uuid, (request.id,)))
+                actions.append(proving.action_for_gone(lake, table, uuid, (request.id,), together))
             else:
                 refused.append(Finding(table, _gone(request, table)))
         return Plan(self.kind(), request.id, tuple(actions), (), tuple(refused))

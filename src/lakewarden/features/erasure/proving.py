@@ -36,31 +36,36 @@ _YOUNGEST = timedelta(hours=24)
 _BYTES_PER_SECOND = 50 << 20  # a guess, for the estimate only
 
 
-def action_for(lake: Reader, name: TableName, table: Table, requests: Sequence[str]) -> Action:
-    """To look through all that is stored of a table for what these requests ask to erase."""
+def action_for(
+    lake: Reader, name: TableName, table: Table, requests: Sequence[str], together: Sequence[str] = ()
+) -> Action:
+    """To look through all that is stored of a table for what these requests ask to erase.
+
+    Tables in `together`, by their uuid, are looked through by the same operation: no earlier proof of them counts.
+    """
     uuid = str(table.metadata.table_uuid)
     veil = Veil.of(table.metadata, _fields(lake, uuid, requests))
     with veil.over_errors():
         objects, total = size(table, lake.storage(name.lake))
-    rounds = len(lake.tombstones.evidence([EvidenceKind.PROVED], uuid=uuid))
     return Action(
         verb=PROVE,
         table=str(name),
         says=f"look through {objects:,} objects ({show_size(total)}) for what is to be erased",
-        arguments={"uuid": uuid, "requests": ",".join(requests), "round": rounds},  # the same again is another one
+        arguments=_arguments(lake, uuid, requests, together),
         requires=(TableIs(str(name), uuid),),
         estimate=Estimate(files=objects, bytes=total, seconds=round(total / _BYTES_PER_SECOND, 1)),
     )
 
 
-def action_for_gone(lake: Reader, table: str, uuid: str, requests: Sequence[str]) -> Action:
+def action_for_gone(
+    lake: Reader, table: str, uuid: str, requests: Sequence[str], together: Sequence[str] = ()
+) -> Action:
     """To write down that a table is no more, so that nothing can be proved of it."""
-    rounds = len(lake.tombstones.evidence([EvidenceKind.PROVED], uuid=uuid))
     return Action(
         verb=PROVE,
         table=table,
         says="write down that the table is gone, and that nothing of it was looked through",
-        arguments={"uuid": uuid, "requests": ",".join(requests), "round": rounds, "gone": True},
+        arguments={**_arguments(lake, uuid, requests, together), "gone": True},
     )
 
 
@@ -82,7 +87,7 @@ def holds(action: Action, lake: Reader) -> bool:
     """Whether this very proof was made and was clean, and every request is closed that it completes."""
     told = lake.tombstones.evidence([EvidenceKind.PROVED], uuid=str(action.arguments["uuid"]))
     mine = [proof for proof in told if proof.action == action.id and proof.document["clean"]]
-    return bool(mine) and not _to_close(lake, _requests(action), mine[-1].operation)
+    return bool(mine) and not _to_close(lake, action, mine[-1].operation)
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
@@ -97,7 +102,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
     reach("prove.recorded")
     if not proof.clean:
         raise _traces(action, lake, table, proof, requests)
-    closed = _close(lake, requests)
+    closed = _close(lake, action)
     return Outcome({"objects_read": proof.objects, "bytes_read": proof.bytes, "requests_closed": closed})
 
 
@@ -109,12 +114,12 @@ def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
     nothing = {"places": [], "not_read": [], "young": 0, "objects": 0, "bytes": 0, "by_kind": {}, "snapshots": 0}
     document = {"clean": True, "gone": True, **nothing, "method": method, "metadata": "", "refs": {}}
     evidence(lake, action, EvidenceKind.PROVED, requests, document)
-    return Outcome({"objects_read": 0, "bytes_read": 0, "requests_closed": _close(lake, requests)})
+    return Outcome({"objects_read": 0, "bytes_read": 0, "requests_closed": _close(lake, action)})
 
 
-def _close(lake: Writer, requests: Sequence[str]) -> int:
+def _close(lake: Writer, action: Action) -> int:
     """Close the requests that are proved everywhere: their values are forgotten with that."""
-    ready = _to_close(lake, requests, lake.stamp.operation)
+    ready = _to_close(lake, action, lake.stamp.operation)
     for request in ready:
         lake.tombstones.move(request.id, ErasureState.CLOSED, lake.clock())
         reach("prove.closed")
@@ -189,30 +194,29 @@ def _when(lake: Reader, youngest: datetime | None) -> str:
     return f"Purge again after {youngest + age_of_strays(lake):%Y-%m-%d %H:%M} UTC, when they count as left behind."
 
 
-def _to_close(lake: Reader, requests: Sequence[str], operation: str) -> list[ErasureRequest]:
+def _to_close(lake: Reader, action: Action, operation: str) -> list[ErasureRequest]:
     """The open requests of which each table has a clean proof: by this operation, or of the table as it is."""
-    found = [lake.tombstones.get(request) for request in requests]
-    return [
-        request
-        for request in found
-        if request.state is ErasureState.OPEN
-        and all(_counts(lake, request.id, uuid, operation) for uuid in {key.uuid for key in request.keys})
-    ]
+    together = str(action.arguments.get("together", "")).split(",")
+
+    def counts(request: str, uuid: str) -> bool:
+        newest = _newest(lake, request, uuid)
+        if newest is None or not newest.document["clean"]:
+            return False
+        return newest.operation == operation or (uuid not in together and _still_counts(lake, newest, request))
+
+    found = [request for id in _requests(action) if (request := lake.tombstones.get(id)).state is ErasureState.OPEN]
+    return [request for request in found if all(counts(request.id, uuid) for uuid in {k.uuid for k in request.keys})]
 
 
-def _counts(lake: Reader, request: str, uuid: str, operation: str) -> bool:
-    newest = _newest(lake, request, uuid)
-    if newest is None or not newest.document["clean"]:
-        return False
-    if newest.operation == operation:
-        return True
-    if newest.document.get("gone"):
-        return _uuid(lake, newest.table) != uuid
+def _still_counts(lake: Reader, proof: Evidence, request: str) -> bool:
+    """Whether an earlier proof is of the table as it is now."""
+    if proof.document.get("gone"):
+        return _uuid(lake, proof.table) != proof.uuid
     try:
-        now = lake.tables.load(newest.table)
+        now = lake.tables.load(proof.table)
     except LakewardenError:
         return False
-    return str(now.metadata.table_uuid) == uuid and _is_clean(lake, now, request)
+    return str(now.metadata.table_uuid) == proof.uuid and _is_clean(lake, now, request)
 
 
 def _is_clean(lake: Reader, table: Table, request: str) -> bool:
@@ -240,6 +244,11 @@ def _uuid(lake: Reader, table: str | TableName) -> str | None:
         return str(lake.tables.load(table).metadata.table_uuid)
     except LakewardenError:
         return None
+
+
+def _arguments(lake: Reader, uuid: str, requests: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
+    rounds = len(lake.tombstones.evidence([EvidenceKind.PROVED], uuid=uuid))  # the same again is another proof
+    return {"uuid": uuid, "requests": ",".join(requests), "together": ",".join(together), "round": rounds}
 
 
 def _requests(action: Action) -> tuple[str, ...]:

@@ -1,0 +1,209 @@
+"""`erasure prove`: told place by place, written down, and the only way that a request is closed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakewarden.errors import Conflict, NotFound, SomeTablesFailed, TracesLeft
+from lakewarden.lifecycle.tombstones import EvidenceKind
+from tests.engine.lakes import local
+from tests.features.erasure.people import SCHEMA, configured, person, with_people
+from tests.small_lake import SmallLake
+
+VALUE = "nobody-here@example.org"
+
+
+def request(lake: SmallLake, *values: str, table: str = "crm.people", key: str = "email") -> str:
+    return str(lake.warden.erasure.request(table, key=key, value=list(values)).id)
+
+
+def proofs(lake: SmallLake, id: str) -> list[dict[str, Any]]:
+    told = lake.warden.ground.tombstones.evidence([EvidenceKind.PROVED], request=id)
+    return [dict(evidence.document) for evidence in told]
+
+
+def state(lake: SmallLake, id: str) -> str:
+    return str(lake.warden.erasure.show(id).state)
+
+
+def data_folder(lake: SmallLake, name: str = "crm.people") -> Path:
+    return local(lake.catalog.load_table(name).metadata.location) / "data"
+
+
+class TestClean:
+    def test_closes_the_request_and_forgets_its_values(self, lake: SmallLake) -> None:
+        with_people(lake)
+        id = request(lake, VALUE)
+
+        report = lake.warden.erasure.prove(id).apply()
+
+        assert report.result["requests_closed"] == 1
+        assert report.result["objects_read"] == 9 and report.result["bytes_read"] > 0
+        assert state(lake, id) == "closed"
+        uuid = str(lake.catalog.load_table("crm.people").metadata.table_uuid)
+        assert lake.warden.ground.tombstones.hidden(uuid) == []
+        (proof,) = proofs(lake, id)
+        assert proof["clean"] and proof["places"] == [] and proof["young"] == 0
+        assert proof["by_kind"] == {"data": 2, "manifest": 2, "manifest-list": 2, "metadata": 3}
+        assert proof["refs"] == lake.refs("crm.people")
+        assert proof["metadata"] == lake.catalog.load_table("crm.people").metadata_location
+        assert any("decoded by type" in step for step in proof["method"])
+
+    def test_a_plan_shows_the_bytes_to_read_and_changes_nothing(self, lake: SmallLake) -> None:
+        with_people(lake)
+        id = request(lake, VALUE)
+        shown = json.loads(lake.run("erasure", "prove", id, "--plan", "--json").stdout)
+        (action,) = shown["plan"]["actions"]
+        stored = sum(path.stat().st_size for path in data_folder(lake).parent.rglob("*") if path.is_file())
+        assert action["estimate"]["files"] == 9 and action["estimate"]["bytes"] == stored
+        assert state(lake, id) == "open" and proofs(lake, id) == []
+
+    def test_a_request_in_its_grace_is_closed_where_nothing_is_there(self, lake: SmallLake) -> None:
+        with_people(lake)
+        configured(lake, tables={"crm.people": {"erasure": {"grace": "7d"}}})
+        id = request(lake, VALUE)
+        assert state(lake, id) == "waiting"
+        lake.warden.erasure.prove(id).apply()
+        assert state(lake, id) == "closed"
+
+
+class TestTraces:
+    def test_exit_code_3_and_where(self, lake: SmallLake) -> None:
+        with_people(lake)
+        id = request(lake, "p4@example.org", "p5@example.org")
+
+        done = lake.run("erasure", "prove", id, "--json", check=3)
+
+        error = json.loads(done.stdout)["error"]
+        assert error["code"] == "traces-left"
+        assert f"still hold what request {id} asks to erase, as data/" in error["message"]
+        assert error["hint"] == f"lakewarden erasure purge --request {id}"
+        assert {"column email, 2 rows", "upper bound of column email"} <= {place["where"] for place in error["places"]}
+        assert all(place["live"] for place in error["places"])
+        assert "@example.org" not in done.stdout + done.stderr
+        assert state(lake, id) == "open"
+        (proof,) = proofs(lake, id)
+        assert not proof["clean"] and proof["places"] == error["places"]
+
+    def test_all_places_are_written_down_and_the_first_hundred_told(self, lake: SmallLake) -> None:
+        with_people(lake, rows=2)
+        table = lake.catalog.load_table("crm.people")
+        for _ in range(40):
+            table.append(pa.Table.from_pylist([person(7)], schema=SCHEMA))
+        id = request(lake, "p7@example.org")
+        with pytest.raises(TracesLeft) as told:
+            lake.warden.erasure.prove(id).apply()
+        (proof,) = proofs(lake, id)
+        assert len(told.value.details["places"]) == 100 < len(proof["places"])
+
+    def test_looks_again_each_time(self, lake: SmallLake) -> None:
+        """A row that arrives after a proof is found by the next one."""
+        with_people(lake)
+        configured(lake, subjects={"person": {"crm.people": "email", "crm.others": "email"}})
+        with_people(lake, "crm.others", rows=10)
+        id = str(lake.warden.erasure.request(subject="person", value=["p8@example.org"]).id)
+        for table in ("crm.people", "crm.others"):
+            assert lake.catalog.load_table(table)
+        with pytest.raises(SomeTablesFailed) as first:
+            lake.warden.erasure.prove(id).apply()
+        assert first.value.exit_code == 3 and "main.crm.others" in first.value.message
+        assert [proof["clean"] for proof in proofs(lake, id)] in ([True, False], [False, True])
+        lake.catalog.load_table("crm.people").append(pa.Table.from_pylist([person(8)], schema=SCHEMA))
+        with pytest.raises(SomeTablesFailed) as second:
+            lake.warden.erasure.prove(id).apply()
+        assert len(second.value.details["failures"]) == 2
+        assert state(lake, id) == "open"
+
+    def test_young_files_that_nothing_leads_to(self, lake: SmallLake) -> None:
+        with_people(lake)
+        id = request(lake, "p8@example.org")
+        pq.write_table(pa.Table.from_pylist([person(8)], schema=SCHEMA), data_folder(lake) / "uncommitted.parquet")
+
+        with pytest.raises(TracesLeft, match="new files that no version leads to") as told:
+            lake.warden.erasure.prove(id).apply()
+
+        assert "Purge again after" in told.value.hint
+        (proof,) = proofs(lake, id)
+        assert proof["young"] >= 1 and not proof["clean"]
+
+    def test_what_cannot_be_read_is_no_proof(self, lake: SmallLake) -> None:
+        with_people(lake)
+        id = request(lake, VALUE)
+        (data_folder(lake) / "half.parquet").write_bytes(b"PAR1" + b"\0" * 100)
+        with pytest.raises(TracesLeft, match="nothing is proved: 1 objects cannot be read, as .*half.parquet") as told:
+            lake.warden.erasure.prove(id).apply()
+        assert [unread["object"].endswith("/half.parquet") for unread in told.value.details["not_read"]] == [True]
+        assert state(lake, id) == "open"
+
+
+class TestSeveralTables:
+    @pytest.fixture
+    def both(self, lake: SmallLake) -> SmallLake:
+        with_people(lake)
+        with_people(lake, "crm.others")
+        configured(lake, subjects={"person": {"crm.people": "email", "crm.others": "email"}})
+        return lake
+
+    def test_closed_only_when_all_are_proved(self, both: SmallLake) -> None:
+        id = str(both.warden.erasure.request(subject="person", value=[VALUE]).id)
+        report = both.warden.erasure.prove(id).apply()
+        assert report.result["requests_closed"] == 1 and state(both, id) == "closed"
+        assert len(proofs(both, id)) == 2
+
+    def test_a_table_that_is_gone_is_told_and_closes_nothing(self, both: SmallLake) -> None:
+        id = str(both.warden.erasure.request(subject="person", value=[VALUE]).id)
+        both.catalog.drop_table("crm.others")
+
+        with pytest.raises(SomeTablesFailed, match="main.crm.others: the table .* is no longer in the catalog"):
+            both.warden.erasure.prove(id).apply()
+
+        assert state(both, id) == "open" and len(proofs(both, id)) == 1
+        both.warden.erasure.prove(id, accept_missing=True).apply()
+        assert state(both, id) == "closed"
+        assert [proof.get("gone") for proof in proofs(both, id)][-2:] in ([None, True], [True, None])
+        assert any("was not looked through" in step for proof in proofs(both, id) for step in proof["method"])
+
+    def test_a_renamed_table_is_found_by_what_it_is(self, both: SmallLake) -> None:
+        id = str(both.warden.erasure.request(subject="person", value=["p4@example.org"]).id)
+        both.catalog.rename_table("crm.others", "crm.renamed")
+        plan = both.warden.erasure.prove(id).plan
+        assert set(plan.tables) == {"main.crm.people", "main.crm.renamed"} and plan.refused == ()
+
+
+class TestRefused:
+    def test_closed_and_withdrawn(self, lake: SmallLake) -> None:
+        with_people(lake)
+        closed, withdrawn = request(lake, VALUE), request(lake, "p1@example.org")
+        lake.warden.erasure.prove(closed).apply()
+        lake.run("erasure", "withdraw", withdrawn)
+        with pytest.raises(Conflict, match="closed already") as told:
+            lake.warden.erasure.prove(closed).apply()
+        assert "lakewarden erasure watch" in told.value.hint and "forgotten" in told.value.hint
+        with pytest.raises(Conflict, match="withdrawn already"):
+            lake.warden.erasure.prove(withdrawn).apply()
+
+    def test_unknown(self, lake: SmallLake) -> None:
+        with pytest.raises(NotFound, match="no request for erasure er-none"):
+            lake.warden.erasure.prove("er-none").apply()
+
+
+class TestKilled:
+    @pytest.mark.parametrize("point", ["prove.recorded", "prove.closed"])
+    def test_resumed_ends_closed(self, tmp_path: Path, point: str) -> None:
+        with SmallLake(tmp_path / "lake", lease_timeout="2s") as lake:
+            self._killed_and_resumed(lake, point)
+
+    def _killed_and_resumed(self, lake: SmallLake, point: str) -> None:
+        with_people(lake)
+        id = request(lake, VALUE)
+        killed = lake.run("erasure", "prove", id, failpoints=f"kill@{point}", check=None)
+        assert killed.returncode != 0
+        lake.run("operation", "resume")
+        assert state(lake, id) == "closed"
+        assert len(proofs(lake, id)) == 1
