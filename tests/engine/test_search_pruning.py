@@ -260,6 +260,11 @@ class TestFooters:
         asked = ["p03", "p49", *(f"q{number}" for number in range(values))]
         assert matching(kept.search(key_of(StringType(), *asked))) == {path: held.count("p03") + held.count("p49")}
 
+    def test_a_dictionary_with_nulls_beside_another_key(self, lake: Lake) -> None:
+        kept = Kept(lake, PLAIN)
+        path = kept.add(people(*[None, "a", "b"] * 100))
+        assert matching(kept.search(emails("a"), HiddenKey(1, "long", ["0", "1", "2"]))) == {path: 102}
+
 
 class TestNested:
     SCHEMA = Schema(
@@ -313,6 +318,7 @@ class TestManyValues:
         path = kept.add(rows(*(made(kind, number) for number in range(1000, 1040)), None))
         assert matching(kept.search(key_of(kind, *values))) == {path: 20}
 
+    @pytest.mark.slow
     def test_a_million(self, lake: Lake) -> None:
         """Each of many small files costs what it holds, not what is looked for."""
         kept = Kept(lake, PLAIN)
