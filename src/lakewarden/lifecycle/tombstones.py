@@ -149,6 +149,10 @@ class Tombstones(TombstoneReader, Protocol):
         """Withdraw or close an open request, and remove its plain values for good, both or neither; digests stay."""
         ...
 
+    def move_all(self, ids: Sequence[str], state: ErasureState, at: datetime) -> Sequence[ErasureRequest]:
+        """Withdraw or close several open requests at once, all of them or none."""
+        ...
+
     def record(self, evidence: Evidence) -> None:
         """Write down what was done or found; what the same action had told of the same kind is replaced."""
         ...

@@ -7,6 +7,7 @@ goes wrong is told by `failures.py`; what is kept, and when it is changed, is up
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ from lakewarden.lifecycle.ground import Clock
 from lakewarden.state.failures import explain
 from lakewarden.state.migration import is_current, migrate
 from lakewarden.state.tables import UtcTime
+
+log = logging.getLogger(__name__)
 
 PATIENCE = 15.0
 """Seconds to wait for other writers before giving up."""
@@ -91,15 +94,25 @@ class Database:
             )
         return self.file.exists()
 
-    def cut_log(self) -> None:
-        """Let what was deleted leave SQLite's write-ahead log too; readers that are at it are waited for."""
-        if self.kind != "sqlite":
-            return
-        with self._told(), self._opened().connect() as connection:
-            raw = connection.connection.driver_connection
-            assert raw is not None
-            raw.execute("PRAGMA query_only = OFF")
-            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    def wipe(self, *tables: str) -> None:
+        """Let what was deleted from tables leave the disk too, as far as the database lets us; it is deleted already.
+
+        SQLite overwrote it in its file, and its write-ahead log is cut here; readers that are at it are waited for.
+        PostgreSQL keeps old rows until they are vacuumed.
+        """
+        try:
+            with self._told(), self._opened().connect() as connection:
+                if self.kind == "sqlite":
+                    left = _cut_log(connection)
+                else:
+                    connection.execution_options(isolation_level="AUTOCOMMIT")
+                    connection.exec_driver_sql(f"VACUUM {', '.join(tables)}")
+                    left = False
+        except StateUnavailable as error:
+            log.warning("what was deleted may still be on the disk: %s", error.message)
+        else:
+            if left:
+                log.warning("what was deleted is still in the log of %s: somebody reads it", self.place)
 
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""
@@ -193,6 +206,14 @@ def _sqlite(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _cut_log(connection: Connection) -> bool:
+    """Empty the write-ahead log; whether it could not be, since readers need it."""
+    raw = connection.connection.driver_connection
+    assert raw is not None
+    raw.execute("PRAGMA query_only = OFF")
+    return bool(raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

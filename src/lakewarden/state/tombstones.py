@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Delete, RowMapping, Select, Update, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, Update, insert, select, update
 
 from lakewarden.errors import Conflict
 from lakewarden.lifecycle.tombstones import (
@@ -28,9 +28,9 @@ from lakewarden.lifecycle.tombstones import (
 )
 from lakewarden.state.database import Database
 from lakewarden.state.digests import SIZE, Blocks, Digester, Recognizer
+from lakewarden.state.evidence import intents_of, read_evidence, write_evidence
 from lakewarden.state.tables import (
     erasure_evidence,
-    erasure_evidence_requests,
     erasure_keys,
     erasure_requests,
     secrets,
@@ -38,6 +38,7 @@ from lakewarden.state.tables import (
 )
 
 _AT_ONCE = 10_000
+_FEW = 1_000  # names that a query is given; databases take some ten thousand at most
 _DIGEST_KEY = "tombstone-digest"
 
 
@@ -73,8 +74,12 @@ class SqlTombstones:
 
     def hidden(self, uuid: str, requests: Sequence[str] = ()) -> list[HiddenKey]:
         found: dict[tuple[int, str], set[str]] = {}
+        wanted = set(requests)
+        few = requests if len(requests) <= _FEW else ()
         with self._database.connect() as connection:
-            for row in connection.execute(_hidden_values(uuid, requests)):
+            for row in connection.execute(_hidden_values(uuid, few)):
+                if wanted and row.request not in wanted:
+                    continue
                 found.setdefault((row.field_id, row.kind), set()).update(_unpacked(row.packed))
         return [HiddenKey(field_id, kind, sorted(values)) for (field_id, kind), values in sorted(found.items())]
 
@@ -88,23 +93,25 @@ class SqlTombstones:
             return [_request(row, keys.get(row["id"], ())) for row in rows]
 
     def move(self, id: str, state: ErasureState, at: datetime) -> ErasureRequest:
+        return self.move_all([id], state, at)[0]
+
+    def move_all(self, ids: Sequence[str], state: ErasureState, at: datetime) -> Sequence[ErasureRequest]:
         with self._database.begin() as connection:
-            if connection.execute(_leave_open(id, state, at)).rowcount == 0:
-                found = _one(connection, id)
-                raise Conflict(f"request {id} is {found.state} already", "Only an open request can be changed.")
-            connection.execute(update(tombstones).where(tombstones.c.request == id).values(packed=None))
-            connection.execute(_intents_of(id))
-            ended = _one(connection, id)
-        self._database.cut_log()
+            for id in ids:
+                if connection.execute(_leave_open(id, state, at)).rowcount == 0:
+                    found = _one(connection, id)
+                    raise Conflict(f"request {id} is {found.state} already", "Only an open request can be changed.")
+                connection.execute(update(tombstones).where(tombstones.c.request == id).values(packed=None))
+                connection.execute(intents_of(id))
+            ended = [_one(connection, id) for id in ids]
+        self._database.wipe(tombstones.name, erasure_evidence.name)
         return ended
 
     def evidence(
         self, kinds: Sequence[EvidenceKind] = (), *, request: str = "", uuid: str = "", operation: str = ""
     ) -> Sequence[Evidence]:
         with self._database.connect() as connection:
-            rows = connection.execute(_evidence_about(kinds, request, uuid, operation)).all()
-            about = _requests_of(connection, [row.number for row in rows])
-            return [_evidence(row, about.get(row.number, ())) for row in rows]
+            return read_evidence(connection, kinds, request, uuid, operation)
 
     def digests(self, request: str) -> Mapping[int, Sequence[bytes]]:
         found: dict[int, list[bytes]] = {}
@@ -114,17 +121,8 @@ class SqlTombstones:
         return {position: sorted(digests) for position, digests in found.items()}
 
     def record(self, evidence: Evidence) -> None:
-        row = {name: getattr(evidence, name) for name in ("table", "uuid", "operation", "action", "at")}
-        packed = zlib.compress(json.dumps(evidence.document).encode(), level=1)
         with self._database.begin() as connection:
-            connection.execute(_told_before(evidence))
-            made = connection.execute(
-                insert(erasure_evidence).returning(erasure_evidence.c.number),
-                {**row, "kind": str(evidence.kind), "packed": packed},
-            ).scalar_one()
-            links = [{"evidence": made, "request": request} for request in evidence.requests]
-            if links:
-                connection.execute(insert(erasure_evidence_requests), links)
+            write_evidence(connection, evidence)
 
     def recognizer(self, uuid: str) -> Recognizer:
         with self._database.connect() as connection:
@@ -198,55 +196,6 @@ def _key_row(request: str, position: int, key: KeyAsked) -> dict[str, object]:
     return {"request": request, "position": position, **vars(key)}
 
 
-def _evidence(row: Any, requests: tuple[str, ...]) -> Evidence:
-    document: dict[str, Any] = json.loads(zlib.decompress(row.packed))
-    kind = EvidenceKind(row.kind)
-    return Evidence(kind, row.table, row.uuid, row.operation, row.action, row.at, requests, document)
-
-
-def _requests_of(connection: Connection, numbers: Sequence[int]) -> dict[int, tuple[str, ...]]:
-    """Which requests pieces of evidence are about."""
-    link = erasure_evidence_requests.c
-    order = (link.evidence, link.request)
-    rows = connection.execute(
-        select(erasure_evidence_requests).where(link.evidence.in_(numbers)).order_by(*order)
-    ).all()
-    return {
-        number: tuple(row.request for row in group) for number, group in groupby(rows, key=lambda row: row.evidence)
-    }
-
-
-def _evidence_about(kinds: Sequence[EvidenceKind], request: str, uuid: str, operation: str) -> Select[Any]:
-    """Evidence of some kinds about a request, a table or by an operation, oldest first."""
-    query = select(erasure_evidence).order_by(erasure_evidence.c.number)
-    if kinds:
-        query = query.where(erasure_evidence.c.kind.in_([str(kind) for kind in kinds]))
-    if request:
-        link = erasure_evidence_requests.c
-        query = query.where(erasure_evidence.c.number.in_(select(link.evidence).where(link.request == request)))
-    if uuid:
-        query = query.where(erasure_evidence.c.uuid == uuid)
-    if operation:
-        query = query.where(erasure_evidence.c.operation == operation)
-    return query
-
-
-def _told_before(evidence: Evidence) -> Delete:
-    """What the same action told of the same kind."""
-    same = erasure_evidence.c
-    return delete(erasure_evidence).where(
-        same.operation == evidence.operation, same.action == evidence.action, same.kind == str(evidence.kind)
-    )
-
-
-def _intents_of(request: str) -> Delete:
-    """What was about to be removed for a request: paths in it may tell of a value."""
-    link = erasure_evidence_requests.c
-    about = select(link.evidence).where(link.request == request)
-    intents = erasure_evidence.c.kind == str(EvidenceKind.INTENT)
-    return delete(erasure_evidence).where(intents, erasure_evidence.c.number.in_(about))
-
-
 def _newest(states: Sequence[ErasureState], uuid: str, ended_since: datetime | None) -> Select[Any]:
     """Requests in some states, about one table or ended since a moment, newest first."""
     query = select(erasure_requests).order_by(erasure_requests.c.number.desc())
@@ -264,7 +213,7 @@ def _hidden_values(uuid: str, requests: Sequence[str]) -> Select[Any]:
     """The packed values of each column of a table that open requests are about."""
     same = (tombstones.c.request == erasure_keys.c.request) & (tombstones.c.position == erasure_keys.c.position)
     query = (
-        select(erasure_keys.c.field_id, erasure_keys.c.kind, tombstones.c.packed)
+        select(erasure_keys.c.field_id, erasure_keys.c.kind, tombstones.c.request, tombstones.c.packed)
         .join(erasure_keys, same)
         .join(erasure_requests, erasure_requests.c.id == erasure_keys.c.request)
         .where(erasure_keys.c.uuid == uuid, erasure_requests.c.state == str(ErasureState.OPEN))
