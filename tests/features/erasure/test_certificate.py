@@ -73,7 +73,7 @@ class TestSays:
         ]
         [purge], [proof] = said.purges, said.proofs
         assert (purge.rows, purge.bytes_removed, purge.other_requests, purge.route) == (3, 5400, 0, "direct")
-        assert (proof.clean, proof.places, proof.objects, proof.bytes, proof.snapshots) == (True, 0, 9, 123_456, 2)
+        assert (proof.result, proof.places, proof.objects, proof.bytes, proof.snapshots) == ("clean", 0, 9, 123_456, 2)
         assert said.method == PROVED["method"]
         assert {read.kind: read.objects for read in said.objects_read} == PROVED["by_kind"]
         assert {ref.ref: ref.snapshot for ref in said.proved_refs} == {"main": "12", "quarter-1": "13"}
@@ -160,8 +160,32 @@ class TestSays:
         close(lake, request)
         said = certify(lake, request)
         assert [purge.operation for purge in said.purges] == ["op-1", "op-2"]
-        assert [(proof.clean, proof.places) for proof in said.proofs] == [(False, 1), (True, 0)]
+        assert [(proof.result, proof.places) for proof in said.proofs] == [("traces", 1), ("clean", 0)]
         assert "an old way" not in said.method and said.counts["rows_dropped_by_tombstones"] == 6
+
+    def test_a_table_that_is_gone_was_not_looked_through(self, lake: SmallLake, tmp_path: Path) -> None:
+        with_people(with_people(lake), "sales.orders")
+        configured(lake, subjects={"customer": {"crm.people": "email", "sales.orders": "email"}})
+        request = lake.warden.erasure.request(subject="customer", value=["a"]).id
+        gone = str(lake.catalog.load_table("sales.orders").metadata.table_uuid)
+        tell(lake, request, EvidenceKind.PROVED, PROVED)
+        tell(lake, request, EvidenceKind.PROVED, {"clean": True, "gone": True}, uuid=gone)
+        close(lake, request)
+        said = certify(lake, request, tmp_path / "c.html")
+        assert (
+            "1 table (main.sales.orders) is in the catalog no more" in said.says and "not looked through" in said.says
+        )
+        assert "No version of 1 table (main.crm.people)" in said.says
+        assert [proof.result for proof in said.proofs] == ["clean", "gone"]
+        assert "What may be left of the files of main.sales.orders." in said.not_covered
+
+    def test_that_nothing_at_all_was_looked_through(self, lake: SmallLake) -> None:
+        with_people(lake)
+        request = lake.warden.erasure.request("crm.people", key="email", value=["a"]).id
+        tell(lake, request, EvidenceKind.PROVED, {"clean": True, "gone": True})
+        close(lake, request)
+        said = certify(lake, request).says
+        assert said.startswith("1 table (main.crm.people) is in the catalog no more") and "none of the" not in said
 
     def test_that_somebody_came_back(self, lake: SmallLake) -> None:
         with_people(lake)
@@ -304,7 +328,7 @@ class TestFiles:
         certify(lake, request, tmp_path / "c.html")
         seen = _Seen()
         seen.feed((tmp_path / "c.html").read_text())
-        for told in ("Nothing had to be erased", "not met", "came to these tables again"):
+        for told in ("there was nothing to erase", "not met", "came to these tables again"):
             assert told in seen.text
 
     def test_nothing_is_written_over(self, lake: SmallLake, tmp_path: Path) -> None:

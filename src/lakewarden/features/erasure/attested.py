@@ -91,17 +91,21 @@ class FileWritten:
 
 @dataclass(frozen=True)
 class Proved:
-    """What looking through everything that is stored of a table came to."""
+    """What looking through everything that is stored of a table came to.
+
+    The result is clean, traces (in so many places, or objects that could not be read), or gone: of a table that is in
+    the catalog no more nothing is looked through.
+    """
 
     table: str
     operation: str
     at: datetime
-    clean: bool
+    result: str
     places: int
+    not_read: int
     objects: int
     bytes: Bytes
     snapshots: int
-    unreferenced_young: int
     metadata: str
 
 

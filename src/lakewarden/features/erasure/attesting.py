@@ -6,7 +6,7 @@ Evidence may lack what an earlier version did not record; what a newer one recor
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -79,13 +79,13 @@ def attest(
     last = {each.uuid: each for each in proved}
     hashes, hashing = _hashes(request, digests)
     counts = {name: sum(_number(each.document.get("counts", {}), name) for each in purged) for name in _COUNTS}
-    tables = list(dict.fromkeys(key.table for key in request.keys))
+    gone = sorted({key.table for key in request.keys if last[key.uuid].document.get("gone")})
     values = len({digest for some in digests.values() for digest in some})  # one person's may be in many tables
     return Attested(
         format=FORMAT,
         version=VERSION,
         request=request.id,
-        says=_says(values, tables, bool(purged), closed_at),
+        says=" ".join(_says(request, values, {each.uuid for each in purged}, gone)),
         issued_at=issue.at,
         state=str(request.state),
         requester=request.requester,
@@ -113,7 +113,11 @@ def attest(
         objects_read=[kind for each in last.values() for kind in _kinds(each)],
         came_back=[CameBack(each.table, each.operation, each.at) for each in watched],
         method=list(dict.fromkeys(str(step) for each in last.values() for step in each.document.get("method", ()))),
-        not_covered=[*_NOT_COVERED, *issue.other_tables],
+        not_covered=[
+            *_NOT_COVERED,
+            *(f"What may be left of the files of {table}." for table in gone),
+            *issue.other_tables,
+        ],
         software=dict(issue.software),
         public_key=issue.public_key,
         fingerprint=issue.fingerprint,
@@ -145,18 +149,27 @@ def _is_clean(evidence: Evidence | None) -> bool:
     return evidence is not None and evidence.document.get("clean") is True
 
 
-def _says(values: int, tables: Sequence[str], purged: bool, closed_at: datetime) -> str:
+def _says(request: ErasureRequest, values: int, purged: Collection[str], gone: Collection[str]) -> Iterator[str]:
+    """The certificate in a few sentences."""
+    there = {key.table: key.uuid in purged for key in request.keys if key.table not in gone}
+    erased, without = ([table for table, was in there.items() if was is purge] for purge in (True, False))
     whose = f"{values:,} key value{'s' if values != 1 else ''}"
-    where = f"{len(tables)} table{'s' if len(tables) != 1 else ''} ({', '.join(tables)})"
-    done = (
-        f"The rows of {whose} were erased from every version of {where}."
-        if purged
-        else f"No version of {where} had rows of {whose}, so that nothing had to be erased."
-    )
-    return (
-        f"{done} After that everything that was stored of these tables was looked through, until "
-        f"{closed_at:%Y-%m-%d %H:%M} UTC, and none of the values was found."
-    )
+    if erased:
+        yield f"The rows of {whose} were erased from every version of {_tables(erased)}."
+    if without:
+        yield f"No version of {_tables(without)} had rows of {whose}, so that nothing had to be erased there."
+    if there:
+        yield (
+            "After that everything that was stored of these tables was looked through, until "
+            f"{request.closed_at:%Y-%m-%d %H:%M} UTC, and none of the values was found."
+        )
+    if gone:
+        is_not = "is" if len(gone) == 1 else "are"
+        yield f"{_tables(gone)} {is_not} in the catalog no more: what may be left of its files was not looked through."
+
+
+def _tables(names: Collection[str]) -> str:
+    return f"{len(names)} table{'s' if len(names) != 1 else ''} ({', '.join(names)})"
 
 
 def _hashes(request: ErasureRequest, digests: Mapping[int, Sequence[bytes]]) -> tuple[list[ValueHash], str]:
@@ -221,12 +234,12 @@ def _proof(evidence: Evidence) -> Proved:
         table=evidence.table,
         operation=evidence.operation,
         at=evidence.at,
-        clean=_is_clean(evidence),
+        result="traces" if not _is_clean(evidence) else "gone" if document.get("gone") else "clean",
         places=len(document.get("places", ())),
+        not_read=len(document.get("not_read", ())),
         objects=_number(document, "objects"),
         bytes=_number(document, "bytes"),
         snapshots=_number(document, "snapshots"),
-        unreferenced_young=_number(document, "young"),
         metadata=_text(document, "metadata"),
     )
 

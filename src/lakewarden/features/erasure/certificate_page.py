@@ -58,9 +58,9 @@ footer { margin-top: 2.5rem; padding-top: .8rem; border-top: 1px solid var(--lin
 _TITLES = {
     "sha256": "SHA-256",
     "instead_of": "in the place of",
-    "unreferenced_young": "young, in no version",
     "field_id": "field id",
     "places": "places found",
+    "not_read": "not readable",
 }
 _CODE = {"sha256", "path", "instead_of", "metadata"}
 _IDS = {"uuid", "before", "after", "snapshot", "operation"}
@@ -83,7 +83,8 @@ def _sections(said: Attested) -> Iterator[str]:
         f"<header>\n<h1>Certificate of erasure</h1>\n<p class=soft>Request <code>{escape(said.request)}</code>, "
         f"certified {_time(said.issued_at)}</p>\n</header>"
     )
-    yield f"<section class=says>\n<p>{escape(said.says)}</p>\n</section>"
+    gone = any(proof.result == "gone" for proof in said.proofs)
+    yield f"<section class='says{' warns' if gone else ''}'>\n<p>{escape(said.says)}</p>\n</section>"
     if said.came_back:
         yield "<section class='says warns'>\n<p>Later, rows of such values came to these tables again.</p>\n</section>"
         yield _table([asdict(each) for each in said.came_back], "When that was noticed")
@@ -116,7 +117,7 @@ def _asked(said: Attested) -> Iterator[str]:
 def _done(said: Attested) -> Iterator[str]:
     yield "<h2>What was erased</h2>"
     if not said.purges:
-        yield "<p>Nothing had to be erased: no version of the tables had rows of the values.</p>"
+        yield "<p>Nothing: there was nothing to erase.</p>"
         return
     yield (
         "<p>Files with such rows were written anew without them, every branch and tag was moved to a version without "
@@ -136,9 +137,11 @@ def _done(said: Attested) -> Iterator[str]:
 def _proved(said: Attested) -> Iterator[str]:
     yield "<h2>How it was proved</h2>"
     yield (
-        "<p>By a search that shares nothing with what erased: every object in the tables' storage was read, "
-        "whether a version refers to it or not.</p>"
+        "<p>By a search that shares nothing with what erases: every object in a table's storage is read, whether a "
+        "version of the table leads to it or not.</p>"
     )
+    if any(proof.result == "gone" for proof in said.proofs):
+        yield "<p class=bad>Of a table that was gone nothing was read.</p>"
     yield _list(said.method)
     yield _table([asdict(proof) for proof in said.proofs], "Proofs", without=("metadata",))
     yield _table(_by_kind(said), "Objects that the last proof of each table read")
@@ -217,7 +220,7 @@ def _title(name: str) -> str:
 
 
 def _class(name: str, value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int):
         return " class=number"
     if isinstance(value, datetime):
         return " class=time"
@@ -226,8 +229,8 @@ def _class(name: str, value: Any) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return f"<span class={'good' if value else 'bad'}>{'yes' if value else 'no'}</span>"
+    if name == "result":
+        return f"<span class={'good' if value == 'clean' else 'bad'}>{escape(value)}</span>"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M} UTC"
     if isinstance(value, int):
