@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakewarden.engine.spark_cleansing import SparkCleansing
+    from lakewarden.engine.table_statements import TableStatements
     from lakewarden.lifecycle.tombstones import HiddenKey, Tombstones
     from lakewarden.state.database import Database
 
@@ -193,6 +194,11 @@ class Workbench:
     def rewriter(self, lake: str) -> Rewriter:
         own = Storage(self._ground.stores[lake])  # it takes back only what it wrote itself, also without a lease
         return Rewriter(lambda: self._ground.spark, self.settings.lake(lake), own)
+
+    def statements(self, table: str) -> TableStatements:
+        from lakewarden.engine.table_statements import TableStatements
+
+        return TableStatements(self._ground.spark, self._fence, self.tables.name(table))
 
     @cached_property
     def procedures(self) -> Procedures:

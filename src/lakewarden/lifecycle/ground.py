@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.rows import Rows
     from lakewarden.engine.spark_cleansing import SparkCleansing
     from lakewarden.engine.storage import Storage, StoredFiles
+    from lakewarden.engine.table_statements import TableStatements
     from lakewarden.engine.tables import Tables
     from lakewarden.lifecycle.journal import JournalReader
     from lakewarden.lifecycle.tombstones import TombstoneReader, Tombstones
@@ -89,6 +90,10 @@ class Writer(Reader, Protocol):
 
     def rewriter(self, lake: str) -> Rewriter:
         """What writes files of a lake anew, on Spark."""
+        ...
+
+    def statements(self, table: str) -> TableStatements:
+        """What changes a table by statements on Spark, each a commit of its own."""
         ...
 
     def sweep(self, table: str) -> int:

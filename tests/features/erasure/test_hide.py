@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from lakewarden.engine.position_deletes import request_of
 from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
 from lakewarden.features.erasure import masks
 from lakewarden.lifecycle.tombstones import EvidenceKind
+from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
 from tests.features.erasure.seen import append, seen
 from tests.small_lake import SmallLake
@@ -271,3 +272,96 @@ def test_it_plans_unless_told_to_apply_and_needs_no_java(lake: SmallLake) -> Non
     lake.run("erasure", "hide", "--all", "--apply")
     assert seen(lake) == [0, 2, 3, 4, 5]
     lake.run("erasure", "hide", "--all", "--check")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallLake]:
+    """A lake for the tests on Spark."""
+    with SmallLake(tmp_path_factory.mktemp("hide") / "lake") as lake:
+        lake.warden.ground.spark.sql("CREATE NAMESPACE IF NOT EXISTS main.db")
+        yield lake
+
+
+@pytest.mark.spark
+class TestOnSpark:
+    def made(self, lake: SmallLake, name: str, format: int, **properties: str) -> Compactable:
+        """Ids 0 to 9 in two files."""
+        table = Compactable(lake, name)
+        told = {"format-version": str(format), **properties}
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in told.items())
+        columns = "id BIGINT, user STRUCT<email: STRING>, code INT"
+        table.sql(f"CREATE TABLE {{t}} ({columns}) USING iceberg PARTITIONED BY (code) TBLPROPERTIES ({pairs})")
+        for first in (0, 5):
+            row = "id, named_struct('email', concat('p', id, '@example.org')), 0"
+            table.sql(f"INSERT INTO {{t}} SELECT {row} FROM range({first}, {first + 5}, 1, 1)")
+        return table
+
+    def ids(self, table: Compactable, branch: str = "main") -> list[int]:
+        return sorted(row.id for row in table.sql(f"SELECT id FROM {{t}} VERSION AS OF '{branch}'"))
+
+    @pytest.mark.parametrize("granularity", ["file", "partition"])
+    def test_what_spark_deletes_meanwhile_stays_deleted_and_the_rest_comes_back(
+        self, shared: SmallLake, granularity: str
+    ) -> None:
+        """Spark puts deletes of one data file together with its own: ours must not be among them."""
+        mode = {"write.delete.mode": "merge-on-read", "write.delete.granularity": granularity}
+        table = self.made(shared, f"db.by_{granularity}", 2, **mode)
+        name = f"db.by_{granularity}"
+        asked = shared.warden.erasure.request(name, key="user.email", value=["p1@example.org"])
+        shared.warden.erasure.hide(name).apply()
+        assert self.ids(table) == [0, 2, 3, 4, 5, 6, 7, 8, 9]
+        table.sql("DELETE FROM {t} WHERE id = 2")
+        table.sql("DELETE FROM {t} WHERE id IN (3, 7)")
+        table.sql("INSERT INTO {t} VALUES (10, named_struct('email', 'x'), 0)")
+        assert self.ids(table) == [0, 4, 5, 6, 8, 9, 10]
+        planned = shared.warden.erasure.withdraw(asked.id)
+        assert planned.plan.warnings == ()
+        planned.apply()
+        assert self.ids(table) == [0, 1, 4, 5, 6, 8, 9, 10]
+        assert seen(shared, name=name) == [0, 1, 4, 5, 6, 8, 9, 10]
+
+    def test_deletes_that_were_put_together_with_others_are_told(self, shared: SmallLake) -> None:
+        table = self.made(shared, "db.together", 2, **{"write.delete.mode": "merge-on-read"})
+        asked = shared.warden.erasure.request("db.together", key="id", value=["1"])
+        shared.warden.erasure.hide("db.together").apply()
+        hidden = table.table.current_snapshot().snapshot_id
+        table.sql("DELETE FROM {t} WHERE id = 2")
+        table.sql(
+            "CALL main.system.rewrite_position_delete_files(table => 'db.together', options => map("
+            "'rewrite-all', 'true'))"
+        )
+        planned = shared.warden.erasure.withdraw(asked.id)
+        assert [note for note in planned.plan.warnings if "1 row on branch main do not come back" in note]
+        assert hidden in [s.snapshot_id for s in table.table.metadata.snapshots]
+        planned.apply()
+        assert self.ids(table) == [0, 3, 4, 5, 6, 7, 8, 9]
+
+    @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+    def test_format_v3_is_for_good_and_so_only_after_the_grace(self, shared: SmallLake, mode: str) -> None:
+        name = f"db.v3_{mode.replace('-', '_')}"
+        table = self.made(shared, name, 3, **{"write.delete.mode": mode})
+        table.sql("ALTER TABLE {t} CREATE BRANCH dev")
+        table.sql("ALTER TABLE {t} CREATE TAG v1")
+        before = table.table.current_snapshot().snapshot_id
+        configured(shared, tables={"db.*": {"erasure": {"grace": "7d"}}})
+        asked = shared.warden.erasure.request(name, key="user.email", value=["p1@example.org", "p8@example.org"])
+        waiting = shared.warden.erasure.hide(name)
+        assert waiting.is_empty and "would not come back" in waiting.plan.warnings[0]
+        planned = shared.warden.erasure.hide(name, now=True)
+        assert [(action.arguments["branch"], action.route) for action in planned.plan.actions] == [
+            ("main", "spark-sql"),
+            ("dev", "spark-sql"),
+        ]
+        assert mode in planned.plan.actions[0].because and "for good" in planned.plan.actions[0].says
+        assert planned.apply().result["rows_hidden"] == 4
+        left = [0, 2, 3, 4, 5, 6, 7, 9]
+        assert self.ids(table) == self.ids(table, "dev") == left
+        assert self.ids(table, "v1") == [*range(10)]
+        assert shared.warden.erasure.hide(name, now=True).is_empty
+        table.sql("DELETE FROM {t} WHERE id = 2")  # positions that are masked already are not asked for again
+        assert shared.warden.erasure.hide(name, now=True).is_empty
+        withdrawn = shared.warden.erasure.withdraw(asked.id)
+        notes = [note for note in withdrawn.plan.warnings if "2 rows on branch" in note]
+        assert len(notes) == 2 and all(f"snapshot {before} still has them" in note for note in notes)
+        withdrawn.apply()
+        assert self.ids(table) == [0, 3, 4, 5, 6, 7, 9]

@@ -35,8 +35,12 @@ class ShownIn:
     positions: Mapping[str, frozenset[int]] = field(repr=False)
 
     @property
+    def all_positions(self) -> frozenset[int]:
+        return frozenset[int]().union(*self.positions.values())
+
+    @property
     def rows(self) -> int:
-        return len(frozenset[int]().union(*self.positions.values()))
+        return len(self.all_positions)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,10 @@ class Shown:
     def has_equality_deletes(self) -> bool:
         """Whether some of these rows may be deleted already, by value: only Spark can tell."""
         return any(delete.is_equality for each in self.files for delete in each.file.deletes)
+
+    def without_equality_deletes(self) -> Shown:
+        """Only what is in files that have none: these rows are surely shown."""
+        return Shown(tuple(e for e in self.files if not any(delete.is_equality for delete in e.file.deletes)))
 
     def by_request(self) -> dict[str, int]:
         """How many rows each request has."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.position_deletes import named_positions, request_of
 from lakewarden.engine.tables import ancestors
 from lakewarden.errors import LakewardenError
+from lakewarden.lifecycle.ground import Stamp
 from lakewarden.lifecycle.plan import SPARK_SQL
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 
@@ -103,17 +104,18 @@ def _line(table: Table, branch: str, since: int | None) -> list[int]:
 def _hidden_by(table: Table, evidence: Evidence) -> int | None:
     """The snapshot that hid the rows. A run that was killed right after its commit could not write it down."""
     known = evidence.document["snapshot"]
-    if known is not None:
-        return int(known)
-    stamp = {"lakewarden.operation": evidence.operation, "lakewarden.action": evidence.action}
-    return next(
-        (
-            snapshot.snapshot_id
-            for snapshot in table.metadata.snapshots
-            if snapshot.summary and stamp.items() <= snapshot.summary.additional_properties.items()
-        ),
-        None,
-    )
+    return int(known) if known is not None else stamped(table, Stamp(evidence.operation, evidence.action, ""))
+
+
+def stamped(table: Table, stamp: Stamp) -> int | None:
+    """The last snapshot that an action made."""
+    whose = {"lakewarden.operation": stamp.operation, "lakewarden.action": stamp.action}
+    made = [
+        snapshot.snapshot_id
+        for snapshot in table.metadata.snapshots
+        if snapshot.summary and whose.items() <= snapshot.summary.additional_properties.items()
+    ]
+    return made[-1] if made else None
 
 
 def _told(name: str, table: Table, branch: str, moment: _Moment, rows: int) -> str:

@@ -16,11 +16,13 @@ from lakewarden.engine.masking import check_takes_deletes
 from lakewarden.engine.position_deletes import file_name, write
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.route import Route, route_of_manifests
+from lakewarden.engine.working_branch import is_working
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.erasure.covering import Lookout, Shown
 from lakewarden.features.erasure.intent import evidence
+from lakewarden.features.erasure.losses import stamped
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
+from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, Outcome, Plan
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, EvidenceKind
 
@@ -50,6 +52,7 @@ def plan_for(lake: Reader, kind: str, name: TableName, named: Sequence[str], now
     refs = table.metadata.refs
     found = Lookout(lake, name, table, ids).at(_snapshots(table, refs))
     branches = [ref for ref in sorted(refs, key=lambda ref: (ref != MAIN, ref)) if _is_branch(table, ref)]
+    branches = [ref for ref in branches if not is_working(ref)]
     actions = [_action(table, name, branch, found[refs[branch].snapshot_id], route) for branch in branches]
     actions = [action for action in actions if action.estimate.rows]
     warnings = [
@@ -63,8 +66,10 @@ def plan_for(lake: Reader, kind: str, name: TableName, named: Sequence[str], now
 def holds(action: Action, lake: Reader) -> bool:
     """Whether the branch shows no row any more of those that were to be hidden."""
     name = lake.tables.name(action.table)
-    table = lake.tables.load(name)
-    return not _looked(action, lake, name, table)[1].rows
+    shown = _looked(action, lake, name, lake.tables.load(name))[1]
+    if action.route == SPARK_SQL and shown.has_equality_deletes and _is_told(action, lake):
+        return not shown.without_equality_deletes().rows  # which of the others equality deletes mask, Spark has seen
+    return not shown.rows
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
@@ -72,11 +77,12 @@ def apply(action: Action, lake: Writer) -> Outcome:
     for _ in range(_ROUNDS):
         table = lake.tables.load(name)
         check_identity(table, action.table, str(action.arguments["uuid"]))
+        _check_route(action, lake, name, table)
         lookout, shown = _looked(action, lake, name, table)
         if not shown.rows:
             return Outcome()
         with lookout.veil.over_errors():
-            outcome = _masked(action, lake, table, shown)
+            outcome = (_deleted if action.route == SPARK_SQL else _masked)(action, lake, table, shown)
         if outcome is not None:
             return outcome
     raise StalePlan(
@@ -124,6 +130,40 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
         raise
     evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, {**facts, "snapshot": snapshot})
     return Outcome({"rows_hidden": shown.rows, "delete_files_written": len(added), "branches_changed": 1})
+
+
+def _deleted(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome | None:
+    """Let Spark delete the rows by file and position; nothing where others wrote some of these files anew meanwhile."""
+    branch, view = str(action.arguments["branch"]), f"lakewarden_{action.id}_rows"
+    statements = lake.statements(action.table)
+    facts: dict[str, Any] = {"branch": branch, "snapshot": None, "rows": shown.by_request(), "files": []}
+    facts["route"] = action.route
+    evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # a kill right after it loses nothing
+    statements.view(view, [(e.file.path, at) for e in shown.files for at in sorted(e.all_positions)])
+    try:
+        with statements.telling(lake.stamp.properties()):
+            statements.delete_rows(branch, view)
+    finally:
+        statements.drop_view(view)
+    table = lake.tables.load(action.table)
+    left = _looked(action, lake, lake.tables.name(action.table), table)[1]
+    before = {each.file.path for each in shown.files}
+    if left.without_equality_deletes().rows or not {each.file.path for each in left.files} <= before:
+        return None
+    facts |= {"snapshot": stamped(table, lake.stamp), "done": True}
+    evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)
+    return Outcome({"rows_hidden": shown.rows, "branches_changed": 1})
+
+
+def _is_told(action: Action, lake: Reader) -> bool:
+    told = lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=str(action.arguments["uuid"]))
+    return any(evidence.action == action.id and evidence.document.get("done") for evidence in told)
+
+
+def _check_route(action: Action, lake: Reader, name: TableName, table: Table) -> None:
+    now = route_of_manifests(lake.tables.route(table, name), table)
+    if now.name != action.route:
+        raise StalePlan(f"the plan is stale: {action.table} has another format now", "Nothing was hidden. Plan again.")
 
 
 def _written(lake: Writer, table: Table, shown: Shown) -> dict[str, AddedFile]:
