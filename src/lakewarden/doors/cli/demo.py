@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from lakewarden.warden import Warden
 
 _MARK = ".lakewarden-demo"
+_CUSTOMER = "42"
+_SUBJECTS = """
+subjects: {customer: {crm.customers: id, sales.orders: customer_id, web.events: customer_id}}
+"""
 _NEXT = (
     ("lake doctor", "is everything around the lake well?"),
     ("table show crm.customers", "columns, partitions, branches, tags"),
@@ -32,6 +36,7 @@ _NEXT = (
     ("compaction analyze --all", "which tables need it, why, and what it would bring"),
     ("policy show sales.orders", "what holds for a table, and where that was said"),
     ("orphan find --all", "files that no version of a table needs"),
+    ("erasure list", "who asked to be forgotten, and how far that is"),
     ("operation show ID", "all that an operation did"),
 )
 
@@ -53,6 +58,8 @@ def command(directory: Path, fresh: bool, config: str | None, as_json: bool) -> 
     outer = click.get_current_context().find_root().obj
     _clear(directory, fresh)
     Init(directory=directory).make()
+    with (directory / "lakewarden.yaml").open("a") as configuration:
+        configuration.write(_SUBJECTS)
     (directory / _MARK).write_text("Made by lakewarden demo, which may remove this folder.\n")
     if not as_json and not outer.json:
         _Tour(Console(highlight=False, soft_wrap=True), directory).run()
@@ -136,6 +143,22 @@ class _Tour:
         self._same(after, _totals(warden), "expiry")
         self._title("What went is in quarantine for seven days, from where it can be brought back")
         self._type("orphan", "list")
+
+        self._title("Customer 42 asks to be forgotten. Whose rows these are, the configuration tells for every table")
+        self._console.print(f"\n  {_SUBJECTS.strip()}", style="dim", markup=False)
+        self._type("erasure", "request", "--subject", "customer", "--value", _CUSTOMER, "--deadline", "30d")
+        self._title(
+            "What erasing takes, version by version, in every branch and tag; then the same with --apply"
+        )
+        self._type("erasure", "purge", "--all")
+        self._type("erasure", "purge", "--all", "--apply")
+        request = warden.erasure.list()[0].id
+        self._title("Every tag is where it was, all others' rows are in it, and there is a certificate")
+        self._type("version", "read", "sales.orders@month-end", "--where", f"customer_id = {_CUSTOMER}", "--raw")
+        self._type("version", "list", "sales.orders", "--tagged")
+        page = self._directory / "certificate.html"
+        self._type("erasure", "certificate", request, "--out", str(page))
+        self._type("erasure", "check-certificate", str(page), "--key", warden.lake.key().public_key)
         self._type("operation", "list")
         self._end()
 
