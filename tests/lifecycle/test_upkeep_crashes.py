@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -91,14 +91,6 @@ def _free_soon(lake: SmallLake) -> bool:
     return False
 
 
-def _chosen(points: list[str]) -> Iterator[tuple[int, str]]:
-    """Every point; of one that is passed very often, as for each file, the first, one in the midst, and the last."""
-    for number, point in enumerate(points, start=1):
-        same = [place for place, other in enumerate(points, start=1) if other == point]
-        if len(same) <= 3 or number in (same[0], same[len(same) // 2], same[-1]):
-            yield number, point
-
-
 def _old_versions_and_many_manifests(lake: SmallLake) -> None:
     """Ten small files in ten manifests: so many files are no reason to compact, so many manifests to merge."""
     lake.create(ORDERS, appends=4)
@@ -126,7 +118,7 @@ def test_expiry_and_manifests_killed_at_every_step(tmp_path: Path) -> None:
     points = ward.points(tmp_path / "trace", *run)
     assert points.count("commit.landed") == 2 and points.count("commit.staged") == 2
     assert points.count("storage.moved") > 3 and "quarantine.recorded" in points and "expiry.committed" in points
-    for number, point in _chosen(points):
+    for number, point in killing.chosen(points):
         ward.kill(number, point, *run)
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 import fastavro
@@ -24,12 +23,14 @@ import pyarrow.parquet as pq
 
 _DATA, _POSITIONS, _EQUALITY = 0, 1, 2
 _DELETED = 2
+_STATISTICS = ("statistics", "partition-statistics")
 _PATH_ID, _POSITION_ID = 2147483546, 2147483545
 _ROARING, _ROARING_WITH_RUNS = 12346, 12347
 
 
 def local(location: str) -> Path:
-    return Path(unquote(urlsplit(location).path)) if location.startswith("file:") else Path(location)
+    """The path of a file: address; whatever is quoted in it is quoted on disk as well."""
+    return Path("/" + location.removeprefix("file:").lstrip("/"))
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,22 @@ def versions(metadata_location: str) -> dict[str, Version]:
     """What every branch and tag of a table points to."""
     metadata = read_metadata(metadata_location)
     return {name: Version(metadata, ref["snapshot-id"]) for name, ref in metadata["refs"].items()}
+
+
+def strays(metadata_location: str) -> set[str]:
+    """Files in a table's folder that its metadata does not lead to; what it leads to must be there."""
+    metadata = read_metadata(metadata_location)
+    told = [entry["statistics-path"] for key in _STATISTICS for entry in metadata.get(key, [])]
+    reached = {metadata_location, *told, *(entry["metadata-file"] for entry in metadata.get("metadata-log", []))}
+    for snapshot in metadata["snapshots"]:
+        version = Version(metadata, snapshot["snapshot-id"])
+        manifests = {manifest["manifest_path"] for manifest in _avro(snapshot["manifest-list"])}
+        reached |= {snapshot["manifest-list"], *manifests, *(entry.path for entry in version.entries)}
+    paths = {local(location) for location in reached}
+    assert [path for path in paths if not path.is_file()] == []
+    folder = local(metadata["location"])
+    there = {path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".crc")}
+    return {str(path.relative_to(folder)) for path in there - paths}
 
 
 def _avro(location: str) -> list[dict[str, Any]]:
