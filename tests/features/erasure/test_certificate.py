@@ -11,7 +11,9 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import text
@@ -25,7 +27,7 @@ from lakewarden.features.erasure.seal import document_of
 from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 from tests.engine.lakes import open_path, read_only
 from tests.features.erasure.certified import PROVED, PURGED, carried_out, close, document, tell
-from tests.features.erasure.people import configured, with_people
+from tests.features.erasure.people import SCHEMA, configured, person, with_people
 from tests.small_lake import SmallLake
 
 __all__ = ["open_path"]
@@ -74,7 +76,7 @@ class TestSays:
         [purge], [proof] = said.purges, said.proofs
         assert (purge.rows, purge.bytes_removed, purge.other_requests, purge.route) == (3, 5400, 0, "direct")
         assert (proof.result, proof.places, proof.objects, proof.bytes, proof.snapshots) == ("clean", 0, 9, 123_456, 2)
-        assert said.method == PROVED["method"]
+        assert [(how.table, how.step) for how in said.method] == [("main.crm.people", how) for how in PROVED["method"]]
         assert {read.kind: read.objects for read in said.objects_read} == PROVED["by_kind"]
         assert {ref.ref: ref.snapshot for ref in said.proved_refs} == {"main": "12", "quarter-1": "13"}
         assert {"lakewarden", "python", "pyarrow", "pyiceberg"} == set(said.software)
@@ -161,7 +163,7 @@ class TestSays:
         said = certify(lake, request)
         assert [purge.operation for purge in said.purges] == ["op-1", "op-2"]
         assert [(proof.result, proof.places) for proof in said.proofs] == [("traces", 1), ("clean", 0)]
-        assert "an old way" not in said.method and said.counts["rows_dropped_by_tombstones"] == 6
+        assert "an old way" not in str(said.method) and said.counts["rows_dropped_by_tombstones"] == 6
 
     def test_a_table_that_is_gone_was_not_looked_through(self, lake: SmallLake, tmp_path: Path) -> None:
         with_people(with_people(lake), "sales.orders")
@@ -315,7 +317,7 @@ class TestFiles:
         files = [(file.path, file.sha256) for file in said.removed_files]
         files += [(file.path, file.sha256) for file in said.new_files]
         assert all(path in seen.text and digest in seen.text for path, digest in files)
-        for told in (*said.not_covered, *said.method, said.value_hashes[0].sha256, "8000000000000000001"):
+        for told in (*said.not_covered, said.method[0].step, said.value_hashes[0].sha256, "8000000000000000001"):
             assert told in seen.text
         assert json.loads(seen.data) == document_of(said)
 
@@ -387,6 +389,42 @@ def test_no_value_anywhere(any_lake: SmallLake, tmp_path: Path, capsys: pytest.C
         spelled = {value, json.dumps(value)[1:-1], value.encode().hex(), value.encode("utf-16-le").hex()}
         spelled |= {hashlib.new(name, value.encode()).hexdigest() for name in ("sha256", "sha1", "md5")}
         assert not [each for each in spelled for told in printed if each in told]
+
+
+def test_of_a_real_erasure(any_lake: SmallLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Asked for, purged, proved, certified and checked; the paths of this table hold the values."""
+    lake = any_lake
+    lake.catalog.create_namespace("crm")
+    table = lake.catalog.create_table("crm.people", SCHEMA)
+    with table.update_spec() as spec:
+        spec.add_identity("email")
+    rows = [person(n) for n in range(6)]
+    table.append(pa.Table.from_pylist(rows, schema=SCHEMA))
+    lake.warden.version.tag("crm.people", "v1").apply()
+    values = [row["email"] for row in rows if row["id"] in (2, 4)]
+    old = [path for path in lake.folder.rglob("*.parquet") if any(quote(value) in str(path) for value in values)]
+    hashes = {hashlib.sha256(path.read_bytes()).hexdigest() for path in old}
+    before = lake.head("crm.people")
+    request = lake.warden.erasure.request("crm.people", key="email", value=values, deadline="1d").id
+    assert lake.warden.erasure.purge(request=[request]).apply().result["requests_closed"] == 1
+
+    told = said_by(capsys, lake, "erasure", "certificate", request, "--out", str(tmp_path / "c.html"), "--json")
+    said = json.loads(told)
+    assert CheckCertificate(file=tmp_path / "c.html", key=lake.warden.lake.key().public_key).make().request == request
+    assert len(old) == 2 and {file["sha256"] for file in said["removed_files"]} >= hashes
+    assert not [path for path in old if path.exists()]
+    now = lake.refs("crm.people")
+    assert {(ref["ref"], ref["before"], ref["after"], ref["rows"]) for ref in said["refs"]} == {
+        ("main", str(before), str(now["main"]), 2),
+        ("v1", str(before), str(now["v1"]), 2),
+    }
+    assert said["counts"]["rows_dropped_by_tombstones"] == 2 and said["deadline_met"] is True
+    stored = [path for path in (lake.folder / "lake/warehouse/crm/people").rglob("*") if path.is_file()]
+    [proof] = said["proofs"]
+    assert (proof["result"], proof["objects"]) == ("clean", len(stored))
+    assert sum(kind["objects"] for kind in said["objects_read"]) == len(stored)
+    page = (tmp_path / "c.html").read_text()
+    assert "email=*" in page and not [each for v in values for each in (v, quote(v)) if each in told or each in page]
 
 
 def test_evidence_is_not_changed_by_telling_it(lake: SmallLake) -> None:

@@ -128,6 +128,14 @@ class KindRead:
 
 
 @dataclass(frozen=True)
+class HowProved:
+    """A part of how the last proof of a table looked."""
+
+    table: str
+    step: str
+
+
+@dataclass(frozen=True)
 class RefProved:
     """A version of a table that was there at its last proof."""
 
@@ -167,7 +175,7 @@ class Attested:
     proved_refs: list[RefProved]
     objects_read: list[KindRead]
     came_back: list[CameBack]
-    method: list[str]
+    method: list[HowProved]
     not_covered: list[str]
     software: dict[str, str]
     public_key: str

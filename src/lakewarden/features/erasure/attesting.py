@@ -19,6 +19,7 @@ from lakewarden.features.erasure.attested import (
     CameBack,
     FileRemoved,
     FileWritten,
+    HowProved,
     KeyErased,
     KindRead,
     Proved,
@@ -112,7 +113,7 @@ def attest(
         proved_refs=[ref for each in last.values() for ref in _refs_proved(each)],
         objects_read=[kind for each in last.values() for kind in _kinds(each)],
         came_back=[CameBack(each.table, each.operation, each.at) for each in watched],
-        method=list(dict.fromkeys(str(step) for each in last.values() for step in each.document.get("method", ()))),
+        method=[HowProved(each.table, str(step)) for each in last.values() for step in each.document.get("method", ())],
         not_covered=[
             *_NOT_COVERED,
             *(f"What may be left of the files of {table}." for table in gone),

@@ -27,6 +27,7 @@ body { color: var(--ink); background: #fff; font: .94rem/1.5 "Helvetica Neue", A
 header { border-bottom: 3px solid var(--ink); padding-bottom: 1rem; margin-bottom: 1.5rem; }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .35rem; letter-spacing: -.01em; }
 h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; padding-top: .2rem; break-after: avoid; }
+h3 { font-size: .95rem; margin: .9rem 0 .2rem; break-after: avoid; }
 p { margin: .4rem 0; max-width: 48rem; }
 .soft, .soft td { color: var(--soft); }
 .says { background: var(--goodbg); border-left: 5px solid var(--good); padding: .9rem 1.1rem; font-size: 1.08rem; }
@@ -142,7 +143,9 @@ def _proved(said: Attested) -> Iterator[str]:
     )
     if any(proof.result == "gone" for proof in said.proofs):
         yield "<p class=bad>Of a table that was gone nothing was read.</p>"
-    yield _list(said.method)
+    for table in dict.fromkeys(each.table for each in said.method):
+        yield f"<h3>{escape(table)}</h3>"
+        yield _list(each.step for each in said.method if each.table == table)
     yield _table([asdict(proof) for proof in said.proofs], "Proofs", without=("metadata",))
     yield _table(_by_kind(said), "Objects that the last proof of each table read")
     yield _table([asdict(ref) for ref in said.proved_refs], "Branches and tags that were there at the last proof")
@@ -166,7 +169,10 @@ def _hashes(said: Attested) -> Iterator[str]:
 def _files(said: Attested) -> Iterator[str]:
     if said.removed_files or said.new_files:
         yield "<h2>Files</h2>"
-        yield "<p>A star stands for a part of a path that would tell a value.</p>"
+        yield (
+            "<p>Files with rows are told with the hash of their content, files about them with their size. A star "
+            "stands for a part of a path that would tell a value.</p>"
+        )
         yield _table([asdict(file) for file in said.removed_files], f"Removed: {len(said.removed_files):,}")
         yield _table([asdict(file) for file in said.new_files], f"Written instead: {len(said.new_files):,}")
 
