@@ -17,7 +17,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.proof_keys import Doubt, WantedKey, wanted_keys
+from lakewarden.engine.proof_keys import Around, Doubt, WantedKey, wanted_keys
 from lakewarden.engine.proof_objects import (
     Listed,
     StoredObject,
@@ -248,11 +248,13 @@ class _Looking:
         return self._texts.veiled(self._veil.path(path))
 
     def _places(self, looked: Looked, left: set[Doubt]) -> Iterator[Place]:
-        wheres = Counter(trace.where for trace in looked.traces if trace.doubt is None or trace.doubt in left)
+        told = [trace for trace in looked.traces if trace.doubt is None or trace.doubt in left]
+        wheres = Counter(trace.where for trace in told if not isinstance(trace.doubt, Around))
+        wheres |= Counter({trace.where for trace in told})  # the same text may be met in several spellings: it is one
         path, version = self._shown(looked.found.path), looked.found.version_id
         for where, times in wheres.items():
-            told = self._texts.veiled(where) + ("" if times == 1 else f" ({times} times)")
-            yield Place(path, version, told, looked.kind, looked.is_live)
+            shown = self._texts.veiled(where) + ("" if times == 1 else f" ({times} times)")
+            yield Place(path, version, shown, looked.kind, looked.is_live)
 
 
 def _method(keys: Sequence[WantedKey], texts: Texts, there: Listed, explained: int) -> Iterator[str]:

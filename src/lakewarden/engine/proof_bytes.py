@@ -119,7 +119,8 @@ class Needles:
         for at in self._candidates(content):
             for length in self._lengths:
                 start = at + self._width + self._skipped - length if self._from_end else at - self._skipped
-                if start >= 0 and content[start : start + length] in self._all:
+                is_whole = 0 <= start <= len(content) - length
+                if is_whole and content[start : start + length] in self._all:
                     yield start, length
 
     def _candidates(self, content: bytes) -> list[int]:

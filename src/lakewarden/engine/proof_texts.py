@@ -84,7 +84,7 @@ class Texts:
 
     def _below(self, path: str) -> str:
         spelled = same_place(path)
-        return next((spelled[len(place) :] for place in self._places if spelled.startswith(f"{place}/")), spelled)
+        return next((spelled[len(place) :] for place in self._places if spelled.startswith(f"{place}/")), path)
 
 
 class Pile:
