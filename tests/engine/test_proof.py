@@ -300,11 +300,7 @@ class TestPartitions:
         )
         present = alike[0] if survivor else other
         people.add(rows(present), [image])
-        first = people.table.metadata.snapshots[0].snapshot_id
-        before = {"anna@example.org", "bert@example.org"}
-        if any(image in transformed(key, str(transform), [text]) for text in before):
-            people.table.maintenance.expire_snapshots().by_id(first).commit()
-            pytest.skip("a row that was there before yields the same")
+        assert not any(image in transformed(key, str(transform), [f"{name}@example.org"]) for name in ("anna", "bert"))
         found = wheres(people.prove(GONE))
         expected = ["partition summary, lower bound", "partition summary, upper bound", "partition value"]
         assert found == ([] if survivor else expected)
