@@ -350,8 +350,12 @@ class TestFiles:
         with SmallLake(open_path / "lake") as lake:
             with_people(lake)
             request = carried_out(lake)
-            with pytest.raises(StorageUnavailable, match="cannot be written: No such file or directory"):
-                certify(lake, request, tmp_path / "nowhere" / "c.json")
+            for path, why in (
+                ("nowhere/c.json", "No such file or directory"),
+                (f"{'x' * 300}.json", "File name too long"),
+            ):
+                with pytest.raises(StorageUnavailable, match=f"cannot be written: {why}"):
+                    certify(lake, request, tmp_path / path)
             closed = open_path / "closed"
             closed.mkdir()
             from lakewarden.features.erasure.certificate import _write

@@ -234,6 +234,12 @@ class TestAnotherKey:
         with pytest.raises(NotGenuine, match="not as it was signed"):
             check(issued.altered(forged | {"public_key": issued.key}), issued.key)
 
+    def test_what_it_says_does_nothing_to_a_terminal(self, issued: Issued, tmp_path: Path) -> None:
+        forger = another_key(tmp_path)
+        forged = issued.document | {"says": "\x1b[2Jgenuine\r\u202e", "public_key": forger.public.text}
+        forged["signature"] = b64encode(forger.sign(canonical(forged))).decode()
+        assert check(issued.altered(forged)).says == "?[2Jgenuine??"
+
     @pytest.mark.parametrize("key", ["", "AAAA", b64encode(bytes(32)).decode(), b64encode(bytes(33)).decode(), 7, None])
     def test_no_key_at_all(self, issued: Issued, key: Any) -> None:
         with pytest.raises(NotGenuine):

@@ -59,8 +59,6 @@ class Certificate(Question[Attested]):
 def _refuse_name(path: Path) -> None:
     if path.suffix.lower() not in (".json", ".html"):
         raise BadValue(f"out: {path} is neither .json nor .html", "Its name says what is written.")
-    if path.exists():
-        raise AlreadyExists(f"{path} exists already", "A certificate is not written over: choose another name.")
 
 
 def _content(certificate: Attested, key: SigningKey, path: Path) -> bytes:
@@ -77,5 +75,7 @@ def _write(path: Path, content: bytes) -> None:
     try:
         with path.open("xb") as file:
             file.write(content)
+    except FileExistsError:
+        raise AlreadyExists(f"{path} exists already", "Nothing is written over: choose another name.") from None
     except OSError as error:
         raise StorageUnavailable(f"{path} cannot be written: {error.strerror}", "Choose another place.") from None

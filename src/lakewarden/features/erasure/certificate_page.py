@@ -74,6 +74,7 @@ def page(certificate: Attested) -> str:
     body = "\n".join(_sections(certificate))
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{_STYLE}</style>\n</head>\n'
         f"<body>\n{body}\n{embedded(document_of(certificate))}\n</body>\n</html>\n"
     )

@@ -58,8 +58,8 @@ class CheckCertificate(Setup[Checked]):
         said = _understood(sealed.document, self.file)
         return Checked(
             result="genuine" if given else "not altered",
-            request=said.request,
-            says=said.says,
+            request=_printable(said.request),
+            says=_printable(said.says),
             closed_at=said.closed_at,
             issued_at=said.issued_at,
             deadline_met=said.deadline_met,
@@ -67,6 +67,11 @@ class CheckCertificate(Setup[Checked]):
             signer_known=given is not None,
             notes=[] if given else [_ONLY_WHOLE],
         )
+
+
+def _printable(text: str) -> str:
+    """A text that does nothing to a terminal: where no key is given, anybody may have written it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _content(path: Path) -> bytes:
