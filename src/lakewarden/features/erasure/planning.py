@@ -138,7 +138,7 @@ def _says(table: Table, found: Searched, rows: int) -> str:
 def _warnings(name: TableName, table: Table, found: Searched, action: Action) -> tuple[str, ...]:
     if not found.matches and not found.tainted:
         return ()
-    told = [f"{name}: {_STREAMS}"]
+    told = [_STREAMS]
     outside = [path for path in found.matches if not is_own(table, path)]
     if outside:
         told.append(

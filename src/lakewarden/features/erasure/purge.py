@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -48,7 +49,8 @@ class Purge(Operation):
                 return Plan(self.kind(), due.table, refused=(refusal(due.table, error),))
 
         parts = [plan_one(due) for due in found.tables]
-        return joined(self.kind(), target, [Plan(self.kind(), target, warnings=found.waiting), *parts])
+        plan = joined(self.kind(), target, [Plan(self.kind(), target, warnings=found.waiting), *parts])
+        return replace(plan, warnings=tuple(dict.fromkeys(plan.warnings)))
 
     def holds(self, action: Action, lake: Reader) -> bool:
         return proving.holds(action, lake) if action.verb == proving.PROVE else purging.holds(action, lake)

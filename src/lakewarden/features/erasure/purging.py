@@ -121,7 +121,8 @@ def _replace_everywhere(
         refs = [ref.name for ref in dirty_refs(table, found)]
         dirty = sorted({*found.snapshots, *found.tainted})
         lake.spark_cleansing.cleanse(name, keys, refs, dirty, about_to, lake.progress)
-        return intent
+        dropped = {path: match.matching for path, match in found.matches.items() if match.content == "data"}
+        return intent.joined(Intent(rows_dropped=dropped))
     rewritten = rewrite(action, lake, table, keys, found)
     reach("purge.rewritten")
     intent = intent.joined(rewritten.intent())
