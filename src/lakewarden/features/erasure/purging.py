@@ -120,9 +120,10 @@ def _replace_everywhere(
         name = lake.tables.name(action.table)
         refs = [ref.name for ref in dirty_refs(table, found)]
         dirty = sorted({*found.snapshots, *found.tainted})
-        lake.spark_cleansing.cleanse(name, keys, refs, dirty, about_to, lake.progress)
         dropped = {path: match.matching for path, match in found.matches.items() if match.content == "data"}
-        return intent.joined(Intent(rows_dropped=dropped))
+        intent = intent.joined(Intent(rows_dropped=dropped))
+        lake.spark_cleansing.cleanse(name, keys, refs, dirty, about_to, lake.progress)
+        return intent
     rewritten = rewrite(action, lake, table, keys, found)
     reach("purge.rewritten")
     intent = intent.joined(rewritten.intent())
