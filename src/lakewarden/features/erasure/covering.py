@@ -6,15 +6,18 @@ is looked for by each of them: what hides it for one does not count for the othe
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.position_deletes import Owners, named_positions, request_of
 from lakewarden.engine.search import search
 from lakewarden.engine.veil import Veil
+from lakewarden.lifecycle.tombstones import ErasureState
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 _READERS = 4
+_KEPT = 8  # tables, or sets of requests, of which is kept what was found
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,34 @@ class Shown:
         return found
 
 
+@dataclass
+class _Known:
+    """What was found in data files, for the same requests: the values of a request never change, nor does a file."""
+
+    looked_at: set[str] = field(default_factory=set)
+    positions: dict[str, dict[str, set[int]]] = field(default_factory=dict)
+    """Of those files that have such rows, where, and whose."""
+
+
+class _Memory:
+    """Keeps what was found last: a plan, its action and the look at what it did read the same files."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, ...], _Known] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, uuid: str, requests: Sequence[str]) -> _Known:
+        with self._lock:
+            known = self._kept.setdefault((uuid, *requests), _Known())
+            self._kept.move_to_end((uuid, *requests))
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+            return known
+
+
+_memory = _Memory()
+
+
 class Lookout:
     """Looks for rows of some open requests in versions of one table."""
 
@@ -86,37 +118,58 @@ class Lookout:
         self._lake = lake
         self._table = table
         self._storage = lake.storage(name.lake)
-        uuid = str(table.metadata.table_uuid)
-        self._keys = lake.tombstones.hidden(uuid, requests) if requests else []
-        self._owners = Owners({request: lake.tombstones.hidden(uuid, [request]) for request in requests})
-        self._positions: dict[str, dict[str, set[int]]] = {}
+        self._uuid = str(table.metadata.table_uuid)
+        asked = [lake.tombstones.get(request) for request in requests]
+        self._requests = sorted(request.id for request in asked if request.state is ErasureState.OPEN)
+        self._fields = {key.field_id for request in asked for key in request.keys if key.uuid == self._uuid}
+        self._known = _memory.of(self._uuid, self._requests)
         self._named: dict[str, dict[str, set[int]]] = {}
 
     @cached_property
     def veil(self) -> Veil:
         """What keeps values out of the paths that are told of the table."""
-        return Veil.of(self._table.metadata, {key.field_id for key in self._keys})
+        return Veil.of(self._table.metadata, self._fields)
+
+    @cached_property
+    def _owners(self) -> Owners:
+        return Owners({request: self._lake.tombstones.hidden(self._uuid, [request]) for request in self._requests})
 
     def at(self, snapshots: Sequence[Snapshot]) -> dict[int, Shown]:
         """What each of some snapshots shows."""
-        if not self._keys:
+        if not self._requests:
             return {snapshot.snapshot_id: Shown() for snapshot in snapshots}
-        ids = {snapshot.snapshot_id for snapshot in snapshots}
         with self.veil.over_errors():
-            found = search(self._table, self._keys, self._lake.files, self._storage, only=ids)
-            matching = {path for path, match in found.matches.items() if match.content == "data"}
-            return {snapshot.snapshot_id: self._shown(snapshot, matching) for snapshot in snapshots}
+            self._search(snapshots)
+            return {snapshot.snapshot_id: self._shown(snapshot) for snapshot in snapshots}
 
-    def _shown(self, snapshot: Snapshot, matching: set[str]) -> Shown:
+    def _search(self, snapshots: Sequence[Snapshot]) -> None:
+        """Look into data files that nobody has looked into yet: where they have such rows, and whose."""
+        known, live = self._known, self._lake.files.across(self._table, snapshots)[0]
+        new = [
+            snapshot.snapshot_id
+            for snapshot in snapshots
+            if any(f.path not in known.looked_at for f in self._lake.files.of(self._table, snapshot).bare)
+        ]
+        if not new:
+            return
+        keys = self._lake.tombstones.hidden(self._uuid, self._requests)
+        matches = search(self._table, keys, self._lake.files, self._storage, only=new).matches
+        found = [live[p] for p, match in matches.items() if match.content == "data" and p not in known.looked_at]
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="hidden") as readers:
+            look = readers.map(lambda file: self._owners.positions(self._table.metadata, self._storage, file), found)
+            positions = {file.path: at for file, at in zip(found, look, strict=True)}
+        known.positions |= positions
+        known.looked_at |= live.keys()
+
+    def _shown(self, snapshot: Snapshot) -> Shown:
         live = self._lake.files.of(self._table, snapshot).by_path
-        files = [live[path] for path in sorted(matching) if path in live]
-        self._read(files)
+        files = [live[path] for path in sorted(self._known.positions) if path in live]
+        self._read_deletes(files)
         shown = [ShownIn(file, self._left(file)) for file in files]
         return Shown(tuple(each for each in shown if each.positions))
 
-    def _read(self, files: Sequence[LiveFile]) -> None:
-        """Read what was not read yet: the key columns of data files, and which of their rows deletes name."""
-        new = [file for file in files if file.path not in self._positions]
+    def _read_deletes(self, files: Sequence[LiveFile]) -> None:
+        """Read which rows of these files deletes name, where that was not read yet."""
         wanted: dict[str, set[str]] = {}
         deletes: dict[str, DeleteFile] = {}
         for file in files:
@@ -125,15 +178,13 @@ class Lookout:
                     wanted.setdefault(delete.identity, set()).add(file.path)
                     deletes[delete.identity] = delete
         with ThreadPoolExecutor(_READERS, thread_name_prefix="hidden") as readers:
-            positions = readers.map(lambda file: self._owners.positions(self._table.metadata, self._storage, file), new)
             named = readers.map(lambda id: named_positions(self._storage, deletes[id], wanted[id]), deletes)
-            self._positions |= {file.path: found for file, found in zip(new, positions, strict=True)}
             for id, found in zip(deletes, named, strict=True):
                 self._named.setdefault(id, {}).update({path: found.get(path, set()) for path in wanted[id]})
 
     def _left(self, file: LiveFile) -> dict[str, frozenset[int]]:
         """The rows of each request that neither deletes of others nor deletes for that very request mask."""
-        found = self._positions[file.path]
+        found = self._known.positions[file.path]
         deleted = self._masked(file, (None,))
         left = {request: frozenset(at - deleted - self._masked(file, (request,))) for request, at in found.items()}
         return {request: at for request, at in left.items() if at}
