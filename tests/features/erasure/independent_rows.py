@@ -146,10 +146,13 @@ def versions(metadata_location: str) -> dict[str, Version]:
 
 
 def strays(metadata_location: str) -> set[str]:
-    """Files in a table's folder that its metadata does not lead to; what it leads to must be there."""
+    """Files in a table's folder that its metadata does not lead to; what it leads to must be there.
+
+    Earlier metadata files may be gone, whoever has a record of them.
+    """
     metadata = read_metadata(metadata_location)
     told = [entry["statistics-path"] for key in _STATISTICS for entry in metadata.get(key, [])]
-    reached = {metadata_location, *told, *(entry["metadata-file"] for entry in metadata.get("metadata-log", []))}
+    reached = {metadata_location, *told}
     for snapshot in metadata["snapshots"]:
         version = Version(metadata, snapshot["snapshot-id"])
         manifests = {manifest["manifest_path"] for manifest in _avro(snapshot["manifest-list"])}
@@ -157,6 +160,7 @@ def strays(metadata_location: str) -> set[str]:
     paths = {local(location) for location in reached}
     assert [path for path in paths if not path.is_file()] == []
     folder = local(metadata["location"])
+    paths |= {local(entry["metadata-file"]) for entry in metadata.get("metadata-log", [])}
     there = {path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".crc")}
     return {str(path.relative_to(folder)) for path in there - paths}
 
