@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakewarden.engine.changes import Cleansed
+from lakewarden.engine.reachable import own_places
 from lakewarden.engine.search import search
 from lakewarden.engine.spark_cleansing import SparkCleansing, costs, displaced
 from lakewarden.engine.storage import Storage
@@ -19,8 +21,10 @@ from lakewarden.errors import CommitRefused
 from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.tombstones import HiddenKey
 from tests.engine.lakes import STAMP, unfenced
+from tests.engine.test_rest_catalog import RestLake
 from tests.features.erasure.independent import Erased, traces
 from tests.reachability import on_disk
+from tests.services.rest_catalog import RestCatalog
 from tests.small_lake import SmallLake
 
 PEOPLE = "crm.people"
@@ -111,12 +115,13 @@ class People:
         refs = [name for name, ref in self.table.metadata.refs.items() if ref.snapshot_id in dirty]
         told: list[str] = []
         name = ground.tables.name(PEOPLE)
-        cleansed = self.cleansing(fence).cleanse(
-            name, keys, refs, sorted(dirty), told.extend, lambda done, total, says="": None
-        )
+        cleansed = self.cleansing(fence).cleanse(name, keys, refs, sorted(dirty), told.extend, self.progress)
         assert set(cleansed.superseded) == set(told)
-        storage.erase_all(still_unreachable(self.table, told))
+        storage.erase_all(still_unreachable(self.table, told), own_places(self.table))
         return cleansed
+
+    def progress(self, done: int, total: int, says: str) -> None:
+        assert 0 <= done <= total and says
 
     def check_erased(self, gone: Sequence[str] = GONE) -> None:
         folder = on_disk(self.table.metadata.location)
@@ -211,6 +216,18 @@ def test_after_the_spec_was_changed(lake: SmallLake) -> None:
     people.purge()
     assert people.all_rows() == without(before)
     people.check_erased()
+
+
+@pytest.mark.spark
+def test_in_a_rest_catalog(tmp_path: Path, rest_catalog: RestCatalog) -> None:
+    """Whoever writes the metadata there, manifests are the client's: it goes the same way."""
+    with RestLake(tmp_path / "lake", rest_catalog.uri, rest_catalog.warehouse) as lake:
+        people = People(lake)
+        people.insert(40, 60)
+        before = people.all_rows()
+        people.purge()
+        assert people.all_rows() == without(before)
+        people.check_erased()
 
 
 @pytest.mark.spark

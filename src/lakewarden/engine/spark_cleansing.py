@@ -9,21 +9,23 @@ meanwhile keeps what was committed to it: its new version is made anew as well. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.changes import Cleansed, Expiry
 from lakewarden.engine.cleansing_costs import costs
 from lakewarden.engine.expiry import iceberg_would_also_take
+from lakewarden.engine.key_rows import KeyRows
 from lakewarden.engine.procedures import Procedures
 from lakewarden.engine.reachable import metadata_files
-from lakewarden.engine.search import search
 from lakewarden.engine.table_statements import TableStatements
 from lakewarden.engine.tables import ancestors
 from lakewarden.engine.unreachable import unreachable_after
-from lakewarden.engine.working_branch import MERGING, WorkingBranch, is_taken_up, is_working, put_back, spent
-from lakewarden.errors import CommitRefused, SparkUnavailable, StalePlan
+from lakewarden.engine.working_branch import WorkingBranch, is_taken_up, is_working, put_back, spent
+from lakewarden.errors import CommitRefused, LakewardenError, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.quantities import to_millis
 
@@ -75,18 +77,16 @@ class SparkCleansing:
         """
         self._spark.session()  # its start takes long: what is looked at is looked at after it
         statements = TableStatements(self._spark, self._fence, name)
-        run = _Run(self, name, keys, statements, progress, set(snapshots))
-        table = run.load()
-        put_back_properties(table, statements)
+        rows = KeyRows(keys, self._files, self._storage(name.lake))
+        run = _Run(partial(self._tables.load, name), name, self._stamp, statements, rows, progress, set(snapshots))
+        put_back(run.load(), statements)
         check_nothing_else_goes(run.load(), name, snapshots, refs)
-        for _ in range(_ROUNDS):
-            if not run.round():
-                break
-        else:
-            raise StalePlan(
-                f"the plan is stale: refs of {name} were moved by others each time a version had been made for them",
-                "What was done stays done. Try again when fewer write to it.",
-            )
+        try:
+            run.to_the_end()
+        except LakewardenError:
+            with suppress(LakewardenError):  # what went wrong matters more
+                run.drop_branches(keep=())
+            raise
         return self._expire(run, about_to)
 
     def _expire(self, run: _Run, about_to: AboutTo) -> Cleansed:
@@ -114,19 +114,27 @@ class SparkCleansing:
 class _Run:
     """One cleansing on its way."""
 
-    by: SparkCleansing
+    load: Callable[[], Table]
     name: TableName
-    keys: Sequence[HiddenKey]
+    stamp: Stamp
     statements: TableStatements
+    rows: KeyRows
     progress: Tell
     dirty: set[int]
     clean: set[int] = field(default_factory=set)
     moved: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def load(self) -> Table:
-        return self.by._tables.load(self.name)
+    def to_the_end(self) -> None:
+        """Until no ref leads to a version with such rows."""
+        for _ in range(_ROUNDS):
+            if not self._round():
+                return
+        raise StalePlan(
+            f"the plan is stale: refs of {self.name} were moved by others each time a version had been made for them",
+            "What was done stays done. Try again when fewer write to it.",
+        )
 
-    def round(self) -> bool:
+    def _round(self) -> bool:
         """Make versions anew for all refs at versions with such rows, and move them; whether there were any."""
         table = self.load()
         self._look_at_new(table)
@@ -138,15 +146,7 @@ class _Run:
         made: dict[int, WorkingBranch] = {}
         for done, snapshot in enumerate(at):
             self.progress(done, total, "versions made anew")
-            made[snapshot] = WorkingBranch(
-                self.load,
-                self.statements,
-                self.by._stamp,
-                snapshot,
-                self.keys,
-                self.by._files,
-                self.by._storage(self.name.lake),
-            )
+            made[snapshot] = WorkingBranch(self.load, self.statements, self.stamp, self.rows, snapshot)
             self.clean.add(made[snapshot].make())
         for done, (ref, snapshot) in enumerate(((ref, at_) for at_, refs in at.items() for ref in refs), len(at)):
             self.progress(done, total, "refs moved")
@@ -158,7 +158,7 @@ class _Run:
         """Drop working branches that are of no use, or no more."""
         table = self.load()
         for ref in [ref for ref in table.metadata.refs if is_working(ref)]:
-            is_of_use = is_taken_up(table, ref, self.by._stamp) and int(ref.rpartition("-")[2]) in keep
+            is_of_use = is_taken_up(table, ref, self.stamp) and int(ref.rpartition("-")[2]) in keep
             if not is_of_use:
                 self.statements.drop_branch(ref)
 
@@ -167,8 +167,7 @@ class _Run:
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
         unknown = there - self.dirty - self.clean - spent(table)
         if unknown:
-            storage = self.by._storage(self.name.lake)
-            found = search(table, self.keys, self.by._files, storage, only=unknown)
+            found = self.rows.search(table, unknown)
             self.dirty |= {*found.snapshots, *found.tainted}
             self.clean |= unknown - self.dirty
 
@@ -236,14 +235,12 @@ def displaced(table: Table, old: int, known: set[int]) -> int | None:
     return max(lost, key=lambda snapshot: snapshot.sequence_number or 0).snapshot_id if lost else None
 
 
-def put_back_properties(table: Table, statements: TableStatements) -> None:
-    if MERGING in table.metadata.properties:
-        put_back(table, statements)
-
-
 def check_nothing_else_goes(table: Table, name: TableName, snapshots: Sequence[int], refs: Sequence[str]) -> None:
     """Refuse before anything is done where Iceberg's expiry would take along what is to stay."""
-    more = iceberg_would_also_take(table.metadata, snapshots, refs, to_millis(datetime.now(UTC)))
+    kinds = {ref: str(table.metadata.refs[ref].snapshot_ref_type) for ref in refs if ref in table.metadata.refs}
+    tags = [ref for ref, kind in kinds.items() if kind == "tag"]  # which are moved to a version of today
+    found = iceberg_would_also_take(table.metadata, snapshots, tags, to_millis(datetime.now(UTC)))
+    more = [one for one in found if one not in {f"{kind} {ref}" for ref, kind in kinds.items()}]
     if more:
         raise CommitRefused(
             f"{name}: Iceberg's expiry on Spark, which the purge ends with, would also take {', '.join(more)}",

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakewarden.engine.manifests import manifests_of
-from lakewarden.engine.position_deletes import Owners
-from lakewarden.engine.search import search
 from lakewarden.engine.spark import spark_told
 from lakewarden.engine.tables import ancestors
 from lakewarden.errors import VerificationFailed
@@ -27,11 +25,9 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyspark.sql import Column, DataFrame
 
-    from lakewarden.engine.live_files import Files
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.key_rows import KeyRows
     from lakewarden.engine.table_statements import TableStatements
     from lakewarden.lifecycle.ground import Stamp
-    from lakewarden.lifecycle.tombstones import HiddenKey
 
 CLEANSED = "lakewarden.cleansed"
 """In a version's summary: which version it was made from, without some rows of it."""
@@ -87,7 +83,8 @@ def spent(table: Table) -> set[int]:
             parent = by_id[parent].parent_snapshot_id
         if parent == origin:  # else it is not what we made, whatever it says
             found.update(between)
-            found.update({snapshot.snapshot_id} - leading)
+            if origin in by_id:  # else it was not made in vain, and only lost its name since
+                found.update({snapshot.snapshot_id} - leading)
     return found
 
 
@@ -104,13 +101,11 @@ class WorkingBranch:
         load: Callable[[], Table],
         statements: TableStatements,
         stamp: Stamp,
+        rows: KeyRows,
         snapshot: int,
-        keys: Sequence[HiddenKey],
-        files: Files,
-        storage: StoredFiles,
     ) -> None:
-        self._load, self._statements, self._stamp = load, statements, stamp
-        self._origin, self._keys, self._files, self._storage = snapshot, keys, files, storage
+        self._load, self._statements, self._stamp, self._rows = load, statements, stamp, rows
+        self._origin = snapshot
         self.name = working_branch(stamp, snapshot)
         self._before = f"{self.name}-before"
         self._view = f"lakewarden_{stamp.action}_rows"
@@ -124,7 +119,7 @@ class WorkingBranch:
             self._statements.create_branch(self._before, self._origin)
         reach("spark_cleansing.branched")
         try:
-            rows = self._statements.view(self._view, self._places(table))
+            rows = self._statements.view(self._view, self._rows.places(table, self._origin))
             with self._statements.telling({**self._stamp.properties(), CLEANSED: str(self._origin)}):
                 self._erase()
                 self._forget()
@@ -134,19 +129,6 @@ class WorkingBranch:
         self._statements.drop_branch(self._before)
         reach("spark_cleansing.made")
         return self._head(self._load()).snapshot_id
-
-    def _places(self, table: Table) -> list[tuple[str, int]]:
-        """Where the version has rows of the keys: file by file, masked or not."""
-        snapshot = table.snapshot_by_id(self._origin)
-        found = search(table, self._keys, self._files, self._storage, only={self._origin})
-        paths = [path for path, match in found.matches.items() if match.content == "data"]
-        live = self._files.of(table, snapshot).by_path if paths else {}
-        owners = Owners({"": self._keys})
-        return [
-            (path, position)
-            for path in paths
-            for position in sorted(owners.positions(table.metadata, self._storage, live[path]).get("", ()))
-        ]
 
     def _erase(self) -> None:
         """Until no file of the branch holds such a row: deleted, then no longer only masked, then whatever it takes."""
@@ -198,8 +180,7 @@ class WorkingBranch:
 
     def _holds_rows(self) -> bool:
         table = self._load()
-        head = self._head(table).snapshot_id
-        return bool(search(table, self._keys, self._files, self._storage, only={head}).matches)
+        return bool(self._rows.search(table, {self._head(table).snapshot_id}).matches)
 
     def _tells_of_removed(self) -> bool:
         table = self._load()
@@ -211,11 +192,12 @@ class WorkingBranch:
         was, now = self._statements.read(self._before), self._statements.read(self.name)
         with spark_told():
             same = (was["_file"] == rows["file"]) & (was["_pos"] == rows["position"])
-            expected, found = _content(was.join(rows, same, "left_anti")), _content(now)
-        if expected != found:
+            both = _content(was.join(rows, same, "left_anti")).unionAll(_content(now))
+            (expected, sum_before), (found, sum_after) = both.collect()
+        if (expected, sum_before) != (found, sum_after):
             raise VerificationFailed(
-                f"table {self._about}: {expected[0]} rows were to stay as they are, and {found[0]} are there: "
-                "they are not the same",
+                f"table {self._about}: {expected} rows were to stay as they are, and the {found} that are there are "
+                "not the same",
                 "No ref was moved.",
             )
         reach("spark_cleansing.compared")
@@ -259,13 +241,13 @@ def _put_back(before: Mapping[str, str | None], statements: TableStatements) -> 
     statements.unset_properties([*(key for key in before if key not in had), MERGING])
 
 
-def _content(frame: DataFrame) -> tuple[Any, ...]:
-    """How many rows there are, and a sum over all that they hold."""
+def _content(frame: DataFrame) -> DataFrame:
+    """How many rows there are, and a sum over all that they hold, as one row."""
     from pyspark.sql.functions import count, isnull, lit, sum, xxhash64
 
     columns = [_hashable(frame, name) for name in frame.columns if name not in ("_file", "_pos")]
     hashed = xxhash64(*columns, *(isnull(column) for column in columns)).cast("decimal(20,0)")
-    return tuple(frame.select(count(lit(1)), sum(hashed)).collect()[0])
+    return frame.select(count(lit(1)), sum(hashed))
 
 
 def _hashable(frame: DataFrame, name: str) -> Column:
