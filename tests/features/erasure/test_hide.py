@@ -16,6 +16,7 @@ from lakewarden.engine.position_deletes import request_of
 from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
 from lakewarden.features.erasure import masks
 from lakewarden.lifecycle.tombstones import EvidenceKind
+from tests import killing
 from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
 from tests.features.erasure.seen import append, seen
@@ -245,21 +246,21 @@ class TestOthersMeanwhile:
 
 
 @pytest.mark.parametrize("point", ["hide.written", "commit.ready", "commit.landed", "action.applied"])
-def test_killed_anywhere_it_is_finished_by_a_resume(tmp_path: Path, point: str) -> None:
-    with SmallLake(tmp_path / "lake", lease_timeout="1s") as lake:
-        with_people(lake)
-        asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
-        lake.run("erasure", "hide", "crm.people", "--apply", failpoints=f"kill@{point}", check=-9)
-        lake.run("operation", "resume")
-        assert seen(lake) == [0, 2, 3, 5]
-        table = lake.catalog.load_table("crm.people")
-        assert len(lake.warden.ground.files.of(table, table.current_snapshot()).deletes) == 1
-        folder = Path(table.metadata.location.removeprefix("file://"))
-        assert len([path for path in folder.rglob("*.parquet") if request_of(str(path))]) == 1  # none is left behind
-        (told,) = lake.warden.ground.tombstones.evidence([EvidenceKind.HIDDEN], request=asked.id)
-        assert told.document["rows"] == {asked.id: 2}
-        lake.warden.erasure.withdraw(asked.id).apply()
-        assert seen(lake) == [0, 1, 2, 3, 4, 5]
+def test_killed_anywhere_it_is_finished_by_a_resume(lake: SmallLake, point: str) -> None:
+    with_people(lake)
+    asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
+    killing.kill(lake, point, point, "erasure", "hide", "crm.people", "--apply")
+    killing.bury(lake)
+    killing.run(lake, "operation", "resume")
+    assert seen(lake) == [0, 2, 3, 5]
+    table = lake.catalog.load_table("crm.people")
+    assert len(lake.warden.ground.files.of(table, table.current_snapshot()).deletes) == 1
+    folder = Path(table.metadata.location.removeprefix("file://"))
+    assert len([path for path in folder.rglob("*.parquet") if request_of(str(path))]) == 1  # none is left behind
+    (told,) = lake.warden.ground.tombstones.evidence([EvidenceKind.HIDDEN], request=asked.id)
+    assert told.document["rows"] == {asked.id: 2}
+    lake.warden.erasure.withdraw(asked.id).apply()
+    assert seen(lake) == [0, 1, 2, 3, 4, 5]
 
 
 def test_it_plans_unless_told_to_apply_and_needs_no_java(lake: SmallLake) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from lakewarden.errors import Conflict, LakewardenError, NotFound
 from lakewarden.features.erasure.uncovering import live_masks
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+from tests import killing
 from tests.features.erasure.people import configured, ids, with_people
 from tests.features.erasure.seen import append, seen
 from tests.small_lake import SmallLake
@@ -105,16 +105,16 @@ class TestHiddenFromEveryEngine:
         assert (seen(lake, name="crm.people"), seen(lake, name="web.people")) == ([0, 1, 2, 4, 5], [0, 1, 2, 3, 4, 5])
 
     @pytest.mark.parametrize("point", ["commit.landed", "withdraw.revealed", "action.applied", "action.journaled"])
-    def test_killed_anywhere_a_second_one_finishes(self, tmp_path: Path, point: str) -> None:
-        with SmallLake(tmp_path / "lake", lease_timeout="1s") as lake:
-            with_people(lake)
-            lake.warden.version.branch("crm.people", "dev").apply()
-            asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
-            lake.warden.erasure.hide("crm.people").apply()
-            lake.run("erasure", "withdraw", asked.id, failpoints=f"kill@{point}", check=-9)
-            lake.run("erasure", "withdraw", asked.id, "--wait", "30s")
-            assert seen(lake) == seen(lake, "dev") == ids(lake) == [0, 1, 2, 3, 4, 5]
-            assert lake.warden.erasure.show(asked.id).state == "withdrawn"
+    def test_killed_anywhere_a_second_one_finishes(self, lake: SmallLake, point: str) -> None:
+        with_people(lake)
+        lake.warden.version.branch("crm.people", "dev").apply()
+        asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
+        lake.warden.erasure.hide("crm.people").apply()
+        killing.kill(lake, point, point, "erasure", "withdraw", asked.id)
+        killing.bury(lake)
+        killing.run(lake, "erasure", "withdraw", asked.id)
+        assert seen(lake) == seen(lake, "dev") == ids(lake) == [0, 1, 2, 3, 4, 5]
+        assert lake.warden.erasure.show(asked.id).state == "withdrawn"
 
     def test_a_withdrawn_request_whose_rows_are_hidden_still_is_taken_up(self, lake: SmallLake) -> None:
         with_people(lake)
@@ -129,6 +129,25 @@ class TestHiddenFromEveryEngine:
         assert [action.verb for action in planned.plan.actions] == ["reveal"]
         planned.apply()
         assert seen(lake) == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_a_purge_for_somebody_else_leaves_comes_back_exactly(lake: SmallLake) -> None:
+    """Files are written anew by it, and deletes that hide other rows in them go along."""
+    with_people(lake)
+    lake.warden.version.branch("crm.people", "dev").apply()
+    before = {row["id"]: row for row in lake.warden.version.read("crm.people", limit=100)}
+    kept = lake.warden.erasure.request("crm.people", key="id", value=["1", "2", "5"])
+    gone = lake.warden.erasure.request("crm.people", key="id", value=["0", "2", "4"])
+    lake.warden.erasure.hide("crm.people").apply()
+    lake.warden.erasure.purge(request=[gone.id]).apply()
+    assert lake.warden.erasure.show(gone.id).state == "closed"
+    assert seen(lake) == seen(lake, "dev") == [3]
+    planned = lake.warden.erasure.withdraw(kept.id)
+    assert not [note for note in planned.plan.warnings if "come back" in note]
+    planned.apply()
+    assert seen(lake) == seen(lake, "dev") == [1, 3, 5]
+    after = {row["id"]: row for row in lake.warden.version.read("crm.people", limit=100)}
+    assert after == {n: before[n] for n in (1, 3, 5)}
 
 
 class TestWhatDoesNotComeBack:
