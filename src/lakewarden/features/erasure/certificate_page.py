@@ -23,7 +23,7 @@ _STYLE = """
 * { box-sizing: border-box; }
 html { font-size: 16px; }
 body { color: var(--ink); background: #fff; font: .94rem/1.5 "Helvetica Neue", Arial, "Liberation Sans", sans-serif;
-  max-width: 62rem; margin: 0 auto; padding: 2.5rem 2rem 3rem; }
+  max-width: 68rem; margin: 0 auto; padding: 2.5rem 2rem 3rem; }
 header { border-bottom: 3px solid var(--ink); padding-bottom: 1rem; margin-bottom: 1.5rem; }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .35rem; letter-spacing: -.01em; }
 h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; padding-top: .2rem; break-after: avoid; }
@@ -39,7 +39,7 @@ p { margin: .4rem 0; max-width: 48rem; }
 table { border-collapse: collapse; width: 100%; margin: .6rem 0 1rem; font-size: .86rem; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; break-after: avoid; }
 th { text-align: left; color: var(--soft); font-weight: 600; border-bottom: 1.5px solid var(--ink); }
-th, td { padding: .32rem .9rem .32rem 0; vertical-align: top; }
+th, td { padding: .32rem .75rem .32rem 0; vertical-align: top; }
 td { border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 th:last-child, td:last-child { padding-right: 0; }
 td.name { overflow-wrap: break-word; } td.time, td.id { white-space: nowrap; }
@@ -123,7 +123,7 @@ def _done(said: Attested) -> Iterator[str]:
         return
     yield (
         "<p>Files with such rows were written anew without them, every branch and tag was moved to a version without "
-        "them in one commit, and the old versions and files were removed from storage.</p>"
+        "them, and the old versions and files were removed from storage.</p>"
     )
     if any(purge.other_requests for purge in said.purges):
         yield (
