@@ -8,13 +8,18 @@ row is lost or doubled, no value is anywhere, nothing is left lying about, and a
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from lakewarden import Warden
+from lakewarden.errors import LakewardenError, LeaseHeld
 from tests import killing
 from tests.features.erasure.erasable import KEY, Erasable, mail
 from tests.features.erasure.independent import traces
@@ -23,14 +28,8 @@ from tests.small_lake import SmallLake
 
 NAME = "crm.people"
 GONE = (1, 4, 7, 31, 60)
-SCHEMA = pa.schema([("id", pa.int64()), ("mail", pa.string()), ("city", pa.string())])
 PURGE = ("erasure", "purge", NAME, "--apply")
 NOT_BEGUN, OVER = ("operation.leased",), ("operation.done",)
-
-
-def people(*numbers: int) -> pa.Table:
-    rows = [{"id": n, "mail": mail(n), "city": f"city {n % 3}"} for n in numbers]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 class Asked:
@@ -98,19 +97,20 @@ class Asked:
         assert {row.state for row in lake.warden.operation.list(kind="erasure.purge")} == {"done"}, why
 
 
-def _with_deletes_of_every_kind(lake: SmallLake) -> None:
+def _with_deletes_of_every_kind(lake: SmallLake, format: int = 2) -> None:
     """A tag, a branch and main, with position and equality deletes on rows that are to go and on others."""
     table = Erasable(lake, NAME, frozenset())
     table.sql(
         "CREATE TABLE {t} (id BIGINT, mail STRING, city STRING) USING iceberg PARTITIONED BY (truncate(1, mail)) "
-        "TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')"
+        f"TBLPROPERTIES ('format-version' = '{format}', 'write.delete.mode' = 'merge-on-read')"
     )
     table.insert([0, 1, 2, 4, 31, 60])
     lake.warden.version.tag(NAME, "v1", keep="90d", note="audit").apply()
     table.insert([1, 3, 4, 7, 8, 32])
     lake.warden.version.branch(NAME, "work").apply()
     table.sql("DELETE FROM {t} WHERE id IN (1, 2, 3, 32, 1004)")
-    table.delete_by_equality([7, 8])
+    if format == 2:
+        table.delete_by_equality([7, 8])
     table.insert([7, 9], copies=1)
 
 
@@ -125,3 +125,50 @@ def test_a_purge_killed_at_every_step(tmp_path: Path) -> None:
     assert points.count("storage.deleted") > 0
     for number, point in killing.chosen(points):
         asked.kill(number, point)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_purge_through_spark_killed(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """Format v3, ref by ref. Each run starts Spark of its own: CI kills it where most is at stake, soaks everywhere."""
+    asked = Asked(tmp_path, partial(_with_deletes_of_every_kind, format=3))
+    points = asked.points(tmp_path / "trace")
+    of_its_own = [point for point in dict.fromkeys(points) if point.startswith(("spark_cleansing.", "statement."))]
+    at_stake = ["spark_cleansing.moved", "spark_cleansing.expired"]
+    assert set(at_stake) <= set(of_its_own)
+    for point in of_its_own if int(pytestconfig.getoption("rounds")) > 3 else at_stake:
+        asked.kill(point, point, at_once=False)
+
+
+@pytest.mark.spark
+def test_a_compaction_waits_until_a_purge_is_over(tmp_path: Path) -> None:
+    """It was planned on files that the purge takes away: it may come to nothing, but it brings nobody back."""
+    asked, gate = Asked(tmp_path, _with_deletes_of_every_kind), tmp_path / "gate"
+    lake = asked.again()
+    compaction = lake.warden.compaction.compact(NAME, rewrite_all=True)
+    assert not compaction.is_empty
+    purge = lake.start(*PURGE, failpoints=f"wait@commit.fenced:{gate}")
+    while not gate.exists():
+        assert purge.poll() is None, purge.communicate()
+        time.sleep(0.02)
+    with pytest.raises(LeaseHeld, match="is held by operation"):
+        compaction.apply()
+    ended: list[float] = []
+
+    def compact() -> None:
+        with suppress(LakewardenError):
+            lake.warden.compaction.compact(NAME, rewrite_all=True).apply(wait=timedelta(seconds=60))
+        ended.append(time.monotonic())
+
+    waiting = threading.Thread(target=compact)
+    waiting.start()
+    time.sleep(1)
+    assert ended == []
+    gate.unlink()
+    _, said = purge.communicate(timeout=120)
+    over = time.monotonic()
+    waiting.join(120)
+    assert purge.returncode == 0, said
+    assert ended and ended[0] > over - 1  # a process takes a moment to end once its work is done
+    assert {ref: version.told() for ref, version in asked.table.versions.items()} == asked.after
+    assert traces(asked.table.folder, [asked.erased]) == []

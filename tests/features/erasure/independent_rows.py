@@ -10,7 +10,7 @@ import gzip
 import io
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -73,18 +73,19 @@ class Version:
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """Every row that a reader sees, in no particular order."""
-        return [_project(row, self.schema["fields"]) for row in self._live()]
+        return [_project(row, self.schema["fields"]) for row in self._live]
 
     def values(self, field_id: int) -> set[Any]:
         """The values of one column."""
-        return {_find(row, field_id) for row in self._live()}
+        return {_find(row, field_id) for row in self._live}
 
-    def without(self, field_id: int, values: Iterable[Any]) -> list[str]:
-        """All rows but those that have one of these values in a column, in an order that can be compared."""
-        gone = set(map(_plain, values))
-        return sorted(
-            repr(_project(row, self.schema["fields"])) for row in self._live() if _find(row, field_id) not in gone
-        )
+    def without(self, field_id: int, values: Iterable[Any], schema: Mapping[str, Any] | None = None) -> list[str]:
+        """All rows but those that have one of these values in a column, in an order that can be compared.
+
+        They are shown as another schema shows them, where one is given.
+        """
+        gone, fields = set(map(_plain, values)), (schema or self.schema)["fields"]
+        return sorted(repr(_project(row, fields)) for row in self._live if _find(row, field_id) not in gone)
 
     def told(self) -> list[str]:
         """All rows, in an order that can be compared."""
@@ -115,7 +116,12 @@ class Version:
                 found.append((entry, ids, keys))
         return found
 
-    def _live(self) -> Iterator[dict[int, Any]]:
+    @cached_property
+    def _live(self) -> list[dict[int, Any]]:
+        """What was read stays known, also when the files are gone."""
+        return list(self._read())
+
+    def _read(self) -> Iterator[dict[int, Any]]:
         for entry in self.entries:
             if entry.file.get("content", _DATA) != _DATA:
                 continue

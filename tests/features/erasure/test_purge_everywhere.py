@@ -35,8 +35,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallLake]:
 def forget(table: Erasable, key: str) -> dict[str, Any]:
     """Have people forgotten, and see with other eyes that it is so, and that nothing else has changed."""
     erased, before, metadata = table.erased, table.versions, table.metadata
-    expected = {ref: version.without(table.field_id, table.gone) for ref, version in before.items()}
-    assert all(len(rows) < len(before[ref].told()) for ref, rows in expected.items()), "nothing to erase"
+    assert all(version.values(table.field_id) & table.gone for version in before.values()), "nothing to erase"
     assert table.traces(erased) != []
     asked = table.lake.warden.erasure.request(table.name, key=key, value=sorted(map(str, table.gone)))
     assert asked.values == len(table.gone)
@@ -47,7 +46,10 @@ def forget(table: Erasable, key: str) -> dict[str, Any]:
     kept = [path for path in table.lake.folder.rglob("*.db*") if erased.in_bytes(path.read_bytes())]
     assert kept == []  # neither the control database nor the catalog
     after = table.versions
-    assert {ref: version.told() for ref, version in after.items()} == expected
+    assert after.keys() == before.keys()
+    for ref, version in before.items():  # through Spark, as the plan says, a version takes on the table's schema
+        shown_by = after[ref].schema if metadata["format-version"] > 2 else version.schema
+        assert after[ref].told() == version.without(table.field_id, table.gone, shown_by), ref
     _look_at_refs(metadata, table.metadata)
     assert table.lake.warden.erasure.show(asked.id).state == "closed"
     assert table.lake.warden.erasure.purge(table.name).is_empty
