@@ -369,6 +369,13 @@ class TestSurvivors:
         people.put("data/left.bin", b" jo.zoe@example.org , zoe@example.org ")
         assert wheres(people.prove(GONE)) == ["bytes"]
 
+    def test_more_than_can_be_explained_one_by_one(self, people: Proven) -> None:
+        people.append("jo.zoe@example.org")
+        people.put("data/many.bin", b" jo.zoe@example.org " * 999)
+        assert people.prove(GONE).clean
+        people.put("data/many.bin", b" jo.zoe@example.org " * 1001)
+        assert wheres(people.prove(GONE)) == ["bytes, 1,000 times and more"]
+
     def test_the_same_text_in_another_column_is_told_with_its_column(self, people: Proven) -> None:
         table = pa.Table.from_pylist([{"id": 1, "email": "a@b.org", "note": f"knows {GONE}"}], schema=SCHEMA)
         people.put("data/x.parquet", parquet(table, compression="none", use_dictionary=False, write_statistics=False))
@@ -413,6 +420,30 @@ class TestElsewhere:
         key = HiddenKey(2, "string", [GONE])
         proof = prove(table, [key], storage, before=datetime.now(UTC), reload=reload)
         assert "column email, 1 row" in wheres(proof) and proof.snapshots == 2 and loads == 2
+
+    def test_what_was_being_written_is_looked_at_again(self, people: Proven) -> None:
+        whole = parquet(rows("other@example.org"), compression="zstd")
+        path = people.put("data/x.parquet", whole[:-20], timedelta())
+
+        def reload() -> Any:
+            path.write_bytes(whole)
+            return people.table
+
+        proof = people.prove(GONE, reload=reload)
+        assert proof.clean and proof.by_kind["data"] == 2
+
+    def test_what_is_committed_meanwhile_counts_as_live(self, people: Proven) -> None:
+        path = people.put("data/x.parquet", parquet(rows(GONE), compression="zstd"), timedelta())
+        pending = [f"file://{path}"]
+
+        def reload() -> Any:
+            if pending:
+                people.table.add_files([pending.pop()])
+            return people.table
+
+        proof = people.prove(GONE, reload=reload)
+        assert not proof.young
+        assert {place.live for place in proof.places if place.object.endswith("/x.parquet")} == {True}
 
     def test_a_list_of_manifests_that_is_gone(self, people: Proven) -> None:
         next(people.folder.rglob("snap-*.avro")).unlink()

@@ -8,15 +8,16 @@ object of each form tells is in the other `proof_*` modules. No value, and no pa
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.proof_found import NotRead, Place, Proof
 from lakewarden.engine.proof_keys import Around, Doubt, WantedKey, wanted_keys
 from lakewarden.engine.proof_objects import (
     Listed,
@@ -46,50 +47,8 @@ __all__ = ["NotRead", "Place", "Proof", "prove", "size"]
 Progress = Callable[[int, int], None]
 _THREADS = 8
 _AHEAD = 32  # objects that are handed to threads before others are done
-_MOST_ROUNDS = 4
+_MORE_ROUNDS = 3
 _SECONDS_BETWEEN_WORDS = 0.5
-
-
-@dataclass(frozen=True)
-class Place:
-    """Something that still holds a value."""
-
-    object: str
-    version: str
-    where: str
-    kind: str
-    live: bool
-
-
-@dataclass(frozen=True)
-class NotRead:
-    """An object that nothing can be said of."""
-
-    object: str
-    version: str
-    why: str
-
-
-@dataclass
-class Proof:
-    """What looking through all that is stored of a table came to."""
-
-    metadata: str
-    snapshots: int
-    places: list[Place] = field(default_factory=list)
-    young: list[Place] = field(default_factory=list)
-    """In objects that nothing leads to, and that are so new that somebody may be about to commit them."""
-    youngest: datetime | None = None
-    """When the newest of these was written."""
-    not_read: list[NotRead] = field(default_factory=list)
-    objects: int = 0
-    bytes: int = 0
-    by_kind: dict[str, int] = field(default_factory=dict)
-    method: list[str] = field(default_factory=list)
-
-    @property
-    def clean(self) -> bool:
-        return not (self.places or self.young or self.not_read)
 
 
 def prove(
@@ -107,12 +66,13 @@ def prove(
     meanwhile, as `reload` tells, what came with that is looked through too.
     """
     looking = _Looking(table, keys, storage, before, progress)
-    for _ in range(_MOST_ROUNDS):
-        looking.round(table)
+    looking.round(table)
+    for _ in range(_MORE_ROUNDS):
         latest = table if reload is None else reload()
         if latest.metadata_location == table.metadata_location:
             break
         table = latest
+        looking.round(table)
     return looking.proof(table)
 
 
@@ -132,34 +92,33 @@ class _Looking:
         self._progress = progress
         self._keys = wanted_keys(table.metadata, keys)
         self._veil = Veil.of(table.metadata, [key.field_id for key in self._keys])
+        self._texts: Texts | None = None
+        self._table = table
         self._seen: set[int] = set()
         self._lock = threading.Lock()
         self._stopped = False
         self._read = self._total = 0
+        self._next_word = 0.0
         self._told: list[Looked] = []
+        self._unread: list[StoredObject] = []
+        self._problems: dict[tuple[str, str], str] = {}
         self._kinds: Counter[str] = Counter()
         self._objects = self._bytes = 0
-        self._problems: dict[tuple[str, str], str] = {}
 
     def round(self, table: Table) -> None:
-        """Look at all that was not looked at before."""
-        there = listed(table, self._storage)
-        self._total = max(there.bytes, self._read)
-        self._texts = Texts(table, self._keys, there.bytes)
-        self._listed = there
-        self._reached = reach(table, self._keys, self._storage, there.paths)
-        for path in self._reached.not_read:
-            self._problems[path, ""] = "the table's metadata leads to it, and it cannot be read"
-        for place in places(table):
-            if not self._storage.sees_versions(place):
-                self._problems[place, ""] = "earlier versions of its objects cannot be seen: install lakewarden[s3]"
-        reader = ObjectReader(table.metadata, self._keys, self._texts, self._storage, self._mind)
-        with closing(self._looked(reader, self._objects_of(table))) as results:
-            for looked in results:
-                self._take(looked)
+        """Look at all that was not looked at before, and again at what could not be read."""
+        self._listed = listed(table, self._storage)
+        self._total = max(self._listed.bytes, self._read)
+        if self._texts is None or not _is_built_alike(table, self._table):
+            self._texts = Texts(table, self._keys, self._listed.bytes)
+        self._table = table
+        self._reached = reach(table, self._keys, self._storage, self._listed.paths)
+        self._reader = ObjectReader(table.metadata, self._keys, self._texts, self._storage, self._mind)
+        self._look_at(self._objects_of(table))
 
     def proof(self, table: Table) -> Proof:
         """What was found, once it is known which doubts a surviving row explains."""
+        self._look_at(self._still_unread())
         doubts = {trace.doubt for looked in self._told for trace in looked.traces if trace.doubt is not None}
         left: set[Doubt] = set()
         if doubts:
@@ -168,19 +127,48 @@ class _Looking:
         proof = Proof(self._shown(table.metadata_location), len(table.metadata.snapshots))
         for looked in self._told:
             found = list(self._places(looked, left))
-            if not self._is_young(looked):
+            if not self._is_young(looked.found):
                 proof.places += found
             elif found:
                 proof.young += found
-                written = [at for at in (proof.youngest, looked.found.modified_at) if at]
-                proof.youngest = max(written)
+                proof.youngest = max(at for at in (proof.youngest, looked.found.modified_at) if at)
+        proof.places, proof.young = list(dict.fromkeys(proof.places)), list(dict.fromkeys(proof.young))
         proof.places.sort(key=lambda place: (not place.live, place.object, place.version, place.where))
-        proof.not_read = [
-            NotRead(self._veil.path(path), version, why) for (path, version), why in self._problems.items()
-        ]
+        proof.not_read = [NotRead(self._shown(path), version, why) for path, version, why in self._all_unread(table)]
         proof.objects, proof.bytes, proof.by_kind = self._objects, self._bytes, dict(sorted(self._kinds.items()))
-        proof.method = list(_method(self._keys, self._texts, self._listed, len(doubts) - len(left)))
+        proof.method = list(_method(self._keys, self._known, self._listed, len(doubts) - len(left)))
         return proof
+
+    @property
+    def _known(self) -> Texts:
+        assert self._texts is not None  # a round was made
+        return self._texts
+
+    def _look_at(self, objects: Iterator[StoredObject]) -> None:
+        with closing(self._looked(objects)) as results:
+            for looked in results:
+                self._take(looked)
+        if self._progress:
+            self._progress(min(self._read, self._total), self._total)
+
+    def _still_unread(self) -> Iterator[StoredObject]:
+        """What could not be read may have been in the midst of being written: it is looked at once more."""
+        unread, self._unread, self._problems = self._unread, [], {}
+        current = self._storage.look([found.path for found in unread if found.version is None])
+        for found in unread:
+            if found.version is not None:
+                yield found
+            elif (file := current[found.path]) is not None:
+                yield StoredObject(found.path, file.bytes, file.modified_at)
+
+    def _all_unread(self, table: Table) -> Iterator[tuple[str, str, str]]:
+        yield from ((path, version, why) for (path, version), why in self._problems.items())
+        for path in self._reached.not_read:
+            if (path, "") not in self._problems:
+                yield path, "", "the table's metadata leads to it, and it cannot be read"
+        for place in places(table):
+            if not self._storage.sees_versions(place):
+                yield place, "", "earlier versions of its objects cannot be seen: install lakewarden[s3]"
 
     def _objects_of(self, table: Table) -> Iterator[StoredObject]:
         with closing(stored_objects(table, self._storage)) as found:
@@ -199,19 +187,20 @@ class _Looking:
         self._seen.add(mark)
         return True
 
-    def _looked(self, reader: ObjectReader, objects: Iterator[StoredObject]) -> Generator[Looked, None, None]:
+    def _looked(self, objects: Iterator[StoredObject]) -> Generator[Looked, None, None]:
         """Look at objects in several threads, some ahead; progress is told while they are at it."""
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="prove") as threads:
             waiting: set[Future[Looked]] = set()
             try:
                 while True:
                     for found in islice(objects, _AHEAD - len(waiting)):
-                        waiting.add(threads.submit(reader.look, found, self._reached))
+                        waiting.add(threads.submit(self._reader.look, found, self._reached))
                     if not waiting:
                         return
                     done, waiting = wait(waiting, _SECONDS_BETWEEN_WORDS, FIRST_COMPLETED)
                     yield from (future.result() for future in done)
-                    if self._progress:
+                    if self._progress and time.monotonic() >= self._next_word:
+                        self._next_word = time.monotonic() + _SECONDS_BETWEEN_WORDS
                         self._progress(min(self._read, self._total), self._total)
             finally:
                 self._stopped = True
@@ -227,25 +216,29 @@ class _Looking:
     def _take(self, looked: Looked) -> None:
         if looked.kind == "gone":
             return
-        if looked.found.bytes:
+        if looked.problem:
+            self._unread.append(looked.found)
+            self._problems[looked.found.path, looked.found.version_id] = looked.problem
+        elif looked.found.bytes:
             self._objects, self._bytes = self._objects + 1, self._bytes + looked.found.bytes
             self._kinds[looked.kind] += 1
             with self._lock:
                 self._read = max(self._read, self._bytes)
-        if looked.problem:
-            self._problems[looked.found.path, looked.found.version_id] = looked.problem
         if looked.traces:
             self._told.append(looked)
 
-    def _is_young(self, looked: Looked) -> bool:
-        found = looked.found
-        if looked.is_live or found.is_earlier or f"/{OWN_FOLDER}/" in found.path or not found.bytes:
+    def _is_live(self, found: StoredObject) -> bool:
+        """By the newest metadata: what nothing led to at first may have been committed since."""
+        return not found.is_earlier and found.path in self._reached.files
+
+    def _is_young(self, found: StoredObject) -> bool:
+        if self._is_live(found) or found.is_earlier or f"/{OWN_FOLDER}/" in found.path or not found.bytes:
             return False
         return found.modified_at is not None and found.modified_at > self._before
 
     def _shown(self, path: str) -> str:
         """A path without what it tells, be it in a partition's folder or in a name that somebody gave."""
-        return self._texts.veiled(self._veil.path(path))
+        return self._known.veiled(self._veil.path(path))
 
     def _places(self, looked: Looked, left: set[Doubt]) -> Iterator[Place]:
         told = [trace for trace in looked.traces if trace.doubt is None or trace.doubt in left]
@@ -253,8 +246,19 @@ class _Looking:
         wheres |= Counter({trace.where for trace in told})  # the same text may be met in several spellings: it is one
         path, version = self._shown(looked.found.path), looked.found.version_id
         for where, times in wheres.items():
-            shown = self._texts.veiled(where) + ("" if times == 1 else f" ({times} times)")
-            yield Place(path, version, shown, looked.kind, looked.is_live)
+            shown = self._known.veiled(where) + ("" if times == 1 else f" ({times} times)")
+            yield Place(path, version, shown, looked.kind, self._is_live(looked.found))
+
+
+def _is_built_alike(table: Table, other: Table) -> bool:
+    """Whether two states of a table have the same columns and partitions, under the same names."""
+    one, another = table.metadata, other.metadata
+    return (one.schemas, one.partition_specs, one.location, one.properties) == (
+        another.schemas,
+        another.partition_specs,
+        another.location,
+        another.properties,
+    )
 
 
 def _method(keys: Sequence[WantedKey], texts: Texts, there: Listed, explained: int) -> Iterator[str]:
@@ -265,6 +269,7 @@ def _method(keys: Sequence[WantedKey], texts: Texts, there: Listed, explained: i
     yield f"the column {columns} was decoded by type in every row of data and delete files, and in every dictionary"
     yield "statistics in data files, and in all manifests bounds, partition values and paths, also of removed entries"
     yield "metadata files with summaries and properties, statistics files, and names of files and folders"
+    yield "links between folders are followed only where the table's metadata leads through them"
     if texts.needles:
         yield f"texts and uuids of {texts.shortest} bytes and more also as bytes, as addresses and JSON spell them too"
     if texts.too_short:

@@ -100,11 +100,13 @@ class ObjectReader:
         import pyarrow as pa
 
         hits = list(islice(self._texts.needles.stream(source, self._mind), _MOST_HITS))
+        too_many = list(_too_many(hits))
         file = self._storage.open(found.path) if found.version is None else pa.PythonFile(source, mode="r")
         traces, spans, is_deletes = proof_parquet.look(file, self._keys, self._texts, by_name=not is_live)
         if traces:  # what was decoded is not told again as bytes
             hits = [hit for hit in hits if not any(hit.offset in span for span in spans)]
         traces += self._placed(file, hits, bool(traces))
+        traces += too_many
         return "deletes" if is_deletes else "data", traces
 
     def _placed(self, file: Any, hits: Sequence[Hit], only_in_columns: bool) -> Iterator[Trace]:
@@ -122,7 +124,7 @@ class ObjectReader:
             content = proof_documents.unpacked(content)
         traces = proof_documents.look_at_json(content, self._texts)
         if traces is None:
-            return "other", list(islice(self._texts.content(content, "bytes"), _MOST_HITS))
+            return "other", self._found(iter(self._texts.needles.within(content)))
         return "metadata", list(traces)
 
     def _orc(self, source: io.BufferedReader) -> Iterator[Trace]:
@@ -145,8 +147,17 @@ class ObjectReader:
                     yield Trace(f"column {column.path}, {rows} {'row' if rows == 1 else 'rows'}")
 
     def _bytes(self, source: io.BufferedReader) -> list[Trace]:
-        hits = islice(self._texts.needles.stream(source, self._mind), _MOST_HITS)
-        return [in_doubt(hit, "bytes") for hit in hits]
+        return self._found(self._texts.needles.stream(source, self._mind))
+
+    def _found(self, hits: Iterator[Hit]) -> list[Trace]:
+        some = list(islice(hits, _MOST_HITS))
+        return [*(in_doubt(hit, "bytes") for hit in some), *_too_many(some)]
+
+
+def _too_many(hits: Sequence[Hit]) -> Iterator[Trace]:
+    """Where there are more than were looked at, nobody can say that each is a part of a longer value that stays."""
+    if len(hits) >= _MOST_HITS:
+        yield Trace(f"bytes, {_MOST_HITS:,} times and more")
 
 
 class _Stopped(Exception):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote_plus
 
 from lakewarden.engine.proof_bytes import CONTEXT
@@ -35,9 +35,7 @@ def unexplained(
         if wanted and hash(file.path) not in looked_at:
             looked_at.add(hash(file.path))
             for doubt in wanted:
-                for values in _values(storage, file.path, doubt.key):
-                    if not doubt.explain(values):
-                        break
+                _explain(doubt, file.path, storage)
         if not any(open_doubts.values()):
             break
     left = [set(some.left()) for some in open_doubts.values()]
@@ -140,13 +138,15 @@ def _stands_within(doubt: Around, value: str, text: str) -> bool:
     return False
 
 
-def _values(storage: StoredFiles, path: str, key: WantedKey) -> Iterator[Any]:
-    """The key's values in a file; one that cannot be read explains nothing, and is told of elsewhere."""
+def _explain(doubts: _Doubts, path: str, storage: StoredFiles) -> None:
+    """Look at the key's values in a file; one that cannot be read explains nothing, and is told of elsewhere."""
     import pyarrow.parquet as pq
 
     try:
         with storage.open(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
-            for column in columns_of(file.schema_arrow, key, by_name=False):
-                yield from values_of(file, column)
-    except (LakewardenError, OSError, ValueError):  # Arrow's errors are of these kinds
+            for column in columns_of(file.schema_arrow, doubts.key, by_name=False):
+                for values in values_of(file, column):
+                    if not doubts.explain(values):
+                        return
+    except (LakewardenError, OSError, ValueError):  # Arrow's errors are of these kinds, and may quote a value
         return
