@@ -15,7 +15,7 @@ from lakewarden.engine import publish
 from lakewarden.engine.position_deletes import request_of
 from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
 from lakewarden.features.erasure import masks
-from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 from tests import killing
 from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
@@ -242,6 +242,16 @@ class TestOthersMeanwhile:
         planned = lake.warden.erasure.hide("crm.people")
         lake.warden.erasure.withdraw(one.id).apply()
         planned.apply()
+        assert seen(lake) == [0, 1, 3, 4, 5]
+
+    def test_a_request_that_is_withdrawn_while_it_is_applied(self, lake: SmallLake, meanwhile: Any) -> None:
+        with_people(lake)
+        one = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+        lake.warden.erasure.request("crm.people", key="id", value=["2"])
+        store = lake.warden.ground.tombstones
+        now = lake.warden.ground.clock()
+        meanwhile("commit.landed", lambda: store.move(one.id, ErasureState.WITHDRAWN, now))
+        lake.warden.erasure.hide("crm.people").apply()
         assert seen(lake) == [0, 1, 3, 4, 5]
 
 

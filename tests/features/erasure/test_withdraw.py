@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakewarden.errors import Conflict, LakewardenError, NotFound
+from lakewarden.errors import Conflict, LakewardenError, LeaseHeld, NotFound, StalePlan
+from lakewarden.features.erasure import uncovering
 from lakewarden.features.erasure.uncovering import live_masks
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 from tests import killing
@@ -115,6 +116,39 @@ class TestHiddenFromEveryEngine:
         killing.run(lake, "erasure", "withdraw", asked.id)
         assert seen(lake) == seen(lake, "dev") == ids(lake) == [0, 1, 2, 3, 4, 5]
         assert lake.warden.erasure.show(asked.id).state == "withdrawn"
+
+    def test_rows_that_are_hidden_in_another_table_in_the_very_moment(
+        self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("crm.people", "web.people"):
+            with_people(lake, name)
+        configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "email"}})
+        asked = lake.warden.erasure.request(subject="customer", value=["p3@example.org"])
+
+        def reach(point: str) -> None:
+            if point == "withdraw.revealed":
+                lake.warden.erasure.hide("web.people").apply()
+
+        monkeypatch.setattr(uncovering, "reach", reach)
+        with pytest.raises(StalePlan, match="hidden in main.web.people still, or again") as caught:
+            lake.warden.erasure.withdraw(asked.id).apply()
+        assert "It is withdrawn. Withdraw it once more" in caught.value.hint
+        lake.warden.erasure.withdraw(asked.id).apply()
+        assert seen(lake, name="web.people") == [0, 1, 2, 3, 4, 5]
+
+    def test_nobody_hides_rows_of_its_table_meanwhile(self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+        with_people(lake)
+        asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+        planned = lake.warden.erasure.hide("crm.people")
+
+        def reach(point: str) -> None:
+            if point == "withdraw.revealed":
+                with pytest.raises(LeaseHeld):
+                    planned.apply()
+
+        monkeypatch.setattr(uncovering, "reach", reach)
+        lake.warden.erasure.withdraw(asked.id).apply()
+        assert seen(lake) == [0, 1, 2, 3, 4, 5]
 
     def test_a_withdrawn_request_whose_rows_are_hidden_still_is_taken_up(self, lake: SmallLake) -> None:
         with_people(lake)

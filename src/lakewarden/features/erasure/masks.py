@@ -10,10 +10,10 @@ import secrets
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.changes import MAIN, Mask
+from lakewarden.engine.changes import MAIN, Mask, Unmask
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.masking import check_takes_deletes
-from lakewarden.engine.position_deletes import file_name, write
+from lakewarden.engine.position_deletes import file_name, request_of, write
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.route import Route, route_of_manifests
 from lakewarden.engine.working_branch import is_working
@@ -129,7 +129,16 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
             return None
         raise
     evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, {**facts, "snapshot": snapshot})
+    _give_back(action, lake, shown.requests, added)
     return Outcome({"rows_hidden": shown.rows, "delete_files_written": len(added), "branches_changed": 1})
+
+
+def _give_back(action: Action, lake: Writer, requests: Sequence[str], added: Iterable[str]) -> None:
+    """Take away again what was just hidden for a request that was withdrawn in the very moment."""
+    withdrawn = {id for id in requests if lake.tombstones.get(id).state is ErasureState.WITHDRAWN}
+    paths = frozenset(path for path in added if request_of(path) in withdrawn)
+    if paths:
+        lake.commits.unmask(Unmask(action.table, str(action.arguments["uuid"]), paths))
 
 
 def _deleted(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome | None:

@@ -16,7 +16,7 @@ from lakewarden.engine.position_deletes import request_of
 from lakewarden.errors import Conflict, StalePlan, TableNotFound
 from lakewarden.features.erasure.losses import losses
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
+from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan, Requirement
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, EvidenceKind
 
@@ -45,11 +45,13 @@ def plan_for(lake: Reader, kind: str, request: ErasureRequest) -> Plan:
     refuse_purged(lake, request)
     actions: list[Action] = []
     warnings: list[str] = []
+    there: list[TableIs] = []
     for name, uuid in tables_of(request):
         table = _table(lake, name, uuid)
         if table is None:
             warnings.append(f"{name} no longer exists: nothing of it comes back")
             continue
+        there.append(TableIs(name, uuid))
         masks = live_masks(lake, table, request.id)
         if masks.branches:
             actions.append(_reveal(table, name, request.id, masks))
@@ -57,7 +59,7 @@ def plan_for(lake: Reader, kind: str, request: ErasureRequest) -> Plan:
             warnings.append(f"{name}: tags made while the rows were hidden stay without them: {', '.join(masks.tags)}")
         warnings += losses(lake, name, table, request.id)
     if request.state is ErasureState.OPEN:
-        actions.append(_end(request, actions[-1].table if actions else request.keys[0].table))
+        actions.append(_end(request, *(actions[-1].requires if actions else there)))
     elif not actions:
         raise Conflict(f"request {request.id} is withdrawn already", "Only an open request can be changed.")
     return Plan(kind, request.id, tuple(actions), tuple(warnings))
@@ -79,16 +81,21 @@ def apply(action: Action, lake: Writer) -> Outcome:
         uuid = str(action.arguments["uuid"])
         branches = lake.commits.unmask(Unmask(action.table, uuid, frozenset(masks.rows)))
         return Outcome({"branches_changed": branches, "delete_files_removed": len(masks.rows)})
+    _check_shown(lake, request, "It stays open")
+    reach("withdraw.revealed")
+    lake.tombstones.move(request.id, ErasureState.WITHDRAWN, lake.clock())
+    _check_shown(lake, request, "It is withdrawn")  # somebody may have hidden them in the very moment
+    return Outcome({"requests_withdrawn": 1})
+
+
+def _check_shown(lake: Reader, request: ErasureRequest, so_far: str) -> None:
     for name, uuid in tables_of(request):
         table = _table(lake, name, uuid)
         if table is not None and live_masks(lake, table, request.id).branches:
             raise StalePlan(
                 f"rows of request {request.id} are hidden in {name} still, or again",
-                "The request stays open. Withdraw it once more.",
+                f"{so_far}. Withdraw it once more: lakewarden erasure withdraw {request.id}",
             )
-    reach("withdraw.revealed")
-    lake.tombstones.move(request.id, ErasureState.WITHDRAWN, lake.clock())
-    return Outcome({"requests_withdrawn": 1})
 
 
 def tables_of(request: ErasureRequest) -> list[tuple[str, str]]:
@@ -161,12 +168,15 @@ def _reveal(table: Table, name: str, request: str, masks: Masks) -> Action:
     )
 
 
-def _end(request: ErasureRequest, table: str) -> Action:
+def _end(request: ErasureRequest, *tables: Requirement) -> Action:
+    """The last action, which needs the lease of a table: nobody hides rows there meanwhile."""
+    held = [need for need in tables if isinstance(need, TableIs)][:1]
     return Action(
         verb=WITHDRAW,
-        table=table,
+        table=held[0].table if held else request.keys[0].table,
         says=f"withdraw {request.id} and forget its values",
         arguments={"request": request.id},
+        requires=tuple(held),
     )
 
 
