@@ -469,7 +469,7 @@ def test_very_many_values(people: Proven) -> None:
     assert people.prove(*values).clean
 
 
-def puffin(blob: bytes, codec: str | None, packed_footer: bool) -> bytes:
+def puffin(blob: bytes, codec: str | None, packed_footer: bool, kind: str = "x") -> bytes:
     """A statistics file with one blob, put together by hand."""
 
     def packed(content: bytes, by: str) -> bytes:
@@ -479,7 +479,7 @@ def puffin(blob: bytes, codec: str | None, packed_footer: bool) -> bytes:
         return bytes(sink.getvalue())
 
     stored = packed(blob, codec) if codec else blob
-    told: dict[str, Any] = {"type": "x", "fields": [2], "snapshot-id": 1, "sequence-number": 1, "offset": 4}
+    told: dict[str, Any] = {"type": kind, "fields": [2], "snapshot-id": 1, "sequence-number": 1, "offset": 4}
     told |= {"length": len(stored)} | ({"compression-codec": codec} if codec else {})
     footer = json.dumps({"blobs": [told], "properties": {}}).encode()
     footer = packed(footer, "lz4") if packed_footer else footer

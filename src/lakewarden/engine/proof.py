@@ -268,7 +268,7 @@ def _method(keys: Sequence[WantedKey], texts: Texts, there: Listed, explained: i
     yield f"{there.earlier} of them are earlier versions that the storage keeps"
     yield f"the column {columns} was decoded by type in every row of data and delete files, and in every dictionary"
     yield "statistics in data files, and in all manifests bounds, partition values and paths, also of removed entries"
-    yield "metadata files with summaries and properties, statistics files, and names of files and folders"
+    yield "metadata files with summaries and properties, statistics files with sketches, names of files and folders"
     yield "links between folders are followed only where the table's metadata leads through them"
     if texts.needles:
         yield f"texts and uuids of {texts.shortest} bytes and more also as bytes, as addresses and JSON spell them too"

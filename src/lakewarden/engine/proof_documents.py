@@ -8,10 +8,11 @@ from __future__ import annotations
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lakewarden.engine.proof_keys import Trace
+from lakewarden.engine.proof_keys import Trace, WantedKey
+from lakewarden.engine.proof_sketches import THETA, holds_one_of
 from lakewarden.engine.proof_texts import Pile, Texts
 
 _PARTITIONS = "partitions."
@@ -46,7 +47,7 @@ def look_at_json(content: bytes, texts: Texts) -> Iterator[Trace] | None:
     return _document(document, texts)
 
 
-def look_at_puffin(source: Any, size: int, texts: Texts) -> Iterator[Trace]:
+def look_at_puffin(source: Any, size: int, texts: Texts, keys: Sequence[WantedKey]) -> Iterator[Trace]:
     """What statistics tell: in the footer, and in each blob, which may be compressed."""
     source.seek(size - 12)
     end = bytes(source.read(12))
@@ -61,7 +62,11 @@ def look_at_puffin(source: Any, size: int, texts: Texts) -> Iterator[Trace]:
         source.seek(int(blob["offset"]))
         content = bytes(source.read(int(blob["length"])))
         codec = blob.get("compression-codec")
-        yield from texts.content(_decompressed(content, codec) if codec else content, "blob of statistics")
+        plain = _decompressed(content, codec) if codec else content
+        yield from texts.content(plain, "blob of statistics")
+        for key in keys:
+            if blob.get("type") == THETA and key.field_id in blob.get("fields", ()) and holds_one_of(plain, key):
+                yield Trace(f"sketch of column {key.path}")
 
 
 def _document(document: Any, texts: Texts) -> Iterator[Trace]:

@@ -88,7 +88,7 @@ class ObjectReader:
                 file = proof_avro.opened(source)
                 return file.kind, list(proof_avro.look(file, self._keys, self._texts, self._metadata))
             case "puffin":
-                return "statistics", list(proof_documents.look_at_puffin(source, found.bytes, self._texts))
+                return "statistics", list(proof_documents.look_at_puffin(source, found.bytes, self._texts, self._keys))
             case "orc":
                 return "data", [*self._bytes(source), *self._orc(source)]
             case "json" | "gzip" if found.bytes <= _LARGEST_DOCUMENT:
