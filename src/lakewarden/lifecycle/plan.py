@@ -94,12 +94,24 @@ def pack_files(files: FileList) -> bytes:
 
 
 def unpack_files(packed: bytes) -> FileList:
-    """The list that was packed. Its digest is of what was read, so a damaged list is not the planned one."""
+    """The list that was packed. Its digest is of what was read, so a damaged list is not the planned one; one that
+    was veiled passes for what it was."""
     encoded = zlib.decompress(packed)
     columns = json.loads(encoded)
     kinds = map(sys.intern, columns["kind"])  # few words, many files
     items = map(PlannedFile, columns["path"], columns["bytes"], kinds, columns["group"])
-    return _listed(tuple(items), encoded)
+    listed = _listed(tuple(items), encoded)
+    return replace(listed, digest=columns["veiled"]) if "veiled" in columns else listed
+
+
+def veil_files(packed: bytes, told: Callable[[str], str]) -> bytes:
+    """A packed list whose paths are told otherwise, as where they tell of somebody who was erased."""
+    columns = json.loads(zlib.decompress(packed))
+    paths = [told(path) for path in columns["path"]]
+    if paths == columns["path"]:
+        return packed
+    veiled = {**columns, "path": paths, "veiled": unpack_files(packed).digest}
+    return zlib.compress(json.dumps(veiled, separators=(",", ":")).encode(), level=1)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets as random
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -36,6 +36,7 @@ from lakewarden.state.tables import (
     secrets,
     tombstones,
 )
+from lakewarden.state.veiling import veil_journal
 
 _AT_ONCE = 10_000
 _FEW = 1_000  # names that a query is given; databases take some ten thousand at most
@@ -106,6 +107,10 @@ class SqlTombstones:
             ended = [_one(connection, id) for id in ids]
         self._database.wipe(tombstones.name, erasure_evidence.name)
         return ended
+
+    def veil(self, tables: Collection[str], marks: Sequence[str], told: Callable[[str], str]) -> None:
+        with self._database.begin() as connection:
+            veil_journal(connection, tables, marks, told)
 
     def evidence(
         self, kinds: Sequence[EvidenceKind] = (), *, request: str = "", uuid: str = "", operation: str = ""

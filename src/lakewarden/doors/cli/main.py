@@ -16,6 +16,7 @@ import click
 
 from lakewarden.config import Environment
 from lakewarden.doors.cli.commands import root
+from lakewarden.doors.cli.logs import VeilingFormatter, veiled
 from lakewarden.errors import Interrupted, LakewardenError, WrongUse
 
 
@@ -67,7 +68,7 @@ def _log_to_file(path: Path) -> None:
     except OSError:
         pass  # no place for a log is no reason not to work
     handler.setLevel(logging.WARNING)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(VeilingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.captureWarnings(True)
     for name in ("lakewarden", "py.warnings", "pyiceberg"):
         logging.getLogger(name).addHandler(handler)
@@ -92,7 +93,7 @@ def _incident(defect: Exception) -> LakewardenError:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a") as file:
-            file.write(f"incident {number}\n{''.join(traceback.format_exception(defect))}\n")
+            file.write(f"incident {number}\n{veiled(''.join(traceback.format_exception(defect)))}\n")
         where = f"Incident {number} in {log} has the details."
     except OSError:
         where = f"It was a {type(defect).__name__}, and could not be logged to {log}."

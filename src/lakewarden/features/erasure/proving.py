@@ -15,6 +15,7 @@ from lakewarden.engine.proof import prove, size
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import LakewardenError, StalePlan, TracesLeft
+from lakewarden.features.erasure.forgetting import forget_paths
 from lakewarden.features.erasure.intent import evidence
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome
@@ -98,6 +99,10 @@ def apply(action: Action, lake: Writer) -> Outcome:
         return _gone(action, lake, requests)
     table = lake.tables.load(action.table)
     proof = _looked(action, lake, table, requests)
+    if proof.clean:
+        forget_paths(
+            lake, action.table, table.metadata, lake.tombstones.hidden(str(table.metadata.table_uuid), requests)
+        )
     evidence(lake, action, EvidenceKind.PROVED, requests, _document(table, proof))
     reach("prove.recorded")
     if not proof.clean:

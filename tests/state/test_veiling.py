@@ -1,0 +1,95 @@
+"""What the journal tells of people who were erased is told otherwise, and everything else of it stays."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import text
+
+from lakewarden.features.erasure.forgetting import veil_of
+from lakewarden.lifecycle.journal import Progress, Record
+from lakewarden.lifecycle.plan import Action, FileList, Finding, Plan, PlannedFile
+from lakewarden.lifecycle.states import State
+from lakewarden.state.database import Database
+from lakewarden.state.journal import SqlJournal
+from lakewarden.state.tombstones import SqlTombstones
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+PEOPLE = "main.crm.people"
+TOLD = veil_of({"email": frozenset({"a+b@x.org", "é@x.org"})})
+
+
+def path(value: str) -> str:
+    return f"s3://lake/people/data/email={value}/00.parquet"
+
+
+def operation(id: str, table: str, *paths: str) -> Record:
+    files = FileList.of(PlannedFile(each, 5, "data") for each in paths)
+    action = Action("compact", table, f"compact {paths[0]}", {"uuid": "u"}, files=files)
+    return Record.planned(id, Plan("compaction.compact", table, (action,)), "{}", "somebody", NOW)
+
+
+@pytest.fixture
+def told(database: Database) -> Database:
+    with database.begin() as connection:
+        connection.execute(text("DELETE FROM operations"))
+    journal = SqlJournal(database)
+    journal.add(operation("op-1", PEOPLE, path("a%2Bb%40x.org"), path("%C3%A9%40x.org"), path("c%40x.org")))
+    journal.add(operation("op-2", "main.crm.others", path("a%2Bb%40x.org")))
+    record = journal.move("op-1", State.RUNNING, NOW)
+    error = {"code": "broken-table", "message": f"{path('a%2Bb%40x.org')} is gone", "hint": ""}
+    journal.step("op-1", replace(record.steps[0], progress=Progress.FAILED, error=error))
+    journal.move("op-1", State.FAILED, NOW, error=error, findings=(Finding(PEOPLE, path("a%2Bb%40x.org")),))
+    return database
+
+
+def test_values_are_gone_from_every_row_and_list(told: Database) -> None:
+    SqlTombstones(told).veil([PEOPLE, "main.crm.others"], ["email="], TOLD)
+    assert "a%2Bb" not in everything(told) and "%C3%A9" not in everything(told)
+    record = SqlJournal(told).get("op-1")
+    assert record.error and record.error["message"] == f"{path('*')} is gone"
+    assert record.findings[0].message == path("*") and record.steps[0].says == f"compact {path('*')}"
+    files = record.plan.with_files(lambda action: SqlJournal(told).files("op-1", action)).actions[0].files
+    assert sorted(file.path for file in files.items) == sorted([path("*"), path("*"), path("c%40x.org")])
+
+
+def test_lists_of_other_tables_are_not_looked_at(told: Database) -> None:
+    SqlTombstones(told).veil([PEOPLE], ["email="], TOLD)
+    record = SqlJournal(told).get("op-2")
+    files = record.plan.with_files(lambda action: SqlJournal(told).files("op-2", action)).actions[0].files
+    assert files.items[0].path == path("a%2Bb%40x.org")
+
+
+def test_a_second_time_changes_nothing(told: Database) -> None:
+    store = SqlTombstones(told)
+    store.veil([PEOPLE], ["email="], TOLD)
+    before = everything(told)
+    store.veil([PEOPLE], ["email="], TOLD)
+    assert everything(told) == before
+
+
+def everything(database: Database) -> str:
+    """All that the journal holds, unpacked."""
+
+    def shown(value: object) -> str:
+        return zlib.decompress(bytes(value)).decode() if isinstance(value, bytes | memoryview) else str(value)
+
+    with database.connect() as connection:
+        return "\n".join(
+            shown(value)
+            for table in ("operations", "steps", "action_files")
+            for row in connection.execute(text(f"SELECT * FROM {table}"))
+            for value in row
+        )
+
+
+def test_a_veil_is_over_these_values_alone() -> None:
+    veil: Callable[[str], str] = TOLD
+    assert veil(f'{{"path": "{path("a%2Bb%40x.org")}"}}') == f'{{"path": "{path("*")}"}}'
+    assert veil(path("a%2bb@x.org")) == path("*")  # however it is encoded
+    assert veil(path("aa%40x.org")) == path("aa%40x.org")
+    assert veil("mail=a%2Bb%40x.org/x") == "mail=a%2Bb%40x.org/x"
