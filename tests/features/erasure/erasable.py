@@ -25,6 +25,7 @@ from tests.small_lake import SmallLake
 PEOPLE = range(90)
 GONE = frozenset(n for n in PEOPLE if n % 2 == 0) | {1, 3, 5, 7, 61}
 KEY = 2  # the id of the key's column, whatever it is called
+_MOR, _COW = "merge-on-read", "copy-on-write"
 BY = {"bucket": "bucket(4, email)", "truncate": "truncate(3, email)", "identity": "email", "unpartitioned": ""}
 
 
@@ -115,10 +116,6 @@ class Erasable:
             change.update_column("amount", LongType())
         with self.table.update_spec() as change:
             change.add_field("id", BucketTransform(2))
-
-    def set(self, **properties: str) -> None:
-        told = ", ".join(f"'{key.replace('_', '.')}' = '{value}'" for key, value in properties.items())
-        self.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ({told})")
 
     def delete_by_equality(self, people: Sequence[int]) -> None:
         """Delete people as Flink would, by a file that holds their keys."""
@@ -213,13 +210,13 @@ def well_used(lake: SmallLake, format: str, by: str) -> Erasable:
     made.sql(
         "CREATE TABLE {t} (id BIGINT, email STRING, amount INT, city STRING, user STRUCT<nick: STRING, age: INT>) "
         f"USING iceberg {partitioned} TBLPROPERTIES ('format-version' = '{version}', "
-        "'write.summary.partition-limit' = '1000', 'write.delete.mode' = 'merge-on-read')"
+        f"'write.summary.partition-limit' = '1000', 'write.delete.mode' = '{_COW if version == '1' else _MOR}')"
     )
     made.insert(PEOPLE)
     made.sql("ALTER TABLE {t} CREATE TAG first RETAIN 400 DAYS")
     if version == "1":
         made.sql("DELETE FROM {t} WHERE id % 10 = 4")  # by rewriting: entries stay behind as DELETED
-        made.set(**{"format-version": "2"})
+        made.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('format-version' = '2', 'write.delete.mode' = '{_MOR}')")
     made.evolve()
     made.insert([2, 3, 8, 9, 61, 70])
     made.sql("ALTER TABLE {t} CREATE BRANCH audit WITH SNAPSHOT RETENTION 3 SNAPSHOTS 100 DAYS")

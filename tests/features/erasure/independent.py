@@ -63,14 +63,14 @@ class Erased:
         """Whether a bound is one of the values; or the beginning of one, and of none that stays."""
         return bound in self.encoded or self._begins(bound)
 
-    def is_partition(self, value: Any, transform: str) -> bool:
-        if value is None or transform.startswith(("bucket", "void")):
-            return False
+    def partitions(self, transform: str) -> set[Any]:
+        """What a transform makes of the values, and of none that stays; a bucket is nobody's."""
+        if transform.startswith(("bucket", "void")):
+            return set()
         if transform == "identity":
-            return _plain(value) in self.values
+            return set(self.values)
         width = int(transform.partition("[")[2].rstrip("]"))
-        yields = {_truncated(each, width) for each in self.values} - {_truncated(each, width) for each in self.stay}
-        return value in yields
+        return {_truncated(each, width) for each in self.values} - {_truncated(each, width) for each in self.stay}
 
     def _begins(self, bound: bytes) -> bool:
         texts = [value for value in self.values if isinstance(value, str)]
@@ -191,17 +191,16 @@ def _in_entry(file: dict[str, Any], spec: list[dict[str, Any]], erased: Erased) 
             if bound["key"] == erased.field_id and erased.is_bound(bound["value"]):
                 yield f"{kind} of {Path(file['file_path']).name}"
     for field, value in zip(spec, file["partition"].values(), strict=True):
-        if field["source-id"] == erased.field_id and erased.is_partition(_plain(value), field["transform"]):
+        if field["source-id"] == erased.field_id and _plain(value) in erased.partitions(field["transform"]):
             yield f"partition of {Path(file['file_path']).name}"
 
 
 def _in_summaries(record: dict[str, Any], specs: dict[int, list[dict[str, Any]]], erased: Erased) -> Iterator[str]:
     """The bounds of partition values in a manifest list."""
     for field, told in zip(specs[record["partition_spec_id"]], record.get("partitions") or [], strict=True):
-        if field["source-id"] == erased.field_id and not field["transform"].startswith("bucket"):
-            bounds = [bound for bound in (told["lower_bound"], told["upper_bound"]) if bound is not None]
-            exact = field["transform"] == "identity"
-            if any(bound in erased.encoded if exact else erased.is_bound(bound) for bound in bounds):
+        if field["source-id"] == erased.field_id:
+            telling = {form for value in erased.partitions(field["transform"]) for form in _encodings(value)}
+            if telling & {told["lower_bound"], told["upper_bound"]}:
                 yield f"partition bounds of {Path(record['manifest_path']).name}"
 
 

@@ -157,8 +157,8 @@ class Manifest:
         with (self.folder / "m0.avro").open("wb") as out:
             fastavro.writer(out, _record("e", data_file=file), [{"data_file": written}], "deflate", metadata=head)
 
-    def write_list(self, lower: bytes) -> None:
-        spec = {"spec-id": 0, "fields": [{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}]}
+    def write_list(self, lower: bytes, by: str = "identity") -> None:
+        spec = {"spec-id": 0, "fields": [{"name": "p", "transform": by, "source-id": 2, "field-id": 1000}]}
         (self.folder / "v1.metadata.json").write_text(json.dumps({"partition-specs": [spec]}))
         summary = _record("s", lower_bound="bytes", upper_bound="bytes")
         schema = _record(
@@ -202,6 +202,10 @@ def test_partition_bounds_in_manifest_lists(tmp_path: Path) -> None:
     assert places(tmp_path) == set()
     manifest.write_list(GONE.encode())
     assert "partition bounds of m0.avro" in places(tmp_path)
+    manifest.write_list(b"zo", by="truncate[2]")
+    assert places(tmp_path) == {"partition bounds of m0.avro"}
+    manifest.write_list(b"zp", by="truncate[2]")
+    assert places(tmp_path) == set()
 
 
 def test_rows_are_read_as_pyiceberg_reads_them(lake: SmallLake) -> None:
