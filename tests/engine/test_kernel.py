@@ -336,6 +336,17 @@ class TestDeletes:
         assert (found, report.rows_masked) == (kept, sum(sizes) - len(kept))
 
 
+def _as(kind: Any, number: int) -> Any:
+    """A number as a value of some kind."""
+    if pa.types.is_fixed_size_binary(kind):
+        return number.to_bytes(16, "big")
+    if pa.types.is_date(kind):
+        return date.fromordinal(number + 1)
+    if pa.types.is_decimal(kind):
+        return Decimal(number) / 4
+    return f"key {number}" if pa.types.is_string(kind) else number
+
+
 class TestDrops:
     def test_rows_with_given_values_are_left_out(self, tmp_path: Path) -> None:
         path = tmp_path / "a.parquet"
@@ -372,6 +383,24 @@ class TestDrops:
         drop = Drop(2, pack(pa.array([5, 2**40])))
         for target in (schema, pa.schema([schema.field(1)]), None):
             assert done(run(tmp_path, inputs, layout(target), drops=(drop,)))["n"].to_pylist() == [1, 2, 3]
+
+    @pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.date32(), pa.decimal128(12, 2), pa.binary(16)])
+    def test_many_values_are_found_like_few(self, tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Looked up in another way, with the same answer: nulls, values that are twice, and batches without any."""
+        from lakewarden.engine import kernel_deletes
+
+        numbers = [None if at % 11 == 0 else at // 2 for at in range(5000)]
+        made: list[Any] = [number if number is None else _as(kind, number) for number in numbers]
+        table = pa.table(
+            [pa.array(made, kind), range(5000)], schema=pa.schema([field("key", kind, 1), field("n", pa.int64(), 2)])
+        )
+        inputs = [write(tmp_path / "a.parquet", table)]
+        drop = Drop(1, pack(pa.array([_as(kind, at) for at in range(0, 900, 3)], kind)))
+        few = run(tmp_path, inputs, layout(None), drops=(drop,))
+        monkeypatch.setattr(kernel_deletes, "_MANY_VALUES", 10)
+        many = run(tmp_path, inputs, layout(None), drops=(drop,))
+        assert many.dropped == few.dropped and len(few.dropped[inputs[0].path]) > 500
+        assert done(many).equals(done(few))
 
     def test_uuids(self, tmp_path: Path) -> None:
         keys = [uuid.UUID(int=at) for at in range(3)]

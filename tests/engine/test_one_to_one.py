@@ -188,8 +188,8 @@ def test_metadata_that_counts_other_rows_is_noticed(lake: Lake) -> None:
 def test_a_task_that_lost_rows_is_not_believed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     from lakewarden.engine import kernel_task
 
-    def lose(group: Any, layout: Any, access: Any) -> Any:
-        report = honest(group, layout, access)
+    def lose(*task: Any) -> Any:
+        report = honest(*task)
         return replace(report, dropped={path: places[1:] for path, places in report.dropped.items()})
 
     honest = kernel_task.rewrite

@@ -21,6 +21,7 @@ from lakewarden.engine.kernel_storage import TaskStorage, fault
 _BATCH_ROWS = 1 << 16
 _PENDING_POSITIONS = 1 << 18
 _WINDOW_ROWS = 1 << 17
+_MANY_VALUES = 1 << 13
 
 
 class Masks:
@@ -119,13 +120,32 @@ def _bytes(bound: str | bytes) -> bytes:
     return bound.encode() if isinstance(bound, str) else bound
 
 
+class Wanted:
+    """The values of one drop, unpacked: never changed, so that several groups can share them."""
+
+    def __init__(self, drop: Drop) -> None:
+        self.field_id = drop.field_id
+        values = pa.ipc.open_stream(drop.values).read_all().column(0).combine_chunks().drop_null()
+        self._values = values.storage if isinstance(values, pa.ExtensionArray) else values
+        # Arrow would make its table of them anew for every batch of rows
+        self._known = frozenset(self._values.to_pylist()) if len(self._values) > _MANY_VALUES else None
+
+    def among(self, array: Any) -> Any:
+        """Bits of the rows that hold one of them."""
+        array = converted(array, self._values.type, f"with field id {self.field_id}")
+        if self._known is None:
+            return pc.is_in(array, value_set=self._values, skip_nulls=True)
+        encoded = array.dictionary_encode()
+        words = pa.array([word in self._known for word in encoded.dictionary.to_pylist()], pa.bool_())
+        return words.take(encoded.indices).fill_null(False)
+
+
 class Dropping:
     """Finds the rows to drop, in whatever schema a file has."""
 
-    def __init__(self, drop: Drop) -> None:
-        self._field_id = drop.field_id
-        values = pa.ipc.open_stream(drop.values).read_all().column(0).combine_chunks().drop_null()
-        self._values = values.storage if isinstance(values, pa.ExtensionArray) else values
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._field_id = wanted.field_id
         self._path: list[int] | None = None
 
     def needs(self, schema: Any) -> set[int]:
@@ -144,15 +164,14 @@ class Dropping:
         array = batch.column(self._path[0])
         for index in self._path[1:]:
             array = pc.struct_field(array, [index])
-        array = converted(array, self._values.type, f"with field id {self._field_id}")
-        return pc.is_in(array, value_set=self._values, skip_nulls=True)
+        return self._wanted.among(array)
 
 
 class Droppings:
     """Several of them: a row goes where any names it."""
 
-    def __init__(self, drops: Sequence[Drop]) -> None:
-        self._all = [Dropping(drop) for drop in drops]
+    def __init__(self, drops: Sequence[Wanted]) -> None:
+        self._all = [Dropping(wanted) for wanted in drops]
 
     def needs(self, schema: Any) -> set[int]:
         return {column for dropping in self._all for column in dropping.needs(schema)}

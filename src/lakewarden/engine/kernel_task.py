@@ -27,7 +27,7 @@ from lakewarden.engine.kernel import (
     Layout,
     RewriteFault,
 )
-from lakewarden.engine.kernel_deletes import Droppings, Masks, read_masks
+from lakewarden.engine.kernel_deletes import Droppings, Masks, Wanted, read_masks
 from lakewarden.engine.kernel_memory import Budget, peak_bytes, plain_allocation
 from lakewarden.engine.kernel_reading import ParquetInput, Widths
 from lakewarden.engine.kernel_schema import Projection, own_target, require_field_ids
@@ -59,10 +59,14 @@ def run_task(groups: Sequence[Group], layout: Layout, access: Access) -> Callabl
     return task
 
 
-def rewrite(group: Group, layout: Layout, access: Access) -> GroupReport:
-    """Rewrite one group. Never raises for what is wrong with files or storage; says so in the report."""
+def rewrite(group: Group, layout: Layout, access: Access, wanted: Sequence[Wanted] | None = None) -> GroupReport:
+    """Rewrite one group. Never raises for what is wrong with files or storage; says so in the report.
+
+    `wanted` are the group's drops where they were unpacked already, for several groups at once.
+    """
     with plain_allocation():
-        return _rewrite(_Rewriting(group, layout, access))
+        drops = [Wanted(drop) for drop in group.drops] if wanted is None else wanted
+        return _rewrite(_Rewriting(group, layout, access, drops))
 
 
 def _rewrite(rewriting: _Rewriting) -> GroupReport:
@@ -90,14 +94,14 @@ def pack(values: Any) -> bytes:
 class _Rewriting:
     """One group on its way through."""
 
-    def __init__(self, group: Group, layout: Layout, access: Access) -> None:
+    def __init__(self, group: Group, layout: Layout, access: Access, drops: Sequence[Wanted]) -> None:
         self._started = time.monotonic()
         self._group, self._layout = group, layout
         self._storage = TaskStorage(access)
         self._budget = Budget.within(layout.memory_bytes)
         self._outputs = Outputs(self._storage, f"{group.folder.rstrip('/')}/{group.number:05d}", layout, self._budget)
         self._target = None if layout.schema is None else pa.ipc.read_schema(pa.py_buffer(layout.schema))
-        self._dropping = Droppings(group.drops) if group.drops else None
+        self._dropping = Droppings(drops) if drops else None
         self._dropped: dict[str, list[int]] = {}
         self._fingerprints: dict[str, str] = {}
         self._widths = Widths()

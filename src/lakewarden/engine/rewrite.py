@@ -140,14 +140,16 @@ class Rewriter:
         self, tasks: Sequence[Group], layout: Layout, sizes: Mapping[str, int], progress: Progress
     ) -> dict[int, GroupReport]:
         """Run tasks in this process: for little work, Spark takes longer to start than it would work."""
+        from lakewarden.engine.kernel_deletes import Wanted
         from lakewarden.engine.kernel_memory import plain_allocation
         from lakewarden.engine.kernel_task import rewrite
 
+        wanted = [Wanted(drop) for drop in tasks[0].drops]  # the same for all
         access = access_of(self._settings)
         reports: dict[int, GroupReport] = {}
         done, whole = 0, sum(sizes.values())
         with plain_allocation(), ThreadPoolExecutor(HERE_THREADS, thread_name_prefix="rewrite") as threads:
-            ran = threads.map(lambda task: rewrite(task, layout, access), tasks)
+            ran = threads.map(lambda task: rewrite(task, layout, access, wanted), tasks)
             for task, report in zip(tasks, ran, strict=True):
                 reports[report.number] = report
                 done += sum(sizes[input_.path] for input_ in task.inputs)
