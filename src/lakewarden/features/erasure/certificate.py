@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +27,17 @@ _TOLD = (EvidenceKind.PURGED, EvidenceKind.PROVED, EvidenceKind.WATCHED)
 _PACKAGES = ("lakewarden", "pyarrow", "pyiceberg")
 
 
-class Certificate(Question[Attested]):
+@dataclass(frozen=True)
+class Issued:
+    """A certificate that was written to a file."""
+
+    file: str
+    request: str
+    says: str
+    fingerprint: str
+
+
+class Certificate(Question[Attested | Issued]):
     """Certify that a request was carried out: what was erased from where, and how it was proved. Signed.
 
     Only for a request that clean proofs of all its tables have closed. It holds no value, only salted hashes. The
@@ -36,7 +47,7 @@ class Certificate(Question[Attested]):
     id: Annotated[str, Positional()] = Field(description="The request's id.")
     out: Path | None = Field(None, description="Write it to this .json file, or as a page to this .html file.")
 
-    def ask(self, lake: Reader) -> Attested:
+    def ask(self, lake: Reader) -> Attested | Issued:
         if self.out is not None:
             _refuse_name(self.out)
         request = lake.tombstones.get(self.id)
@@ -51,9 +62,10 @@ class Certificate(Question[Attested]):
             other_tables=[f"{other}." for other in uncovered(lake, request.keys)],
         )
         certificate = sign(attest(request, told, lake.tombstones.digests(request.id), issue), key)
-        if self.out is not None:
-            _write(self.out, _content(certificate, key, self.out))
-        return certificate
+        if self.out is None:
+            return certificate
+        _write(self.out, _content(certificate, key, self.out))
+        return Issued(str(self.out), request.id, certificate.says, key.public.fingerprint)
 
 
 def _refuse_name(path: Path) -> None:
