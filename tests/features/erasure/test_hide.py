@@ -347,6 +347,16 @@ class TestOnSpark:
         planned.apply()
         assert self.ids(table) == [0, 3, 4, 5, 6, 7, 8, 9]
 
+    def test_rows_that_equality_deletes_took_stay_away(self, shared: SmallLake) -> None:
+        table = self.made(shared, "db.equal", 2)
+        table.delete_by_equality([2, 7])
+        asked = shared.warden.erasure.request("db.equal", key="id", value=["1", "2"])
+        shared.warden.erasure.hide("db.equal").apply()
+        assert self.ids(table) == [0, 3, 4, 5, 6, 8, 9]
+        assert shared.warden.erasure.hide("db.equal").is_empty
+        shared.warden.erasure.withdraw(asked.id).apply()
+        assert self.ids(table) == [0, 1, 3, 4, 5, 6, 8, 9]
+
     @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
     def test_format_v3_is_for_good_and_so_only_after_the_grace(self, shared: SmallLake, mode: str) -> None:
         name = f"db.v3_{mode.replace('-', '_')}"
