@@ -74,15 +74,15 @@ class SqlTombstones:
             return _one(connection, id)
 
     def hidden(self, uuid: str, requests: Sequence[str] = ()) -> list[HiddenKey]:
-        found: dict[tuple[int, str], set[str]] = {}
+        found: dict[tuple[int, str], list[str]] = {}
         wanted = set(requests)
         few = requests if len(requests) <= _FEW else ()
         with self._database.connect() as connection:
             for row in connection.execute(_hidden_values(uuid, few)):
                 if wanted and row.request not in wanted:
                     continue
-                found.setdefault((row.field_id, row.kind), set()).update(_unpacked(row.packed))
-        return [HiddenKey(field_id, kind, sorted(values)) for (field_id, kind), values in sorted(found.items())]
+                found.setdefault((row.field_id, row.kind), []).extend(_unpacked(row.packed))
+        return [HiddenKey(field_id, kind, _different(values)) for (field_id, kind), values in sorted(found.items())]
 
     def list(
         self, states: Sequence[ErasureState] = (), uuid: str = "", ended_since: datetime | None = None
@@ -162,6 +162,12 @@ def _packed(values: Sequence[str]) -> bytes:
 def _unpacked(packed: bytes) -> list[str]:
     values: list[str] = json.loads(zlib.decompress(packed))
     return values
+
+
+def _different(values: list[str]) -> list[str]:
+    """Each value once, in order. They come in packs that are sorted, which sorting makes use of."""
+    values.sort()
+    return list(dict.fromkeys(values))
 
 
 def _cut(digests: bytes) -> Iterator[bytes]:
