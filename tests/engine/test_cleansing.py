@@ -346,3 +346,70 @@ def test_superseded_metadata_is_told_before_it_lands(people: People) -> None:
     assert known <= set(told)
     assert len(told) == len(set(told))
     assert people.table.metadata_location not in told
+
+
+def test_a_table_that_was_of_format_1(lake: Lake) -> None:
+    """Its old manifests know no sequence numbers."""
+    people = People(lake.warden).create(format=1)
+    people.append(range(20))
+    people.tag("old")
+    with people.table.transaction() as transaction:
+        transaction.upgrade_table_version(2)
+    people.append(range(20, 40))
+    people.delete({people.files("old").bare[0].path: [5, 7]})
+    people.forget(3)
+    assert [file.sequence for file in sorted(people.files().bare, key=lambda file: file.sequence)] == [0, 1]
+    people.append(range(40, 50))
+    people.forget(4)
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_equality_deletes_that_are_replaced(people: People, is_left: bool) -> None:
+    """They come as replacements like data files do, and stay under their number, columns and partition."""
+    import pyarrow.parquet as pq
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    from lakewarden.engine.changes import Replacement
+    from lakewarden.engine.new_files import delete_file, read_footer
+
+    people.append(range(10))
+    table = people.table
+    field = pa.field("email", pa.string(), metadata={"PARQUET:field_id": "2"})
+
+    def written(name: str, *values: str) -> str:
+        path = f"{table.metadata.location}/data/{name}.parquet"
+        pq.write_table(pa.table([list(values)], schema=pa.schema([field])), local(path), store_schema=False)
+        return path
+
+    old = written("old", email(3), email(4))
+    file = DataFile.from_args(
+        _table_format_version=3,
+        content=DataFileContent.EQUALITY_DELETES,
+        file_path=old,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=2,
+        file_size_in_bytes=local(old).stat().st_size,
+        equality_ids=[2],
+        lower_bounds={2: email(3).encode()[:16]},
+    )
+    file.spec_id = 0
+    people.commit("main", file, table.current_snapshot())
+    people.tag("v1")
+    (delete,) = people.files().deletes
+    new = None
+    if is_left:
+        footer = read_footer(people.warden.ground.storage("main"), written("new", email(4)))
+        new = delete_file(people.table, footer, delete)
+    uuid = str(table.metadata.table_uuid)
+    done = people.cleanse(Cleansing("main.crm.people", uuid, {old: Replacement(old, new)}))
+    assert done.refs.keys() == {"main", "v1"} and old in done.superseded
+    found = [*people.files().deletes, *people.files("v1").deletes]
+    if not is_left:
+        assert found == []
+        return
+    one, other = found
+    assert one.path == other.path == f"{table.metadata.location}/data/new.parquet"
+    assert (one.sequence, one.is_equality, one.entry.data_file.equality_ids) == (delete.sequence, True, [2])
+    assert one.entry.data_file.lower_bounds == {2: b"person4@example."}
