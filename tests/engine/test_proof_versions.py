@@ -86,3 +86,10 @@ def test_where_versions_cannot_be_seen_nothing_is_proved(lake: SmallLake, monkey
     found = proof(lake)
     assert not found.clean and found.places == []
     assert "install lakewarden[s3]" in found.not_read[0].why
+
+
+def test_uploads_that_never_ended_are_told(lake: SmallLake, versioned_s3: VersionedS3) -> None:
+    bucket, _, key = table(lake).metadata.location.removeprefix("s3://").partition("/")
+    versioned_s3.client.create_multipart_upload(Bucket=bucket, Key=f"{key}/data/half.parquet")
+    found = proof(lake)
+    assert found.clean and found.method[-1].startswith("1 uploads that were begun and never ended")

@@ -9,6 +9,7 @@ import pytest
 from lakewarden.config import LakeSettings, StorageSettings
 from lakewarden.engine import object_store, object_versions
 from lakewarden.engine.storage import Removed, Storage, Stores
+from lakewarden.engine.stores import ArrowStore
 from lakewarden.errors import LeaseLost
 from lakewarden.lifecycle.ground import Fence
 from tests.engine.lakes import unfenced
@@ -105,6 +106,28 @@ class TestErase:
         with pytest.raises(LeaseLost):
             storage(versioned_s3, lost).erase_all([place])
         assert versioned_s3.everything(bucket) == ["t/a"]
+
+
+class TestFolders:
+    @pytest.mark.parametrize("versions", [True, False])
+    def test_objects_that_stand_for_folders(self, versioned_s3: VersionedS3, tmp_path: Path, versions: bool) -> None:
+        bucket = versioned_s3.new_bucket(f"folders-{abs(hash((tmp_path, versions))) % 10**9}", versions)
+        made = versioned_s3.put(f"{bucket}/t/data/mail=a/", b"")
+        versioned_s3.put(f"{bucket}/t/data/x", b"x")
+        lake = storage(versioned_s3)
+        assert list(lake.folders(f"{bucket}/t")) == [made]
+        lake.remove_empty_folder(made)
+        assert versioned_s3.everything(bucket) == ["t/data/x"]
+
+    def test_by_arrow(self, tmp_path: Path) -> None:
+        from pyarrow.fs import LocalFileSystem
+
+        store = ArrowStore(LocalFileSystem())
+        (tmp_path / "t/a/b").mkdir(parents=True)
+        assert set(store.folders(f"{tmp_path}/t")) == {f"{tmp_path}/t/a", f"{tmp_path}/t/a/b"}
+        assert not store.remove_empty_folder(f"{tmp_path}/t/a")
+        assert store.remove_empty_folder(f"{tmp_path}/t/a/b") and store.remove_empty_folder(f"{tmp_path}/t/a")
+        assert list((tmp_path / "t").iterdir()) == [] and store.remove_empty_folder(f"{tmp_path}/none")
 
 
 class TestOnDisk:

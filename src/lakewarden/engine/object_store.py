@@ -72,6 +72,20 @@ class S3Store:
                 keys = (str(item["Key"]) for item in page.get("Contents", ()))
                 yield from (f"{top}/{key.removeprefix(prefix)}" for key in keys if key.endswith("/") and key != prefix)
 
+    def remove_empty_folder(self, location: str) -> bool:
+        """Remove the object that stands for a folder; what has another name is in no folder to this service."""
+        made = f"{location.rstrip('/')}/"
+        return not self.erase([made])[1] if self.keeps_versions(location) else not self.delete([made])
+
+    def unfinished_uploads(self, folder: str) -> int:
+        """How many objects somebody began to write and never ended: their parts are kept, and nobody can read them."""
+        bucket, prefix = _key(f"{folder.rstrip('/')}/")
+        try:
+            pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=prefix)
+            return sum(len(page.get("Uploads", ())) for page in pages)
+        except self._client.exceptions.ClientError:  # not every service tells, nor everybody
+            return 0
+
     def keeps_versions(self, location: str) -> bool:
         """Whether earlier versions of what is overwritten or deleted stay in the bucket."""
         with _told(location):

@@ -137,6 +137,8 @@ class _Looking:
         proof.not_read = [NotRead(self._shown(path), version, why) for path, version, why in self._all_unread(table)]
         proof.objects, proof.bytes, proof.by_kind = self._objects, self._bytes, dict(sorted(self._kinds.items()))
         proof.method = list(_method(self._keys, self._known, self._listed, len(doubts) - len(left)))
+        if uploads := sum(map(self._storage.unfinished_uploads, places(table))):
+            proof.method.append(f"{uploads} uploads that were begun and never ended cannot be read by anybody")
         return proof
 
     @property

@@ -79,7 +79,8 @@ def stored_objects(table: Table, storage: StoredFiles) -> Generator[StoredObject
 def folders(table: Table, storage: StoredFiles) -> Iterator[StoredObject]:
     """Folders, whose names may tell something even where nothing is in them."""
     for place in places(table):
-        yield from (StoredObject(folder) for folder in storage.folders(place))
+        if not storage.keeps_versions(place):  # there they are among the versions
+            yield from (StoredObject(folder) for folder in storage.folders(place))
 
 
 @dataclass(frozen=True)

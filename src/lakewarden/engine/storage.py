@@ -159,6 +159,11 @@ class StoredFiles:
         store = self._stores.of(location)
         return not apart(location)[0].startswith("s3:") or not isinstance(store, ArrowStore)
 
+    def unfinished_uploads(self, location: str) -> int:
+        """How many writes below a place were begun and not ended, as far as the storage tells."""
+        store = self._stores.of(location)
+        return 0 if isinstance(store, LocalStore | ArrowStore) else cast("S3Store", store).unfinished_uploads(location)
+
     def keeps_versions(self, location: str) -> bool:
         """Whether what is overwritten or deleted there stays as an earlier version."""
         with told(location):
@@ -311,9 +316,12 @@ class Storage(StoredFiles):
                 self._stores.filesystem(location).create_dir(arrow_path(location), recursive=True)
 
     def remove_empty_folder(self, location: str) -> None:
-        """Take a folder away that nothing is in; one that holds something stays."""
-        if is_local(location):
-            self._stores.local.remove_empty_folder(location)
+        """Take a folder away that nothing is in; one that holds something stays.
+
+        In object stores only those can be taken away that somebody made, as objects whose names end with a slash.
+        """
+        with told(location):
+            self._stores.of(location).remove_empty_folder(location)
 
     def _batches(self, items: Sequence[Item], progress: Progress | None) -> Iterator[Sequence[Item]]:
         for start in range(0, len(items), _BATCH):

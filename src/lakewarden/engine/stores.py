@@ -76,6 +76,10 @@ class Store(Protocol):
         """Put a file at another place, where nothing is."""
         ...
 
+    def remove_empty_folder(self, location: str) -> bool:
+        """Take a folder away that nothing is in; whether it is gone."""
+        ...
+
 
 class LocalStore:
     """Files on disks of this machine, or mounted there. Links are not followed, nor are they listed."""
@@ -159,7 +163,6 @@ class LocalStore:
                 at = above
 
     def remove_empty_folder(self, location: str) -> bool:
-        """Take a folder away that nothing is in; whether it is gone."""
         try:
             local_path(location).rmdir()
         except FileNotFoundError:
@@ -218,6 +221,16 @@ class ArrowStore:
         else:
             self._filesystem.copy_file(old, new)
             self._filesystem.delete_file(old)
+
+    def remove_empty_folder(self, location: str) -> bool:
+        from pyarrow.fs import FileSelector
+
+        path = arrow_path(location.rstrip("/"))
+        if self._filesystem.get_file_info(FileSelector(path, allow_not_found=True)):
+            return False
+        if self._filesystem.get_file_info(path).type.name == "Directory":
+            self._filesystem.delete_dir(path)
+        return True
 
 
 def one_by_one(locations: Sequence[str], delete: Callable[[str], None], threads: int) -> dict[str, str]:
