@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from lakewarden.errors import Conflict, NotFound, SomeTablesFailed, TracesLeft
 from lakewarden.lifecycle.tombstones import EvidenceKind
 from tests.engine.lakes import local
 from tests.features.erasure.people import SCHEMA, configured, person, with_people
+from tests.services.s3_versions import VersionedS3
 from tests.small_lake import SmallLake
 
 VALUE = "nobody-here@example.org"
@@ -174,6 +176,44 @@ class TestSeveralTables:
         both.catalog.rename_table("crm.others", "crm.renamed")
         plan = both.warden.erasure.prove(id).plan
         assert set(plan.tables) == {"main.crm.people", "main.crm.renamed"} and plan.refused == ()
+
+
+class TestVersions:
+    def test_on_a_bucket_that_keeps_them(self, on_versioned_s3: SmallLake, versioned_s3: VersionedS3) -> None:
+        """A proof finds what was deleted there in the plain way; a purge leaves no version with the row."""
+        lake = with_people(on_versioned_s3)
+        id = request(lake, "p4@example.org")
+        location = lake.catalog.load_table("crm.people").metadata.location
+        copy = versioned_s3.put(f"{location}/data/copy.parquet", _parquet(person(4)))
+        versioned_s3.delete(copy)
+
+        with pytest.raises(TracesLeft) as told:
+            lake.warden.erasure.prove(id).apply()
+        assert {True, False} == {place["live"] for place in told.value.details["places"]}
+        assert copy in {place["object"] for place in told.value.details["places"] if place["version"]}
+
+        lake.warden.erasure.purge(request=[id]).apply()
+
+        assert state(lake, id) == "closed"
+        bucket = location.removeprefix("s3://").partition("/")[0]
+        assert _emails(versioned_s3, bucket) == {f"p{n}@example.org" for n in (1, 2, 3, 5)} | {None}
+
+
+def _parquet(row: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([row], schema=SCHEMA), file)
+    return file.getvalue()
+
+
+def _emails(s3: VersionedS3, bucket: str) -> set[str | None]:
+    """Of every version of every data file in a bucket."""
+    found: set[str | None] = set()
+    for page in s3.client.get_paginator("list_object_versions").paginate(Bucket=bucket):
+        for one in page.get("Versions", ()):
+            if one["Key"].endswith(".parquet"):
+                answer = s3.client.get_object(Bucket=bucket, Key=one["Key"], VersionId=one["VersionId"])
+                found |= set(pq.read_table(io.BytesIO(answer["Body"].read()))["email"].to_pylist())
+    return found
 
 
 class TestRefused:
