@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakewarden.engine.changes import Expiry
 from lakewarden.engine.manifests import referenced_data_file
 from lakewarden.engine.position_deletes import request_of
 from tests.engine.cleansed import People, email, local
@@ -130,6 +131,34 @@ def test_what_hides_rows_of_a_request_still_does(people: People) -> None:
     assert delete.path != path and request_of(delete.path) == request
     assert referenced_data_file(delete.entry.data_file) is None  # or Spark would write it anew with deletes of its own
     assert named(people) == {paths(people)[0]: [3, 12]}
+
+
+def test_deletes_that_a_compaction_left_in_an_emptied_partition_go(lake: Lake) -> None:
+    """They name a file that is gone, in a partition whose value is the person's: nothing else would take them away."""
+    people = People(lake.warden).create()
+    with people.table.update_spec() as change:
+        change.add_identity("email")
+    people.append(range(20))
+    data = {file.entry.data_file.partition[0]: file for file in people.files().bare}
+    first, other = data[email(3)], data[email(4)]
+    dangling = people.delete({first.path: [1]}, for_one=True, told=True)
+    beside = people.delete({other.path: [1]})
+    people.tag("kept")
+    people.table.overwrite(  # as a compaction does: another file with the rows, and the deletes still there
+        pa.table({"id": [3], "email": [email(3)]}), "email == 'person3@example.org'"
+    )
+    everything = tuple(s.snapshot_id for s in people.table.metadata.snapshots if s.snapshot_id != people.refs["main"])
+    with people.table.manage_snapshots() as manage:
+        manage.remove_tag("kept")
+    uuid = str(people.table.metadata.table_uuid)
+    people.commits().expire(Expiry("main.crm.people", uuid, everything), lambda table: None)
+    local(first.path).unlink()
+    assert {delete.path for delete in people.files().deletes} == {dangling, beside}
+    before = people.rows("main")
+    done = people.cleanse(people.rewritten({email(3)}))
+    assert people.rows("main") == [row for row in before if row[1] != email(3)]
+    assert [delete.path for delete in people.files().deletes] == [beside]
+    assert dangling in done.superseded
 
 
 def test_versions_that_share_deletes_share_the_new_ones(people: People) -> None:

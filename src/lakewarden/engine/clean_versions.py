@@ -2,7 +2,9 @@
 
 A manifest is written anew once, for all versions that share it, and tells of nothing that went. Every file in it is
 one that was there before, with the sequence numbers that it had: so the same deletes apply, and nobody takes it for
-new. A new version is built on nothing, since what the old one was built on goes. Publishing is for `cleansing.py`.
+new. Deletes for a partition in which no new version has data are left out: its values may tell whom it was about,
+and compaction often leaves such deletes behind. A new version is built on nothing, since what the old one was built
+on goes. Publishing is for `cleansing.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.draft import metadata_folder
 from lakewarden.engine.manifests import Manifests, has_live_files, write_entries
-from lakewarden.engine.survey import COUNTED, Survey, count, place_of
+from lakewarden.engine.survey import COUNTED, Survey, count, is_for_all, partition_of, place_of
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
@@ -43,11 +45,13 @@ class CleanVersions:
     def __init__(
         self, table: Table, change: Cleansing, survey: Survey, carried: CarriedDeletes, reader: Manifests, stamp: Stamp
     ) -> None:
+        """Before any is made, `expect` must be told of all versions that are to come."""
         self.table, self._change, self._survey, self._carried = table, change, survey, carried
         self._reader, self._stamp = reader, stamp
         self._token = uuid.uuid4().hex[:8]
         self._rewritten: dict[str, _Written] = {}
         self._kept: dict[str, ManifestFile] = {}
+        self._inhabited: set[int] = set()
         self.written: list[str] = []
         self.made: dict[int, Snapshot] = {}
         """The new version for each old one."""
@@ -62,6 +66,12 @@ class CleanVersions:
         if self.table.metadata.format_version == 1:
             return 0
         return int(self.table.metadata.last_sequence_number) + len(self.made)
+
+    def expect(self, manifests: Sequence[ManifestFile]) -> None:
+        """Take note of the partitions in which a version that is to come has data."""
+        for manifest in manifests:
+            if not manifest.content:
+                self._inhabited |= self._survey[manifest].partitions
 
     def make(self, old: Snapshot, manifests: Sequence[ManifestFile]) -> Snapshot:
         """Write the version that takes an old one's place, up to its list of manifests."""
@@ -106,7 +116,8 @@ class CleanVersions:
         listed, totals = [], Counter[str]()
         for manifest in manifests:
             known = self._survey[manifest]
-            if not known.is_dirty and not known.has_removed:
+            is_dangling = bool(manifest.content) and not known.partitions <= self._inhabited
+            if not known.is_dirty and not known.has_removed and not is_dangling:
                 if has_live_files(manifest):
                     self._kept[manifest.manifest_path] = manifest
                     listed.append(manifest)
@@ -162,7 +173,11 @@ class CleanVersions:
         )
 
     def _file(self, entry: ManifestEntry) -> DataFile | None:
-        path = entry.data_file.file_path
+        from pyiceberg.manifest import DataFileContent
+
+        path, is_data = entry.data_file.file_path, entry.data_file.content == DataFileContent.DATA
+        if not is_data and not is_for_all(entry.data_file) and partition_of(entry.data_file) not in self._inhabited:
+            return None
         if path in self._change.replacements:
             return self._change.replacements[path].file
         if self._carried.concerns(self.table.io, entry):

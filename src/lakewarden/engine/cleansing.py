@@ -109,9 +109,11 @@ class _Cleanse:
         self._carried.begin()
         new = CleanVersions(table, self._change, self._survey, self._carried, self._reader, self._stamp)
         try:
-            heads = {ref.snapshot_id for ref in table.metadata.refs.values()}
+            heads = dirty & {ref.snapshot_id for ref in table.metadata.refs.values()}
+            for head in heads:
+                new.expect(lists[head])
             for old in sorted(table.metadata.snapshots, key=lambda s: (s.sequence_number or 0, s.timestamp_ms)):
-                if old.snapshot_id in dirty & heads:
+                if old.snapshot_id in heads:
                     new.make(old, lists[old.snapshot_id])
             reach("cleansing.written")
             superseded = self._superseded(table, lists, dirty, new)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.faults import told
 from lakewarden.engine.locations import same_place
-from lakewarden.engine.manifests import Manifests, manifests_of, read_entries
+from lakewarden.engine.manifests import Manifests, manifests_of, partition_key, read_entries
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -41,6 +41,8 @@ class Listed:
     """Of its live files, as summaries of snapshots count them."""
     places: array[int] = field(repr=False)
     """Digests of where its live files are."""
+    partitions: frozenset[int] = field(repr=False)
+    """Digests of the partitions of its live files: of data files those that are left, of deletes those they are for."""
     obsolete: str | None = None
     """One of its live files that nothing takes the place of, if it has such."""
 
@@ -82,14 +84,22 @@ class Survey:
             live = [entry for entry in entries if entry.status != ManifestEntryStatus.DELETED]
             removed = [entry for entry in entries if entry.status == ManifestEntryStatus.DELETED]
         counts, places, obsolete, is_dirty = Counter[str](), array("q"), None, False
+        partitions: set[int] = set()
         for entry in live:
             count(counts, entry.data_file)
+            if not self._goes(entry.data_file) and not is_for_all(entry.data_file):
+                partitions.add(partition_of(entry.data_file))
             places.append(place_of(entry.data_file.file_path))
             if entry.data_file.file_path in self._change.obsolete:
                 obsolete = entry.data_file.file_path
             is_dirty = is_dirty or self._is_dirty(io, entry)
         is_dirty = is_dirty or any(self._is_dirty(io, entry) for entry in removed)
-        return Listed(is_dirty, bool(removed), counts, places, obsolete)
+        return Listed(is_dirty, bool(removed), counts, places, frozenset(partitions), obsolete)
+
+    def _goes(self, file: DataFile) -> bool:
+        """Whether nothing takes a file's place."""
+        replacement = self._change.replacements.get(file.file_path)
+        return file.file_path in self._change.obsolete or (replacement is not None and replacement.file is None)
 
     def _is_dirty(self, io: FileIO, entry: ManifestEntry) -> bool:
         return entry.data_file.file_path in self._replaced or self._carried.concerns(io, entry)
@@ -98,6 +108,18 @@ class Survey:
 def place_of(path: str) -> int:
     """A digest of where a file is, however its location is spelled."""
     return hash(same_place(path))
+
+
+def partition_of(file: DataFile) -> int:
+    """A digest of a file's partition: its spec, and its values."""
+    return hash((file.spec_id or 0, partition_key(file)))
+
+
+def is_for_all(file: DataFile) -> bool:
+    """Whether deletes by equality are for all partitions; see `DeleteFile.is_global`."""
+    from pyiceberg.manifest import DataFileContent
+
+    return file.content == DataFileContent.EQUALITY_DELETES and all(value is None for value in partition_key(file))
 
 
 def count(counts: Counter[str], file: DataFile) -> None:
