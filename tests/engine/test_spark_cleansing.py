@@ -44,14 +44,14 @@ def email(id: str) -> str:
 class People:
     """A table of people in format v3, with tags, a branch and rows that deletes mask, as Spark writes them."""
 
-    def __init__(self, lake: SmallLake, partition: str = "", mode: str = MERGE_ON_READ) -> None:
+    def __init__(self, lake: SmallLake, partition: str = "", mode: str = MERGE_ON_READ, format: int = 3) -> None:
         self.lake = lake
         lake.catalog.create_namespace_if_not_exists("crm")
         by = f"PARTITIONED BY ({partition})" if partition else ""
         summary = "'write.summary.partition-limit' = '100'"
         self.sql(
             f"CREATE TABLE {NAME} (id BIGINT, email STRING, city STRING) USING iceberg {by} "
-            f"TBLPROPERTIES ('format-version' = '3', {mode}, {summary})",
+            f"TBLPROPERTIES ('format-version' = '{format}', {mode}, {summary})",
             f"INSERT INTO {NAME} VALUES (1000, 'ba01@example.org', 'x')",
         )
         self.clean = lake.head(PEOPLE)
@@ -212,6 +212,18 @@ def test_after_the_spec_was_changed(lake: SmallLake) -> None:
         f"CALL main.system.rewrite_manifests('{PEOPLE}')", f"ALTER TABLE {NAME} ADD PARTITION FIELD bucket(2, id)"
     )
     people.insert(40, 50)
+    before = people.all_rows()
+    people.purge()
+    assert people.all_rows() == without(before)
+    people.check_erased()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mode", [MERGE_ON_READ, COPY_ON_WRITE])
+def test_a_table_that_was_upgraded(lake: SmallLake, mode: str) -> None:
+    """Its deletes are files of positions still, which name the data files that go."""
+    people = People(lake, "email", MERGE_ON_READ, format=2).grown()
+    people.sql(f"ALTER TABLE {NAME} SET TBLPROPERTIES ('format-version' = '3', {mode})")
     before = people.all_rows()
     people.purge()
     assert people.all_rows() == without(before)

@@ -32,6 +32,14 @@ class KeyRows:
         """Which files of some versions hold such rows, whether or not deletes mask them."""
         return search(table, self._keys, self._files, self._storage, only=snapshots)
 
+    def is_told_by(self, table: Table, snapshot: int) -> bool:
+        """Whether files of a version hold such a row, or deletes that apply to nothing any more name one that did."""
+        if self.search(table, {snapshot}).matches:
+            return True
+        files = self._files.of(table, table.snapshot_by_id(snapshot))
+        dangling = files.dangling() if files.deletes else []
+        return any(files.masks.get(delete.identity, {}).keys() & self._known.keys() for delete in dangling)
+
     def places(self, table: Table, snapshot: int) -> list[tuple[str, int]]:
         """Each such row of a version, by its data file and its position there."""
         matches = self.search(table, {snapshot}).matches.values()

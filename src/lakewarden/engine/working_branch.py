@@ -42,6 +42,7 @@ _MERGE_ALL = {
 }
 _ONLY_WITH_DELETES = {
     "delete-file-threshold": "1",
+    "remove-dangling-deletes": "true",
     "min-file-size-bytes": "0",
     "max-file-size-bytes": _HUGE,
     "min-input-files": str(2**31 - 1),
@@ -180,7 +181,7 @@ class WorkingBranch:
 
     def _holds_rows(self) -> bool:
         table = self._load()
-        return bool(self._rows.search(table, {self._head(table).snapshot_id}).matches)
+        return self._rows.is_told_by(table, self._head(table).snapshot_id)
 
     def _tells_of_removed(self) -> bool:
         table = self._load()
