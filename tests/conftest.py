@@ -5,6 +5,7 @@ Spark is started once for a whole run: every installation in this process shares
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ from tests.small_lake import SmallLake
 
 if TYPE_CHECKING:
     from tests.services.postgres import Postgres
+
+# A statement runs once or twice here: what the JVM compiles for long runs takes nearly half of the time of short ones.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 pytest_plugins = [
     "tests.services.postgres",

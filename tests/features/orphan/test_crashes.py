@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.engine.quarantine import batches
+from tests import killing
 from tests.engine.lakes import digest
 from tests.features.orphan.orphans import age_all, contents, folder, plant
 from tests.small_lake import SmallLake
@@ -22,7 +23,7 @@ OURS = ("action.checked", "quarantine.", "storage.", "action.applied")
 
 @pytest.fixture
 def littered(tmp_path: Path) -> Iterator[SmallLake]:
-    with SmallLake(tmp_path / "lake", lease_timeout="1s") as lake:
+    with SmallLake(tmp_path / "lake") as lake:
         lake.create(appends=1)
         age_all(lake)
         plant(lake, *PLANTED)
@@ -31,14 +32,14 @@ def littered(tmp_path: Path) -> Iterator[SmallLake]:
 
 def killed_at_each(lake: SmallLake, trace: Path, *arguments: str) -> Iterator[str]:
     """Run a command to its end once, then once for each point of ours that it passed, killed there and resumed."""
-    lake.run(*arguments, failpoints=f"trace:{trace}")
+    killing.run(lake, *arguments, failpoints=f"trace:{trace}")
     points = trace.read_text().split()
     assert {"quarantine.ended", "quarantine.recorded"} & set(points)
     yield "undisturbed"
     for number, point in enumerate(points, start=1):
         if point.startswith(OURS):
-            killed = lake.run(*arguments, failpoints=f"kill@{number}", check=None)
-            assert killed.returncode == -9, f"not killed at {point}: {killed.stderr}"
+            killing.kill(lake, number, point, *arguments)
+            killing.bury(lake)  # that they are waited for is tried in tests/lifecycle/test_crashes
             found = {Path(name).name.split("-")[-1] for name in digest(folder(lake))}
             if "delete" not in arguments:
                 assert {Path(name).name for name in PLANTED} <= found, f"lost at {point}"
