@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.runner import Runner
     from lakewarden.lifecycle.tombstones import KeyAsked
 
-_OTHERS = "Other engines still see these rows: only reads through Lakewarden leave them out."
+_OTHERS = "Other engines still see these rows until erasure hide; only reads through Lakewarden leave them out at once."
 
 
 @dataclass(frozen=True)
