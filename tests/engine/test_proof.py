@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from pyarrow import orc
 from pyiceberg.transforms import BucketTransform, TruncateTransform
 
+import lakewarden
 from lakewarden.engine.proof import prove, size
 from lakewarden.engine.proof_keys import transformed, wanted_keys
 from lakewarden.lifecycle.tombstones import HiddenKey
@@ -449,6 +451,16 @@ class TestElsewhere:
         next(people.folder.rglob("snap-*.avro")).unlink()
         proof = people.prove(GONE)
         assert [Path(unread.object).name[:5] for unread in proof.not_read] == ["snap-"]
+
+
+def test_shares_nothing_with_what_erases() -> None:
+    """Only by other code can a proof find what an erasure overlooks."""
+    erasing = (
+        r"search|survey|cleansing|clean_versions|carried_deletes|spark_cleansing|live_files|manifests|rewrite|kernel\w*"
+    )
+    modules = sorted((Path(lakewarden.__file__).parent / "engine").glob("proof*.py"))
+    imported = [re.findall(rf"lakewarden\.engine\.({erasing}) import", module.read_text()) for module in modules]
+    assert len(modules) > 8 and not any(imported)
 
 
 def test_an_interrupt_ends_it_soon(people: Proven) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PATHS_OF_DELETES = 2147483546  # the field id of the column with the paths of data files
 _ROWS = 1 << 16
 _MOST_ROWS = 1 << 20
+_BUFFER = 1 << 20
 _FIELD_ID = b"PARQUET:field_id"
 
 
@@ -37,11 +38,9 @@ class Column:
 
 def look(source: Any, keys: Sequence[WantedKey], texts: Texts, by_name: bool) -> tuple[list[Trace], list[range], bool]:
     """What a file tells in the columns of keys, where in the file these are, and whether it deletes by position."""
-    import pyarrow.parquet as pq
-
     traces: list[Trace] = []
     spans: list[range] = []
-    with pq.ParquetFile(source, pre_buffer=False) as file:
+    with opened(source) as file:
         schema = file.schema_arrow
         for key in keys:
             for column in columns_of(schema, key, by_name):
@@ -52,6 +51,13 @@ def look(source: Any, keys: Sequence[WantedKey], texts: Texts, by_name: bool) ->
         traces += _in_footer(file, texts)
         is_deletes = any(_is_path(names, number, schema) for names, number in _leaves(schema))
     return traces, spans, is_deletes
+
+
+def opened(source: Any) -> ParquetFile:
+    """A file to read page by page: a whole column of it may not fit into memory."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER)
 
 
 def columns_of(schema: pa.Schema, key: WantedKey, by_name: bool) -> list[Column]:
@@ -100,9 +106,7 @@ def span(chunk: ColumnChunkMetaData) -> range:
 
 def column_at(source: Any, offset: int) -> str:
     """The column whose pages are at a place of a file; nothing where it is in no column."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(source, pre_buffer=False) as file:
+    with opened(source) as file:
         for group in range(file.metadata.num_row_groups):
             found = file.metadata.row_group(group)
             for number in range(found.num_columns):

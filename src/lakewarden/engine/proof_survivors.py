@@ -14,7 +14,7 @@ from urllib.parse import quote_plus
 
 from lakewarden.engine.proof_bytes import CONTEXT
 from lakewarden.engine.proof_keys import Around, Doubt, Image, Prefix, WantedKey, text_of, transformed
-from lakewarden.engine.proof_parquet import columns_of, matches, values_of
+from lakewarden.engine.proof_parquet import columns_of, matches, opened, values_of
 from lakewarden.errors import LakewardenError
 
 if TYPE_CHECKING:
@@ -140,10 +140,8 @@ def _stands_within(doubt: Around, value: str, text: str) -> bool:
 
 def _explain(doubts: _Doubts, path: str, storage: StoredFiles) -> None:
     """Look at the key's values in a file; one that cannot be read explains nothing, and is told of elsewhere."""
-    import pyarrow.parquet as pq
-
     try:
-        with storage.open(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
+        with storage.open(path) as source, opened(source) as file:
             for column in columns_of(file.schema_arrow, doubts.key, by_name=False):
                 for values in values_of(file, column):
                     if not doubts.explain(values):
