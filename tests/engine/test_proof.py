@@ -194,6 +194,8 @@ class TestOrphans:
         proof = people.prove(GONE)
         assert wheres(proof) == ["name", "name"]
         assert GONE not in repr(proof) and "zoe%40" not in repr(proof)
+        people.put("data/export-123456.bin", f" {GONE} ".encode())
+        assert "123456" not in repr(people.prove(GONE, "123456"))
 
     def test_any_bytes(self, people: Proven) -> None:
         people.put("data/notes.bin", os.urandom(5_000_000) + f" {GONE} ".encode() + os.urandom(100))
@@ -350,6 +352,17 @@ class TestDocuments:
         proof = people.prove("append", "people", GONE)
         assert proof.clean
         assert any("2 values are words of the table's own" in step for step in proof.method)
+
+    def test_short_numbers_are_not_taken_from_counts_and_names(self, people: Proven) -> None:
+        """Else a number would be met as the size of a file, and a request could never be closed."""
+        told = {"total-files-size": "123456", "by": "op-20261115-160820-8b27b0"}
+        people.table.append(rows("7"), snapshot_properties=told)
+        proof = people.prove("123456", "160820", "8b27b0", "20261115")
+        assert proof.clean and any("4 values look like numbers" in step for step in proof.method)
+        people.append("123456")
+        assert "column email, 1 row" in wheres(people.prove("123456"))
+        people.table.append(rows("7"), snapshot_properties={"for": "41791234567"})
+        assert wheres(people.prove("41791234567")) == ["snapshot summary"]
 
     def test_short_values_are_looked_for_only_where_values_stand(self, people: Proven) -> None:
         people.put("data/notes.bin", b" zoe ")

@@ -124,7 +124,7 @@ class _Looking:
         if doubts:
             with closing(live_data(self._reached, table, self._keys, self._storage)) as files:
                 left = unexplained(doubts, self._keys, files, self._storage)
-        proof = Proof(self._shown(table.metadata_location), len(table.metadata.snapshots))
+        proof = Proof(self._veil.path(table.metadata_location), len(table.metadata.snapshots))
         for looked in self._told:
             found = list(self._places(looked, left))
             if not self._is_young(looked.found):
@@ -276,6 +276,8 @@ def _method(keys: Sequence[WantedKey], texts: Texts, there: Listed, explained: i
         yield f"texts and uuids of {texts.shortest} bytes and more also as bytes, as addresses and JSON spell them too"
     if texts.too_short:
         yield f"{texts.too_short} spellings are shorter than {texts.shortest} bytes, and were not looked for as bytes"
+    if texts.like_numbers:
+        yield f"{texts.like_numbers} values look like numbers of less than ten digits, and were not looked for as bytes"
     if texts.ambiguous:
         yield f"{texts.ambiguous} values are words of the table's own schema or names, and were not looked for as bytes"
     yield f"what was cut short or transformed counts where no surviving row yields it; of {explained} one does"

@@ -2,13 +2,15 @@
 
 In a path, the folder of a partition tells the value of one field, and is judged by that field's transform; all else
 is looked through as bytes. Words that the table's own schema and names are made of cannot be told from a value that
-is spelled alike: such values are looked for only where values stand.
+is spelled alike, nor short numbers from counts and parts of file names: such values are looked for only where values
+stand.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 SHORTEST = 6  # bytes; anything shorter is met by chance
+_LIKE_NUMBERS = re.compile(rb"[0-9A-Fa-f]{1,9}")  # file names, counts and ids of versions are full of them
 _PILE = 1 << 20
 _CHANCE = 0.01  # how often a value may be met by chance in all that is looked through
 _FORMAT_WORDS = (
@@ -50,11 +53,13 @@ class Texts:
         every = set(needles_of(keys))
         long = {needle for needle in every if len(needle) >= self.shortest}
         self.too_short = len(every) - len(long)
-        needles = Needles(long)
+        telling = {needle for needle in long if not _LIKE_NUMBERS.fullmatch(needle)}
+        self.like_numbers = len(long) - len(telling)
+        needles = Needles(telling)
         names = {hit.needle for hit in needles.within(_vocabulary(table, self._places))}
         self.ambiguous = len(names)
-        self._every = needles
         self.needles = needles.without(names) if names else needles
+        self._not_shown = Needles(long - names) if self.like_numbers else self.needles
 
     def fields(self, path: str, where: str) -> tuple[list[Trace], str]:
         """What the folders of partitions in a path tell, and the rest of it below the places that are the table's."""
@@ -74,7 +79,7 @@ class Texts:
     def veiled(self, text: str) -> str:
         """A text that is to be shown, without the values that stand in it."""
         content = text.encode("utf-8", "surrogatepass")
-        for needle in {hit.needle for hit in self._every.within(content, embedded=True)}:
+        for needle in {hit.needle for hit in self._not_shown.within(content, embedded=True)}:
             content = content.replace(needle, b"*")
         return content.decode("utf-8", "replace")
 
