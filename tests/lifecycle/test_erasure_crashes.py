@@ -27,7 +27,7 @@ from tests.features.erasure.independent_rows import strays
 from tests.small_lake import SmallLake
 
 NAME = "crm.people"
-GONE = (1, 4, 7, 31, 60)
+GONE = (1, 4, 7, 31, 40)
 PURGE = ("erasure", "purge", NAME, "--apply")
 NOT_BEGUN, OVER = ("operation.leased",), ("operation.done",)
 
@@ -104,7 +104,7 @@ def _with_deletes_of_every_kind(lake: SmallLake, format: int = 2) -> None:
         "CREATE TABLE {t} (id BIGINT, mail STRING, city STRING) USING iceberg PARTITIONED BY (truncate(1, mail)) "
         f"TBLPROPERTIES ('format-version' = '{format}', 'write.delete.mode' = 'merge-on-read')"
     )
-    table.insert([0, 1, 2, 4, 31, 60])
+    table.insert([0, 1, 2, 4, 31, 40])
     lake.warden.version.tag(NAME, "v1", keep="90d", note="audit").apply()
     table.insert([1, 3, 4, 7, 8, 32])
     lake.warden.version.branch(NAME, "work").apply()

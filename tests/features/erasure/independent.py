@@ -266,7 +266,8 @@ def _is_telling(value: Any) -> bool:
 def _spellings(value: Any) -> Iterator[bytes]:
     match value:
         case str():
-            for form in (value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1]):
+            java = quote_plus(value).replace("~", "%7E").replace("%2A", "*")
+            for form in (value, quote(value, safe=""), quote_plus(value), java, json.dumps(value)[1:-1]):
                 yield form.encode()
         case UUID():
             yield from (value.bytes, str(value).encode(), value.hex.encode())

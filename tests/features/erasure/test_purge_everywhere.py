@@ -91,7 +91,7 @@ def test_after_a_long_life(warehouse: SmallLake, format: str, by: str) -> None:
     result = forget(table, "mail")
 
     assert len(table.gone) == len(GONE) == 50 == result["tombstones_applied"]
-    assert result["refs_repointed"] == 4 and result["snapshots_expired"] > 4 and result["files_rewritten"] > 1
+    assert result["refs_repointed"] == 4 and result["snapshots_expired"] >= 4 and result["files_rewritten"] > 1
     seen = table.sql("SELECT mail, COUNT(*) FROM {t} GROUP BY mail")  # Spark goes on with it
     assert sum(row[1] for row in seen) == len(table.versions["main"].rows)
     table.insert([13, 15])
@@ -106,7 +106,7 @@ def test_statistics_quarantine_and_zipped_metadata(warehouse: SmallLake) -> None
         "PARTITIONED BY (truncate(2, email)) TBLPROPERTIES ('write.metadata.compression-codec' = 'gzip', "
         "'write.metadata.metrics.default' = 'full', 'write.parquet.bloom-filter-enabled.column.email' = 'true')"
     )
-    for people in (range(40), range(30, 90), range(10)):
+    for people in (range(40), range(30, 70), range(10)):
         table.insert(people)
     table.sql("ALTER TABLE {t} CREATE TAG kept")
     table.sql("DELETE FROM {t} WHERE id < 5")
