@@ -19,6 +19,25 @@ def costs(table: Table, refs: Sequence[str]) -> list[str]:
     return [*_work(table, there), *_times(table, there), *_schemas(table, there)]
 
 
+def lost_columns(table: Table, refs: Sequence[str]) -> dict[str, list[str]]:
+    """Of tags, the columns that they have and the table has no more: written anew by Spark, they lose them for good."""
+    current = table.schema()
+    lost = {}
+    for ref in refs:
+        at = table.metadata.refs.get(ref)
+        own = _own_schema(table, ref) if at is not None and at.snapshot_ref_type == "tag" else None
+        gone = sorted(own.field_ids - current.field_ids) if own is not None else []
+        if own is not None and gone:
+            lost[ref] = [_name(own, field) for field in gone]
+    return lost
+
+
+def _own_schema(table: Table, ref: str) -> Schema | None:
+    schemas = {schema.schema_id: schema for schema in table.metadata.schemas}
+    snapshot = table.snapshot_by_id(table.metadata.refs[ref].snapshot_id)
+    return schemas.get(snapshot.schema_id) if snapshot and snapshot.schema_id is not None else None
+
+
 def _work(table: Table, refs: Sequence[str]) -> Iterator[str]:
     versions = {table.metadata.refs[ref].snapshot_id for ref in refs}
     if len(versions) > 1:
@@ -43,10 +62,8 @@ def _times(table: Table, refs: Sequence[str]) -> Iterator[str]:
 def _schemas(table: Table, refs: Sequence[str]) -> Iterator[str]:
     """Spark commits with the table's current schema, whatever that of the version was, and has no way to another."""
     current = table.schema()
-    schemas = {schema.schema_id: schema for schema in table.metadata.schemas}
     for ref in refs:
-        snapshot = table.snapshot_by_id(table.metadata.refs[ref].snapshot_id)
-        own = schemas.get(snapshot.schema_id) if snapshot and snapshot.schema_id is not None else None
+        own = _own_schema(table, ref)
         if own is None or own.schema_id == current.schema_id:
             continue
         kind = table.metadata.refs[ref].snapshot_ref_type

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.cleansing_costs import costs, lost_columns
 from lakewarden.engine.route import route_of_manifests
 from lakewarden.engine.search import search
 from lakewarden.engine.unreachable import is_own
 from lakewarden.engine.veil import Veil
-from lakewarden.errors import TableNotFound
+from lakewarden.engine.working_branch import is_working
+from lakewarden.errors import Conflict, TableNotFound
 from lakewarden.features.erasure import proving
 from lakewarden.features.erasure.intent import RefBefore
 from lakewarden.features.orphan.judgement import refuse_forbidden
@@ -31,7 +33,7 @@ _SECONDS_PER_GB = 20  # a guess, for the estimate only
 _STREAMS = "readers that stand on a version that goes, such as streams, must be started anew"
 
 
-def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours) -> Plan:
+def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_columns: bool = False) -> Plan:
     """What erases a table's rows and proves it; nothing where a proof that still holds was clean."""
     name = lake.tables.name(due.table)
     table = lake.tables.load(name)
@@ -49,6 +51,8 @@ def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours) -> Plan:
     with veil.over_errors():
         found = search(table, keys, lake.files, lake.storage(name.lake))
     action = _action(lake, name, table, due, found, veil)
+    if action.route == SPARK_SQL and not lose_columns:
+        refuse_losing_columns(name, table, found)
     warnings = _warnings(name, table, found, action)
     prove = proving.action_for(lake, name, table, due.ids)
     return Plan(kind, str(name), (action, prove), warnings, verdicts=tuple(_verdicts(str(name), table, found)))
@@ -59,6 +63,7 @@ def refs_before(table: Table, found: Searched) -> dict[str, RefBefore]:
     return {
         name: RefBefore(name, str(ref.snapshot_ref_type), ref.snapshot_id, found.snapshots.get(ref.snapshot_id, 0))
         for name, ref in table.metadata.refs.items()
+        if not is_working(name)  # a killed purge's own, on which it made a version anew
     }
 
 
@@ -66,6 +71,18 @@ def dirty_refs(table: Table, found: Searched) -> list[RefBefore]:
     """Those that lead to a version which must go."""
     dirty = {*found.snapshots, *found.tainted}
     return [ref for ref in refs_before(table, found).values() if ref.before in dirty]
+
+
+def refuse_losing_columns(name: TableName, table: Table, found: Searched) -> None:
+    """Through Spark a tag of an older schema gets the current one; nobody is to lose a column unasked."""
+    lost = lost_columns(table, [ref.name for ref in dirty_refs(table, found)])
+    if lost:
+        tag, columns = next(iter(sorted(lost.items())))
+        raise Conflict(
+            f"{name}: format v{table.metadata.format_version} goes through Spark, by which tag {tag} would lose "
+            f"{', '.join(columns)}, which the table has no more",
+            "Copy that version to a table of its own first, or say --lose-columns.",
+        )
 
 
 def planned_snapshots(action: Action) -> list[int]:
@@ -146,8 +163,6 @@ def _warnings(name: TableName, table: Table, found: Searched, action: Action) ->
             "but they stay where they are: another table may own them"
         )
     if action.route == SPARK_SQL:
-        from lakewarden.engine.spark_cleansing import costs
-
         told += [f"{name}: {cost}" for cost in costs(table, sorted(ref.name for ref in dirty_refs(table, found)))]
     return tuple(told)
 

@@ -35,6 +35,9 @@ class Purge(Operation):
     all: bool = Field(False, description="All that is due, in every table.")
     request: list[str] = Field([], description="Only these requests.")
     now: bool = Field(False, description="Also requests that are still in their grace.")
+    lose_columns: bool = Field(
+        False, description="On format v3, even where a tag loses columns that the table has no more."
+    )
 
     def plan(self, lake: Reader) -> Plan:
         found, neighbours = agenda(lake, self.table, self.all, self.request, self.now), Neighbours(lake)
@@ -42,7 +45,7 @@ class Purge(Operation):
 
         def plan_one(due: Due) -> Plan:
             try:
-                return planning.plan_for(lake, self.kind(), due, neighbours)
+                return planning.plan_for(lake, self.kind(), due, neighbours, self.lose_columns)
             except LakewardenError as error:
                 if len(found.tables) == 1:
                     raise
@@ -56,7 +59,10 @@ class Purge(Operation):
         return proving.holds(action, lake) if action.verb == proving.PROVE else purging.holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return proving.apply(action, lake) if action.verb == proving.PROVE else purging.apply(action, lake)
+        return proving.apply(action, lake) if action.verb == proving.PROVE else self._purge(action, lake)
+
+    def _purge(self, action: Action, lake: Writer) -> Outcome:
+        return purging.apply(action, lake, self.lose_columns)
 
     def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
         return {**purging.NOTHING, **result} if result else result

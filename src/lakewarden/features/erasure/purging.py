@@ -20,7 +20,7 @@ from lakewarden.engine.unreachable import is_own, still_unreachable
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan, StorageUnavailable
 from lakewarden.features.erasure.intent import Intent, evidence, intended, write_down
-from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots, refs_before
+from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots, refs_before, refuse_losing_columns
 from lakewarden.features.erasure.rewriting import rewrite
 from lakewarden.features.erasure.strays import erase_strays
 from lakewarden.features.orphan.judgement import refuse_forbidden
@@ -57,7 +57,7 @@ def holds(action: Action, lake: Reader) -> bool:
     return any(evidence.action == action.id for evidence in told)
 
 
-def apply(action: Action, lake: Writer) -> Outcome:
+def apply(action: Action, lake: Writer, lose_columns: bool = False) -> Outcome:
     """Erase; applied again after it stopped anywhere, it goes on."""
     name = lake.tables.name(action.table)
     table = lake.tables.load(name)
@@ -71,6 +71,8 @@ def apply(action: Action, lake: Writer) -> Outcome:
             table, keys, lake.files, lake.storage(name.lake), progress=lambda d, t: lake.progress(d, t, "files read")
         )
         reach("purge.searched")
+        if action.route == SPARK_SQL and not lose_columns:
+            refuse_losing_columns(name, table, found)
         intent = intended(lake, lake.stamp.operation, action)
         if found.matches or found.tainted:
             intent = _replace_everywhere(action, lake, table, keys, found, requests, intent)
