@@ -103,6 +103,7 @@ class TestTraces:
             lake.warden.erasure.prove(id).apply()
         (proof,) = proofs(lake, id)
         assert len(told.value.details["places"]) == 100 < len(proof["places"])
+        assert f"; and {len(proof['places']) - 5:,} more" in told.value.message
 
     def test_looks_again_each_time(self, lake: SmallLake) -> None:
         """A row that arrives after a proof is found by the next one."""
@@ -133,6 +134,13 @@ class TestTraces:
         assert "Purge again after" in told.value.hint
         (proof,) = proofs(lake, id)
         assert proof["young"] >= 1 and not proof["clean"]
+
+    def test_in_another_column(self, lake: SmallLake) -> None:
+        with_people(lake)
+        id = request(lake, "u1@example.org")  # it stands in user.email
+        with pytest.raises(TracesLeft, match="bytes of an entry|bytes of column user.email|bytes") as told:
+            lake.warden.erasure.prove(id).apply()
+        assert "ask for that one too: lakewarden erasure request main.crm.people" in told.value.hint
 
     def test_what_cannot_be_read_is_no_proof(self, lake: SmallLake) -> None:
         with_people(lake)

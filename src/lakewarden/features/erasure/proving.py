@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 PROVE = "prove"
 _TOLD = 100  # places that an error names; the evidence has all
+_IN_WORDS = 5  # that its message names
 _YOUNGEST = timedelta(hours=24)
 _BYTES_PER_SECOND = 50 << 20  # a guess, for the estimate only
 
@@ -171,10 +172,12 @@ def _traces(action: Action, lake: Reader, table: Table, proof: Proof, requests: 
     if proof.places:
         count = f"{len(proof.places):,} {'place' if len(proof.places) == 1 else 'places'}"
         verb = "holds" if len(proof.places) == 1 else "hold"
-        what = f"{count} still {verb} what {which} to erase, as {_shown(table, proof.places[0])}"
+        what = f"{count} still {verb} what {which} to erase, as {_some(table, proof.places)}"
         hint = f"lakewarden erasure purge {ids}"
+        if all(place.where.startswith("bytes") for place in proof.places):
+            hint += f". Where another column holds it, ask for that one too: lakewarden erasure request {action.table}"
     elif proof.young:
-        what = f"new files that no version leads to hold what {which} to erase, as {_shown(table, proof.young[0])}"
+        what = f"new files that no version leads to hold what {which} to erase, as {_some(table, proof.young)}"
         hint = "A writer may be about to commit them. " + _when(lake, proof.youngest)
     else:
         first = proof.not_read[0]
@@ -186,6 +189,11 @@ def _traces(action: Action, lake: Reader, table: Table, proof: Proof, requests: 
         places=[asdict(place) for place in (*proof.places, *proof.young)[:_TOLD]],
         not_read=[asdict(unread) for unread in proof.not_read[:_TOLD]],
     )
+
+
+def _some(table: Table, places: Sequence[Place]) -> str:
+    more = f"; and {len(places) - _IN_WORDS:,} more" if len(places) > _IN_WORDS else ""
+    return "; ".join(_shown(table, place) for place in places[:_IN_WORDS]) + more
 
 
 def _shown(table: Table, place: Place) -> str:
