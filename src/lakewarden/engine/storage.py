@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -19,6 +18,7 @@ from lakewarden.config import LakeSettings
 from lakewarden.engine.catalogs import pyiceberg_properties
 from lakewarden.engine.faults import told
 from lakewarden.engine.locations import apart, is_local
+from lakewarden.engine.storage_outcome import Moved, Removed
 from lakewarden.engine.stores import ArrowStore, LocalStore, Store, StoredFile, StoredVersion, arrow_path
 from lakewarden.errors import AlreadyExists, LakewardenError, StorageUnavailable
 from lakewarden.lifecycle.failpoints import reach
@@ -37,38 +37,9 @@ __all__ = ["Moved", "Removed", "Storage", "StoredFile", "StoredFiles", "StoredVe
 
 Item = TypeVar("Item")
 Progress = Callable[[int, int], None]
-Failures = tuple[tuple[str, str], ...]
 _THREADS = 16
 _BATCH = 1000
 _COMPARED = 1 << 20  # bytes of two files that are compared at a time
-
-
-@dataclass(frozen=True)
-class Removed:
-    """What a deletion came to: bytes are those that the files had."""
-
-    files: int = 0
-    bytes: int = 0
-    missing: int = 0
-    failed: Failures = ()
-
-    def __add__(self, other: Removed) -> Removed:
-        return Removed(
-            self.files + other.files,
-            self.bytes + other.bytes,
-            self.missing + other.missing,
-            self.failed + other.failed,
-        )
-
-
-@dataclass(frozen=True)
-class Moved:
-    """Where files are after they were moved; one that was at its new place already counts as moved."""
-
-    files: int = 0
-    bytes: int = 0
-    missing: tuple[str, ...] = ()
-    failed: Failures = ()
 
 
 class Stores:
