@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from tests.features.erasure import independent_pages as pages
 
+_GZIP = b"\x1f\x8b"
 _EPOCH = date(1970, 1, 1)
 _SHORTEST = 6  # a shorter run of bytes is somewhere by chance
 
@@ -119,7 +120,7 @@ def _in_file(path: Path, content: bytes, erased: Erased) -> Iterator[str]:
         yield from _in_avro(path, erased)
     elif content[:4] == b"PFA1":
         yield from _in_puffin(content, erased)
-    elif content[:2] == b"\x1f\x8b":
+    elif content[:2] == _GZIP:
         yield from _in_text(gzip.decompress(content), erased)
     elif path.name.endswith(".json"):
         yield from _in_text(content, erased)
@@ -205,11 +206,13 @@ def _in_summaries(record: dict[str, Any], specs: dict[int, list[dict[str, Any]]]
 
 
 def _specs(manifest_list: Path) -> dict[int, list[dict[str, Any]]]:
-    """The partition specs of the table that a manifest list belongs to, from whatever metadata file lies there."""
-    found: dict[int, list[dict[str, Any]]] = {}
-    for path in manifest_list.parents[1].rglob("*.metadata.json"):
-        found |= {spec["spec-id"]: spec["fields"] for spec in json.loads(path.read_bytes())["partition-specs"]}
-    return found
+    """The partition specs of the table that a manifest list belongs to, as its newest metadata file tells them."""
+    for folder in manifest_list.parents:
+        if files := list((folder / "metadata").glob("*.metadata.json")):
+            content = max(files, key=lambda path: path.stat().st_mtime_ns).read_bytes()
+            document = json.loads(gzip.decompress(content) if content[:2] == _GZIP else content)
+            return {spec["spec-id"]: spec["fields"] for spec in document["partition-specs"]}
+    raise AssertionError(f"{manifest_list} belongs to no table")
 
 
 def _in_puffin(content: bytes, erased: Erased) -> Iterator[str]:
