@@ -14,6 +14,7 @@ from pyiceberg.types import LongType
 
 from lakewarden.errors import BrokenTable, TracesLeft
 from lakewarden.lifecycle.tombstones import ErasureState, Evidence, EvidenceKind
+from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
 from tests.small_lake import SmallLake
 
@@ -302,6 +303,13 @@ class TestFiles:
         lake.catalog.load_table("crm.people").add_files([f"file://{path}"])
         with pytest.raises(TracesLeft, match="2 values came back"):
             lake.warden.erasure.watch("crm.people").apply()
+
+    def test_deletes_that_name_somebody(self, lake: SmallLake) -> None:
+        lake.create("sales.orders")
+        forgotten(lake, "id", "77", name="sales.orders")
+        Compactable(lake, "sales.orders").delete_by_equality([77])
+        with pytest.raises(TracesLeft, match="1 row in 1 new file"):
+            lake.warden.erasure.watch("sales.orders").apply()
 
     def test_a_column_that_files_do_not_have(self, lake: SmallLake) -> None:
         with_people(lake)
