@@ -141,7 +141,9 @@ def _replace_everywhere(
     except CatalogUnavailable:
         raise  # it may have landed: resume looks
     except LakewardenError:
-        storage.delete_all([file.path for file in rewritten.new_files])
+        storage.delete_all(
+            still_unreachable(lake.tables.load(action.table), [file.path for file in rewritten.new_files])
+        )
         raise
     return intent
 
