@@ -182,14 +182,14 @@ class Files:
     """Looks up the live files of snapshots."""
 
     def __init__(self, reader: Manifests) -> None:
-        self._reader = reader
+        self.reader = reader
 
     def of(self, table: Table, snapshot: Snapshot | None) -> SnapshotFiles:
         """What a snapshot holds; nothing for a table that has none yet."""
         about = f"table {'.'.join(table.name())}"
         with told(about):
             manifests = manifests_of(table.io, snapshot) if snapshot is not None else []
-        return SnapshotFiles(table.io, manifests, self._reader, about)
+        return SnapshotFiles(table.io, manifests, self.reader, about)
 
     def across(self, table: Table, snapshots: Iterable[Snapshot]) -> tuple[dict[str, LiveFile], dict[str, DeleteFile]]:
         """Every data file and every delete file that one of the snapshots holds, by path; which apply is not told.
@@ -200,7 +200,7 @@ class Files:
         with told(about):
             lists = [manifests_of(table.io, snapshot) for snapshot in snapshots]
         manifests = {manifest.manifest_path: manifest for listed in lists for manifest in listed}
-        files = SnapshotFiles(table.io, list(manifests.values()), self._reader, about)
+        files = SnapshotFiles(table.io, list(manifests.values()), self.reader, about)
         return {file.path: file for file in files.bare}, {delete.path: delete for delete in files.deletes}
 
 

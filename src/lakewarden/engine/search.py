@@ -100,7 +100,7 @@ def search(
 class _Search:
     def __init__(self, table: Table, keys: Sequence[KeyValues], files: Files, storage: StoredFiles) -> None:
         self._table, self._keys, self._storage = table, keys, storage
-        self._reader = files._reader  # the manifests that it keeps
+        self._reader = files.reader
         self._about = f"table {'.'.join(table.name())}"
         self._sieve = Sieve(table.metadata, keys)
 

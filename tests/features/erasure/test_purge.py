@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from lakewarden.errors import Conflict, DeletionForbidden, StalePlan, TracesLeft
@@ -258,3 +259,23 @@ class TestOthers:
         asked = people.warden.erasure.request("crm.people", key="id", value=["1"], deadline=timedelta(days=30)).id
         purge(people, request=[asked])
         assert people.warden.erasure.show(asked).state == "closed"
+
+
+def test_a_key_that_only_the_partition_tells(lake: SmallLake) -> None:
+    """Files that Hive tables had may lack the column that they are partitioned by."""
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.transforms import IdentityTransform
+    from pyiceberg.types import LongType, NestedField, StringType
+
+    lake.catalog.create_namespace("crm")
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "email", StringType()))
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "email"))
+    table = lake.catalog.create_table("crm.people", schema, partition_spec=spec)
+    table.append(pa.table({"id": [1, 2, 3], "email": ["p1@example.org", "p1@example.org", "p2@example.org"]}))
+    for file in Path(table.metadata.location.removeprefix("file://")).rglob("*.parquet"):
+        rows = pa.parquet.read_table(file, partitioning=None)
+        pa.parquet.write_table(rows.select(["id"]), file)
+    ask(lake, 1)
+    assert purge(lake, "crm.people")["rows_dropped_by_tombstones"] == 2
+    assert [row["id"] for row in lake.warden.version.read("crm.people", columns=["id"], raw=True)] == [3]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,17 +15,22 @@ from lakewarden.engine.kernel import Drop
 from lakewarden.engine.keys import as_arrow
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.new_files import layout_for
+from lakewarden.engine.one_to_one import RewrittenFile
 from lakewarden.features.compaction.policy import declared_policy, policy_of
 from lakewarden.features.erasure.intent import Intent, NewFile, OldFile
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.one_to_one import RewrittenFile
+    from lakewarden.engine.live_files import LiveFile
     from lakewarden.engine.search import Searched
+    from lakewarden.engine.storage import StoredFiles
     from lakewarden.lifecycle.ground import Writer
     from lakewarden.lifecycle.plan import Action
     from lakewarden.lifecycle.tombstones import HiddenKey
+
+_READERS = 8
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,8 @@ def rewrite(action: Action, lake: Writer, table: Table, keys: Sequence[HiddenKey
     dirty = {*found.snapshots, *found.tainted}
     heads = {ref.snapshot_id for ref in table.metadata.refs.values() if ref.snapshot_id in dirty}
     data, deletes = lake.files.across(table, [s for s in table.metadata.snapshots if s.snapshot_id in heads])
-    wanted = [data[path] for path in sorted(found.matches) if path in data]
+    held = [data[path] for path in sorted(found.matches) if path in data]
+    wanted = [file for file in held if found.matches[file.path].matching < file.rows]
     masks = [deletes[path] for path in sorted(found.matches) if path in deletes]
     folder = f"{staging_folder(table, lake.stamp)}/{secrets.token_hex(4)}"
     policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, {}))
@@ -65,6 +73,9 @@ def rewrite(action: Action, lake: Writer, table: Table, keys: Sequence[HiddenKey
             folder,
             lambda done, all: lake.progress(done, all, "bytes rewritten"),
         )
+    written |= _emptied(
+        lake.storage(name.lake), [file for file in held if found.matches[file.path].matching >= file.rows]
+    )
     for delete in masks:
         written[delete.path] = without_keys(table, delete, keys, lake.storage(name.lake), folder)
     kinds = {path: match.content for path, match in found.matches.items()}
@@ -80,6 +91,24 @@ def rewrite(action: Action, lake: Writer, table: Table, keys: Sequence[HiddenKey
         ),
         rows_dropped={path: made.rows_dropped for path, made in written.items() if path in data},
     )
+
+
+def _emptied(storage: StoredFiles, files: Sequence[LiveFile]) -> dict[str, RewrittenFile]:
+    """Files all of whose rows go: nothing takes their place, and they are read only for what certificates tell."""
+
+    def emptied(file: LiveFile) -> RewrittenFile:
+        return RewrittenFile(file.path, None, file.rows, file.rows, (), _sha256(storage, file.path), None)
+
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="hash") as readers:
+        return {made.path: made for made in readers.map(emptied, files)}
+
+
+def _sha256(storage: StoredFiles, path: str) -> str:
+    digest = hashlib.sha256()
+    with storage.open(path) as stream:
+        while piece := stream.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _drops(keys: Sequence[HiddenKey]) -> list[Drop]:
