@@ -81,7 +81,7 @@ class Erased:
             return False
         if not texts or len(told) < 2 or told in self.stay:
             return False
-        last = told[:-1] + chr(ord(told[-1]) - 1)  # an upper bound is cut, and then made larger by one
+        last = told[:-1] + chr(max(ord(told[-1]) - 1, 0))  # an upper bound is cut, and then made larger by one
         return any(
             any(text.startswith(begin) for text in texts) and not any(str(s).startswith(begin) for s in self.stay)
             for begin in (told, last)
