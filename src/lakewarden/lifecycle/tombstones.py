@@ -110,6 +110,10 @@ class TombstoneReader(Protocol):
         """One request, or NotFound."""
         ...
 
+    def many(self, ids: Sequence[str]) -> list[ErasureRequest]:
+        """Requests, each where it was named, or NotFound: however many, with hardly more effort than for one."""
+        ...
+
     def hidden(self, uuid: str, requests: Sequence[str] = ()) -> list[HiddenKey]:
         """What is hidden of a table by all open requests, or by some of them, one entry a column."""
         ...
@@ -121,9 +125,18 @@ class TombstoneReader(Protocol):
         ...
 
     def evidence(
-        self, kinds: Sequence[EvidenceKind] = (), *, request: str = "", uuid: str = "", operation: str = ""
+        self,
+        kinds: Sequence[EvidenceKind] = (),
+        *,
+        request: str = "",
+        uuid: str = "",
+        operation: str = "",
+        documents: bool = True,
     ) -> Sequence[Evidence]:
-        """What was done or found, oldest first: about a request, in a table, by an operation."""
+        """What was done or found, oldest first: about a request, in a table, by an operation.
+
+        Documents can be large. Where nobody looks into them they can be left unread: then each is empty.
+        """
         ...
 
     def digests(self, request: str) -> Mapping[int, Sequence[bytes]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -17,13 +18,23 @@ from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 from lakewarden.state.tables import erasure_evidence, erasure_evidence_requests
 
 
-def read_evidence(
-    connection: Connection, kinds: Sequence[EvidenceKind], request: str, uuid: str, operation: str
-) -> list[Evidence]:
-    """What was done or found, oldest first."""
-    wanted = _evidence_about(kinds, request, uuid, operation)
-    about = _requests_of(connection, wanted)
-    return [_evidence(row, about.get(row.number, ())) for row in connection.execute(wanted)]
+@dataclass(frozen=True)
+class About:
+    """Which evidence is wanted: of some kinds, about a request, a table, or by an operation."""
+
+    kinds: Sequence[EvidenceKind] = ()
+    request: str = ""
+    uuid: str = ""
+    operation: str = ""
+
+
+def read_evidence(connection: Connection, about: About, documents: bool = True) -> list[Evidence]:
+    """What was done or found, oldest first; with its documents, unless nobody looks into them."""
+    wanted = _evidence_about(about)
+    requests = _requests_of(connection, wanted)
+    if not documents:
+        wanted = wanted.with_only_columns(*(each for each in erasure_evidence.c if each.name != "packed"))
+    return [_evidence(row, requests.get(row.number, ()), documents) for row in connection.execute(wanted)]
 
 
 def write_evidence(connection: Connection, told: Evidence) -> None:
@@ -40,8 +51,8 @@ def write_evidence(connection: Connection, told: Evidence) -> None:
         connection.execute(insert(erasure_evidence_requests), links)
 
 
-def _evidence(row: Any, requests: tuple[str, ...]) -> Evidence:
-    document: dict[str, Any] = json.loads(zlib.decompress(row.packed))
+def _evidence(row: Any, requests: tuple[str, ...], documents: bool) -> Evidence:
+    document: dict[str, Any] = json.loads(zlib.decompress(row.packed)) if documents else {}
     kind = EvidenceKind(row.kind)
     return Evidence(kind, row.table, row.uuid, row.operation, row.action, row.at, requests, document)
 
@@ -59,18 +70,18 @@ def _requests_of(connection: Connection, about: Select[Any]) -> dict[int, tuple[
     }
 
 
-def _evidence_about(kinds: Sequence[EvidenceKind], request: str, uuid: str, operation: str) -> Select[Any]:
+def _evidence_about(about: About) -> Select[Any]:
     """Evidence of some kinds about a request, a table or by an operation, oldest first."""
     query = select(erasure_evidence).order_by(erasure_evidence.c.number)
-    if kinds:
-        query = query.where(erasure_evidence.c.kind.in_([str(kind) for kind in kinds]))
-    if request:
+    if about.kinds:
+        query = query.where(erasure_evidence.c.kind.in_([str(kind) for kind in about.kinds]))
+    if about.request:
         link = erasure_evidence_requests.c
-        query = query.where(erasure_evidence.c.number.in_(select(link.evidence).where(link.request == request)))
-    if uuid:
-        query = query.where(erasure_evidence.c.uuid == uuid)
-    if operation:
-        query = query.where(erasure_evidence.c.operation == operation)
+        query = query.where(erasure_evidence.c.number.in_(select(link.evidence).where(link.request == about.request)))
+    if about.uuid:
+        query = query.where(erasure_evidence.c.uuid == about.uuid)
+    if about.operation:
+        query = query.where(erasure_evidence.c.operation == about.operation)
     return query
 
 

@@ -28,7 +28,7 @@ from lakewarden.lifecycle.tombstones import (
 )
 from lakewarden.state.database import Database
 from lakewarden.state.digests import SIZE, Blocks, Digester, Recognizer
-from lakewarden.state.evidence import intents_of, read_evidence, write_evidence
+from lakewarden.state.evidence import About, intents_of, read_evidence, write_evidence
 from lakewarden.state.tables import (
     erasure_evidence,
     erasure_keys,
@@ -73,6 +73,10 @@ class SqlTombstones:
         with self._database.connect() as connection:
             return _one(connection, id)
 
+    def many(self, ids: Sequence[str]) -> list[ErasureRequest]:
+        with self._database.connect() as connection:
+            return _many(connection, ids)
+
     def hidden(self, uuid: str, requests: Sequence[str] = ()) -> list[HiddenKey]:
         found: dict[tuple[int, str], list[str]] = {}
         wanted = set(requests)
@@ -113,10 +117,17 @@ class SqlTombstones:
             veil_journal(connection, tables, marks, told)
 
     def evidence(
-        self, kinds: Sequence[EvidenceKind] = (), *, request: str = "", uuid: str = "", operation: str = ""
+        self,
+        kinds: Sequence[EvidenceKind] = (),
+        *,
+        request: str = "",
+        uuid: str = "",
+        operation: str = "",
+        documents: bool = True,
     ) -> Sequence[Evidence]:
+        about = About(kinds, request, uuid, operation)
         with self._database.connect() as connection:
-            return read_evidence(connection, kinds, request, uuid, operation)
+            return read_evidence(connection, about, documents)
 
     def digests(self, request: str) -> Mapping[int, Sequence[bytes]]:
         found: dict[int, list[bytes]] = {}
@@ -176,10 +187,20 @@ def _cut(digests: bytes) -> Iterator[bytes]:
 
 
 def _one(connection: Connection, id: str) -> ErasureRequest:
-    row = connection.execute(select(erasure_requests).where(erasure_requests.c.id == id)).mappings().first()
-    if row is None:
-        raise not_found(id)
-    return _request(row, _keys_of(connection, [id]).get(id, ()))
+    return _many(connection, [id])[0]
+
+
+def _many(connection: Connection, ids: Sequence[str]) -> list[ErasureRequest]:
+    found: dict[str, ErasureRequest] = {}
+    for start in range(0, len(ids), _FEW):
+        some = ids[start : start + _FEW]
+        keys = _keys_of(connection, some)
+        rows = connection.execute(select(erasure_requests).where(erasure_requests.c.id.in_(some))).mappings()
+        found |= {row["id"]: _request(row, keys.get(row["id"], ())) for row in rows}
+    missing = next((id for id in ids if id not in found), None)
+    if missing is not None:
+        raise not_found(missing)
+    return [found[id] for id in ids]
 
 
 def _keys_of(connection: Connection, ids: Sequence[str] | Select[Any]) -> dict[str, tuple[KeyAsked, ...]]:
