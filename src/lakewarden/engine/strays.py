@@ -1,14 +1,15 @@
 """Objects at a table's places that nothing leads to and that tell of erased values.
 
-Orphans, copies in quarantine, versions of deleted objects, metadata of commits that lost a race. One that is young may
-be a writer's who has not committed yet, so it is left; but not metadata that can land no more, since it was made for
-another state of the table than the one there is. Each object is looked at as a proof of erasure looks at it.
+Orphans, copies in quarantine, versions of deleted objects, earlier metadata, and that of commits that lost a race. One
+that is young may be a writer's who has not committed yet, so it is left; but not metadata that can land no more, since
+it was made for an earlier state of the table. Each object is looked at as a proof of erasure looks at it. What may
+really go is for others to look up once more, right before.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import datetime
@@ -42,15 +43,18 @@ def strays(table: Table, keys: Sequence[HiddenKey], storage: StoredFiles, before
     reached = Reached(reachable_set(table))
     texts = Texts(table, wanted, listed(table, storage).bytes)
     reader = ObjectReader(table.metadata, wanted, texts, storage, lambda read: None)
+    earlier = {same_place(entry.metadata_file) for entry in table.metadata.metadata_log}
 
     def tells(found: StoredObject) -> bool:
         return bool(reader.look(found, reached).traces) and (
-            _is_left_behind(found, before) or _can_land_no_more(found, table, storage)
+            _is_left_behind(found, before)
+            or same_place(found.path) in earlier
+            or _can_land_no_more(found, earlier, storage)
         )
 
     def candidates() -> Iterator[StoredObject]:
         with closing(stored_objects(table, storage)) as found:
-            yield from (one for one in found if one.path not in reached.files)
+            yield from (one for one in found if one.path not in reached.files or same_place(one.path) in earlier)
         yield from folders(table, storage)
 
     every = candidates()
@@ -65,8 +69,8 @@ def _is_left_behind(found: StoredObject, before: datetime) -> bool:
     return found.modified_at is not None and found.modified_at <= before
 
 
-def _can_land_no_more(found: StoredObject, table: Table, storage: StoredFiles) -> bool:
-    """Whether it is metadata that follows another state than the present one: catalogs accept only what follows it."""
+def _can_land_no_more(found: StoredObject, earlier: Collection[str], storage: StoredFiles) -> bool:
+    """Whether it is metadata that follows an earlier state: catalogs accept only what follows the present one."""
     if not found.path.endswith(_METADATA):
         return False
     try:
@@ -76,4 +80,4 @@ def _can_land_no_more(found: StoredObject, table: Table, storage: StoredFiles) -
         follows = same_place(log[-1]["metadata-file"])
     except (LakewardenError, ValueError, KeyError, AttributeError, TypeError):
         return False
-    return follows != same_place(table.metadata_location)
+    return follows in earlier

@@ -57,7 +57,7 @@ class Veil:
         if not self.names:
             return text
         told = "|".join(re.escape(name) for name in sorted(self.names, key=len, reverse=True))
-        return re.sub(rf"(?<=/)({told})=[^/]*(?=/)", r"\1=*", text)
+        return re.sub(rf"(?<=/)({told})=[^/\s'\"]*", r"\1=*", text)
 
     @contextmanager
     def over_errors(self) -> Iterator[None]:

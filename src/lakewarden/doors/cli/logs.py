@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 
-_COMPONENT = re.compile(r"(?<=/)([^/=\s'\"]+)=[^/\s]*(?=/)")
+_COMPONENT = re.compile(r"(?<=/)([^/=\s'\"]+)=[^/\s'\"]*")
 
 
 def veiled(text: str) -> str:

@@ -57,6 +57,8 @@ class Intent:
     refs: Mapping[str, RefBefore] = field(default_factory=dict)
     snapshots: frozenset[int] = frozenset()
     """All that the table had."""
+    dirty: frozenset[int] = frozenset()
+    """Those of them with rows that were to go: where one is gone, rows may be."""
     rows_dropped: Mapping[str, int] = field(default_factory=dict)
     """Of each file that was written anew, how many rows went."""
     metadata_before: str = ""
@@ -68,6 +70,7 @@ class Intent:
             new_files={**self.new_files, **other.new_files},
             refs={**other.refs, **self.refs},
             snapshots=self.snapshots | other.snapshots,
+            dirty=self.dirty | other.dirty,
             rows_dropped={**self.rows_dropped, **other.rows_dropped},
             metadata_before=self.metadata_before or other.metadata_before,
         )
@@ -82,6 +85,7 @@ class Intent:
             "new_files": [asdict(file) for file in self.new_files.values()],
             "refs": [asdict(ref) for ref in self.refs.values()],
             "snapshots": sorted(self.snapshots),
+            "dirty": sorted(self.dirty),
             "rows_dropped": dict(self.rows_dropped),
             "metadata_before": self.metadata_before,
         }
@@ -93,16 +97,22 @@ class Intent:
             new_files={file["path"]: NewFile(**file) for file in document["new_files"]},
             refs={ref["name"]: RefBefore(**ref) for ref in document["refs"]},
             snapshots=frozenset(document["snapshots"]),
+            dirty=frozenset(document["dirty"]),
             rows_dropped=document["rows_dropped"],
             metadata_before=document["metadata_before"],
         )
 
 
-def intended(lake: Reader, operation: str, action: Action) -> Intent:
-    """What earlier runs of an action were about to do."""
-    told = lake.tombstones.evidence([EvidenceKind.INTENT], operation=operation)
-    documents = [evidence.document for evidence in told if evidence.action == action.id]
-    return Intent.of(documents[-1]) if documents else Intent()
+def intended(lake: Reader, action: Action, requests: Sequence[str]) -> Intent:
+    """What this action, and earlier purges for the same requests that never came to their end, were about to do."""
+    kinds = [EvidenceKind.INTENT, EvidenceKind.PURGED]
+    told = lake.tombstones.evidence(kinds, uuid=str(action.arguments["uuid"]))
+    ended = {(each.operation, each.action) for each in told if each.kind is EvidenceKind.PURGED}
+    every = Intent()
+    for each in told:
+        if (each.operation, each.action) not in ended and set(requests) & set(each.requests):
+            every = every.joined(Intent.of(each.document))
+    return every
 
 
 def write_down(lake: Writer, action: Action, requests: Sequence[str], intent: Intent) -> None:

@@ -19,11 +19,12 @@ from lakewarden.engine.search import search
 from lakewarden.engine.unreachable import is_own, still_unreachable
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan, StorageUnavailable
-from lakewarden.features.erasure.intent import Intent, evidence, intended, write_down
+from lakewarden.features.erasure.intent import Intent, OldFile, evidence, intended, write_down
 from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots, refs_before, refuse_losing_columns
 from lakewarden.features.erasure.rewriting import rewrite
 from lakewarden.features.erasure.strays import erase_strays
 from lakewarden.features.orphan.judgement import refuse_forbidden
+from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
 from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
@@ -67,21 +68,22 @@ def apply(action: Action, lake: Writer, lose_columns: bool = False) -> Outcome:
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():
         refuse_forbidden(name, table)
+        Neighbours(lake).refuse_shared(name, table)
         found = search(
             table, keys, lake.files, lake.storage(name.lake), progress=lambda d, t: lake.progress(d, t, "files read")
         )
         reach("purge.searched")
         if action.route == SPARK_SQL and not lose_columns:
             refuse_losing_columns(name, table, found)
-        intent = intended(lake, lake.stamp.operation, action)
+        intent = intended(lake, action, requests)
         if found.matches or found.tainted:
             intent = _replace_everywhere(action, lake, table, keys, found, requests, intent)
         reach("purge.committed")
         gone = _remove(action, lake, intent)
         reach("purge.removed")
-        gone += erase_strays(lake, name, keys)
+        stray = erase_strays(lake, name, str(action.arguments["uuid"]), keys)
         reach("purge.strays")
-        return _told(action, lake, requests, keys, intent, gone, veil)
+        return _told(action, lake, requests, keys, intent, gone, stray, veil)
 
 
 def _still_open(action: Action, lake: Reader) -> tuple[str, ...]:
@@ -105,8 +107,9 @@ def _replace_everywhere(
     before: Intent,
 ) -> Intent:
     """Write the files anew and swap them in all versions at once; answers with what was intended, which is done."""
+    dirty = frozenset({*found.snapshots, *found.tainted})
     all_there = frozenset(snapshot.snapshot_id for snapshot in table.metadata.snapshots)
-    intent = before.joined(Intent(refs=refs_before(table, found), snapshots=all_there))
+    intent = before.joined(Intent(refs=refs_before(table, found), snapshots=all_there, dirty=dirty))
     intent = replace(intent, metadata_before=intent.metadata_before or table.metadata_location)
     storage = lake.storage(lake.tables.name(action.table).lake)
 
@@ -121,10 +124,9 @@ def _replace_everywhere(
     if action.route == SPARK_SQL:
         name = lake.tables.name(action.table)
         refs = [ref.name for ref in dirty_refs(table, found)]
-        dirty = sorted({*found.snapshots, *found.tainted})
         dropped = {path: match.matching for path, match in found.matches.items() if match.content == "data"}
         intent = intent.joined(Intent(rows_dropped=dropped))
-        lake.spark_cleansing.cleanse(name, keys, refs, dirty, about_to, lake.progress)
+        lake.spark_cleansing.cleanse(name, keys, refs, sorted(dirty), about_to, lake.progress)
         return intent
     rewritten = rewrite(action, lake, table, keys, found)
     reach("purge.rewritten")
@@ -174,6 +176,7 @@ def _told(
     keys: Sequence[HiddenKey],
     intent: Intent,
     gone: int,
+    stray: Sequence[OldFile],
     veil: Veil,
 ) -> Outcome:
     """Record what was done, as a certificate is to tell it; none of it holds a value."""
@@ -188,7 +191,7 @@ def _told(
         "files_rewritten": len(intent.rows_dropped),
         "refs_repointed": len(moved),
         "snapshots_expired": len(intent.snapshots - there),
-        "bytes_removed": gone,
+        "bytes_removed": gone + sum(file.bytes for file in stray),
     }
     document = {
         "refs": [
@@ -196,7 +199,7 @@ def _told(
             for ref in moved
         ],
         "snapshots_expired": counts["snapshots_expired"],
-        "files": [{**vars(file), "path": veil.path(file.path)} for file in intent.files.values()],
+        "files": [{**vars(file), "path": veil.path(file.path)} for file in (*intent.files.values(), *stray)],
         "new_files": [
             {**vars(file), "path": veil.path(file.path), "instead_of": veil.path(file.instead_of)}
             for file in intent.new_files.values()

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.proof_objects import places
+from lakewarden.engine.publish import check_identity
 from lakewarden.engine.quarantine import OWN_FOLDER, batches, forget
-from lakewarden.engine.reachable import own_places
+from lakewarden.engine.reachable import own_places, reachable_set
 from lakewarden.engine.strays import strays
+from lakewarden.engine.unreachable import still_unreachable
 from lakewarden.errors import StorageUnavailable
+from lakewarden.features.erasure.intent import OldFile
 from lakewarden.features.erasure.proving import age_of_strays
+from lakewarden.features.orphan.judgement import kind_of, refuse_forbidden
+from lakewarden.features.orphan.neighbours import Neighbours, is_metadata, refuse_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,18 +23,31 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.reference import TableName
     from lakewarden.engine.storage import Storage
-    from lakewarden.lifecycle.ground import Writer
+    from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import HiddenKey
 
 
-def erase_strays(lake: Writer, name: TableName, keys: Sequence[HiddenKey]) -> int:
-    """Erase what nothing leads to and that tells of the keys, unless somebody may be about to commit it; its bytes."""
+def refuse_strangers(lake: Reader, name: TableName, table: Table, neighbours: Neighbours) -> None:
+    """Refuse where another table's files may lie among this one's: which are whose could not be told."""
+    neighbours.refuse_shared(name, table)
+    storage, needed = lake.storage(name.lake), reachable_set(table)
+    found = (file.path for place in places(table) for file in storage.walk(place, without=[OWN_FOLDER]))
+    refuse_foreign(name, table, storage, [path for path in found if is_metadata(path) and path not in needed])
+
+
+def erase_strays(lake: Writer, name: TableName, uuid: str, keys: Sequence[HiddenKey]) -> list[OldFile]:
+    """Erase what nothing leads to and that tells of the keys, unless somebody may be about to commit it."""
     table, storage = lake.tables.load(name), lake.storage(name.lake)
+    refuse_strangers(lake, name, table, Neighbours(lake))
     found = list(strays(table, keys, storage, lake.clock() - age_of_strays(lake)))
-    files = [one.path for one in found if one.bytes or one.version]
+    files = {one.path: OldFile(one.path, kind_of(one.path), one.bytes) for one in found if one.bytes or one.version}
     kept_apart = {path for path in files if f"/{OWN_FOLDER}/" in path}
     records = {path for path in kept_apart if path.endswith("/batch.json")}
-    removed = storage.erase_all([path for path in files if path not in records], own_places(table))
+    table = lake.tables.load(name)  # as it is now: others may have committed while all of this was read
+    check_identity(table, str(name), uuid)
+    refuse_forbidden(name, table)
+    going = still_unreachable(table, [path for path in files if path not in records])
+    removed = storage.erase_all(going, own_places(table))
     if removed.failed:
         raise StorageUnavailable(
             f"{name}: {len(removed.failed)} copies of erased rows could not be removed, as {removed.failed[0][0]}: "
@@ -36,10 +55,10 @@ def erase_strays(lake: Writer, name: TableName, keys: Sequence[HiddenKey]) -> in
             "No version leads to them. Resume the operation when that is mended.",
         )
     if kept_apart:
-        _tell_quarantine(table, storage, kept_apart)
+        _tell_quarantine(table, storage, kept_apart & {*going, *records})
     for folder in sorted({one.path for one in found if not one.bytes and not one.version}, key=len, reverse=True):
         storage.remove_empty_folder(folder)
-    return removed.bytes
+    return [files[path] for path in going]
 
 
 def _tell_quarantine(table: Table, storage: Storage, erased: set[str]) -> None:
