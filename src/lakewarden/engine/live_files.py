@@ -265,6 +265,6 @@ def masked_rows(io: FileIO, path: str, about: str) -> Counter[str]:
             for batch in file.iter_batches(columns=["file_path"]):
                 for item in batch.column(0).value_counts():
                     counts[item["values"].as_py()] += item["counts"].as_py()
-    except pa.ArrowInvalid as error:
-        raise BrokenTable(f"{about}: the delete file {path} cannot be read", "Is it Parquet?") from error
+    except pa.ArrowInvalid:  # which may quote what it read
+        raise BrokenTable(f"{about}: the delete file {path} cannot be read", "Is it Parquet?") from None
     return counts

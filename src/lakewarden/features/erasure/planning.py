@@ -132,7 +132,7 @@ def _action(
     route = route_of_manifests(lake.tables.route(table, name), table)
     files = FileList.of(PlannedFile(veil.path(m.path), m.bytes, m.content) for m in found.matches.values())
     going = sorted({*found.snapshots, *found.tainted})
-    rounds = len(lake.tombstones.evidence([EvidenceKind.PURGED], uuid=due.uuid))
+    rounds = len(lake.tombstones.evidence([EvidenceKind.PURGED], uuid=due.uuid, documents=False))
     rows = sum(match.matching for match in found.matches.values() if match.content == "data")
     times = _times(table, found) if route.needs_spark else 1
     return Action(

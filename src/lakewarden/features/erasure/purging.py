@@ -54,7 +54,7 @@ def holds(action: Action, lake: Reader) -> bool:
     there = {snapshot.snapshot_id for snapshot in lake.tables.load(action.table).metadata.snapshots}
     if there & set(planned_snapshots(action)):
         return False
-    told = lake.tombstones.evidence([EvidenceKind.PURGED], uuid=str(action.arguments["uuid"]))
+    told = lake.tombstones.evidence([EvidenceKind.PURGED], uuid=str(action.arguments["uuid"]), documents=False)
     return any(evidence.action == action.id for evidence in told)
 
 
@@ -89,7 +89,7 @@ def apply(action: Action, lake: Writer, lose_columns: bool = False) -> Outcome:
 def _still_open(action: Action, lake: Reader) -> tuple[str, ...]:
     """The requests of an action; refused where one was withdrawn since."""
     ids = tuple(str(action.arguments["requests"]).split(","))
-    ended = [request for id in ids if (request := lake.tombstones.get(id)).state is not ErasureState.OPEN]
+    ended = [request for request in lake.tombstones.many(ids) if request.state is not ErasureState.OPEN]
     if ended:
         raise StalePlan(
             f"the plan is stale: request {ended[0].id} is {ended[0].state}", "Nothing more was erased. Plan again."
