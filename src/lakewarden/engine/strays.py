@@ -8,6 +8,7 @@ really go is for others to look up once more, right before.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.locations import same_place
-from lakewarden.engine.proof_documents import unpacked
 from lakewarden.engine.proof_keys import wanted_keys
 from lakewarden.engine.proof_objects import Reached, StoredObject, folders, listed, stored_objects
 from lakewarden.engine.proof_reading import ObjectReader
@@ -75,9 +75,9 @@ def _can_land_no_more(found: StoredObject, earlier: Collection[str], storage: St
         return False
     try:
         content = storage.read(found.path)
-        document = json.loads(unpacked(content) if found.path.endswith(".gz") else content)
+        document = json.loads(gzip.decompress(content) if found.path.endswith(".gz") else content)
         log = document.get("metadata-log") or [{"metadata-file": ""}]
         follows = same_place(log[-1]["metadata-file"])
-    except (LakewardenError, ValueError, KeyError, AttributeError, TypeError):
+    except (LakewardenError, OSError, EOFError, ValueError, KeyError, AttributeError, TypeError):
         return False
     return follows in earlier
