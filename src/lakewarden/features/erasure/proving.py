@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.proof import prove, size
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.veil import Veil
-from lakewarden.errors import LakewardenError, StalePlan, TracesLeft
+from lakewarden.errors import BrokenTable, LakewardenError, StalePlan, TableNotFound, TracesLeft
 from lakewarden.features.erasure.forgetting import forget_paths
 from lakewarden.features.erasure.intent import evidence
 from lakewarden.lifecycle.failpoints import reach
@@ -72,12 +72,23 @@ def action_for_gone(
 
 
 def where_is(lake: Reader, table: str, uuid: str) -> TableName | None:
-    """The name that a table has now: the one it had when it was asked for, or another one in its lake."""
+    """The name that a table has now: the one it had when it was asked for, or another one in its lake.
+
+    None only where it is gone for sure: a table that cannot be read may be the one.
+    """
     if lake.tables.uuid(table) == uuid:
         return lake.tables.name(table)
     names = lake.tables.names(lake.tables.name(table).lake)
-    read = lake.tables.read_all(names, lambda name: (name, _uuid(lake, name)))
-    return next((name for name, found in read if found == uuid), None)
+    read = list(lake.tables.read_all(names, lambda name: (name, _uuid_or_why(lake, name))))
+    found = next((name for name, what in read if what == uuid), None)
+    unread = [(name, what) for name, what in read if isinstance(what, LakewardenError)]
+    if found is None and unread:
+        name, error = unread[0]
+        raise BrokenTable(
+            f"{table} has another name now or is gone, which cannot be told while {name} cannot be read: {error}",
+            error.hint or "Mend that table, or drop it.",
+        )
+    return found
 
 
 def is_proved(lake: Reader, table: Table, requests: Sequence[str]) -> bool:
@@ -224,7 +235,7 @@ def _to_close(lake: Reader, action: Action, operation: str) -> list[ErasureReque
 def _still_counts(lake: Reader, proof: Evidence, request: str) -> bool:
     """Whether an earlier proof is of the table as it is now."""
     if proof.document.get("gone"):
-        return _uuid(lake, proof.table) != proof.uuid
+        return lake.tables.uuid(proof.table) != proof.uuid
     try:
         now = lake.tables.load(proof.table)
     except LakewardenError:
@@ -251,12 +262,14 @@ def _fields(lake: Reader, uuid: str, requests: Sequence[str]) -> list[int]:
     return [key.field_id for key in keys if key.uuid == uuid]
 
 
-def _uuid(lake: Reader, table: str | TableName) -> str | None:
-    """Which table has this name; nothing where there is none that can be read."""
+def _uuid_or_why(lake: Reader, table: TableName) -> str | LakewardenError | None:
+    """Which table has this name, or why that cannot be told; nothing where there is none any more."""
     try:
         return str(lake.tables.load(table).metadata.table_uuid)
-    except LakewardenError:
+    except TableNotFound:
         return None
+    except LakewardenError as error:
+        return error
 
 
 def _arguments(lake: Reader, uuid: str, requests: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
