@@ -139,6 +139,13 @@ class TombstoneReader(Protocol):
         """
         ...
 
+    def at_work(self, request: str) -> Sequence[str]:
+        """The operations that are about to erase rows of a request at this moment, or have just done so.
+
+        Each has written down that it would, and still holds the lease of the table.
+        """
+        ...
+
     def digests(self, request: str) -> Mapping[int, Sequence[bytes]]:
         """The keyed digests of a request's values, sorted, by the place of their key: they outlive the values."""
         ...
@@ -158,8 +165,12 @@ class Tombstones(TombstoneReader, Protocol):
         """
         ...
 
-    def move(self, id: str, state: ErasureState, at: datetime) -> ErasureRequest:
-        """Withdraw or close an open request, and remove its plain values for good, both or neither; digests stay."""
+    def move(self, id: str, state: ErasureState, at: datetime, harmless: Sequence[Evidence] = ()) -> ErasureRequest:
+        """Withdraw or close an open request, and remove its plain values for good, both or neither; digests stay.
+
+        It is not withdrawn where a purge was about to erase its rows or did, but for evidence that was looked into and
+        is harmless: what was told since nobody has looked into.
+        """
         ...
 
     def move_all(self, ids: Sequence[str], state: ErasureState, at: datetime) -> Sequence[ErasureRequest]:
@@ -172,7 +183,10 @@ class Tombstones(TombstoneReader, Protocol):
         ...
 
     def record(self, evidence: Evidence) -> None:
-        """Write down what was done or found; what the same action had told of the same kind is replaced."""
+        """Write down what was done or found; what the same action had told of the same kind is replaced.
+
+        What is about to be removed is a stale plan where one of its requests is not open any more.
+        """
         ...
 
 

@@ -9,13 +9,15 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from typing import Any
 
 from sqlalchemy import Connection, Delete, Select, delete, insert, select
 
+from lakewarden.errors import Conflict
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
-from lakewarden.state.tables import erasure_evidence, erasure_evidence_requests
+from lakewarden.state.tables import erasure_evidence, erasure_evidence_requests, leases
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,39 @@ def write_evidence(connection: Connection, told: Evidence) -> None:
     links = [{"evidence": made, "request": request} for request in told.requests]
     if links:
         connection.execute(insert(erasure_evidence_requests), links)
+
+
+def refuse_erased(connection: Connection, request: str, harmless: Sequence[Evidence]) -> None:
+    """Refuse where a purge was about to erase rows of a request, or did, other than what is known to be harmless."""
+    about = About([EvidenceKind.INTENT, EvidenceKind.PURGED], request)
+    known = {_identity(each) for each in harmless}
+    new = [each for each in read_evidence(connection, about, documents=False) if _identity(each) not in known]
+    if new:
+        raise Conflict(
+            f"a purge is erasing rows of request {request} in {new[0].table}, or has just done so",
+            f"Look at it: lakewarden operation show {new[0].operation}",
+        )
+
+
+def forget_intents(connection: Connection, requests: Sequence[str]) -> None:
+    """Forget what was about to be removed for requests that ended: paths in it may tell of a value.
+
+    What was about to be removed for others as well stays, until it was.
+    """
+    link = erasure_evidence_requests.c
+    for request in requests:
+        linked = link.evidence.in_(_intents_of(request))
+        connection.execute(delete(erasure_evidence_requests).where(linked, link.request == request))
+    connection.execute(_needed_by_nobody())
+
+
+def operations_at_work(connection: Connection, request: str, now: datetime) -> list[str]:
+    return list(connection.execute(_leases_of_intents(request, now)).scalars())
+
+
+def _identity(told: Evidence) -> tuple[object, ...]:
+    """By which it is known whether something was told anew: numbers come again when the last row goes."""
+    return told.kind, told.operation, told.action, told.at
 
 
 def _evidence(row: Any, requests: tuple[str, ...], documents: bool) -> Evidence:
@@ -93,9 +128,31 @@ def _told_before(evidence: Evidence) -> Delete:
     )
 
 
-def intents_of(request: str) -> Delete:
-    """What was about to be removed for a request: paths in it may tell of a value."""
+def _intents_of(request: str) -> Select[Any]:
+    """The numbers of what was about to be removed for a request."""
     link = erasure_evidence_requests.c
     about = select(link.evidence).where(link.request == request)
     intents = erasure_evidence.c.kind == str(EvidenceKind.INTENT)
-    return delete(erasure_evidence).where(intents, erasure_evidence.c.number.in_(about))
+    return select(erasure_evidence.c.number).where(intents, erasure_evidence.c.number.in_(about))
+
+
+def _needed_by_nobody() -> Delete:
+    """What was about to be removed, where for each of its requests it was since, or none is left."""
+    link, purged = erasure_evidence_requests.alias("link"), erasure_evidence.alias("purged")
+    about = erasure_evidence_requests.alias("about")
+    since = (
+        select(purged.c.number)
+        .join(about, about.c.evidence == purged.c.number)
+        .where(purged.c.kind == str(EvidenceKind.PURGED), purged.c.uuid == erasure_evidence.c.uuid)
+        .where(purged.c.number > erasure_evidence.c.number, about.c.request == link.c.request)
+    )
+    waiting = select(link.c.request).where(link.c.evidence == erasure_evidence.c.number)
+    waiting = waiting.where(~since.correlate(erasure_evidence, link).exists()).correlate(erasure_evidence)
+    return delete(erasure_evidence).where(erasure_evidence.c.kind == str(EvidenceKind.INTENT), ~waiting.exists())
+
+
+def _leases_of_intents(request: str, now: datetime) -> Select[Any]:
+    """The operations that hold the lease of a table in which they were about to remove something for a request."""
+    held = (leases.c.operation == erasure_evidence.c.operation) & (leases.c.key == "table:" + erasure_evidence.c.uuid)
+    operations = select(leases.c.operation).join(erasure_evidence, held).where(leases.c.expires_at > now).distinct()
+    return operations.where(erasure_evidence.c.number.in_(_intents_of(request))).order_by(leases.c.operation)

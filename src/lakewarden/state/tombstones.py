@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Select, Update, insert, select, update
 
-from lakewarden.errors import Conflict
+from lakewarden.errors import Conflict, StalePlan
 from lakewarden.lifecycle.tombstones import (
     ErasureRequest,
     ErasureState,
@@ -28,7 +28,14 @@ from lakewarden.lifecycle.tombstones import (
 )
 from lakewarden.state.database import Database
 from lakewarden.state.digests import SIZE, Blocks, Digester, Recognizer
-from lakewarden.state.evidence import About, intents_of, read_evidence, write_evidence
+from lakewarden.state.evidence import (
+    About,
+    forget_intents,
+    operations_at_work,
+    read_evidence,
+    refuse_erased,
+    write_evidence,
+)
 from lakewarden.state.tables import (
     erasure_evidence,
     erasure_keys,
@@ -97,18 +104,25 @@ class SqlTombstones:
             keys = _keys_of(connection, wanted.with_only_columns(erasure_requests.c.id).order_by(None))
             return [_request(row, keys.get(row["id"], ())) for row in rows]
 
-    def move(self, id: str, state: ErasureState, at: datetime) -> ErasureRequest:
-        return self.move_all([id], state, at)[0]
+    def move(self, id: str, state: ErasureState, at: datetime, harmless: Sequence[Evidence] = ()) -> ErasureRequest:
+        return self._end([id], state, at, harmless)[0]
 
     def move_all(self, ids: Sequence[str], state: ErasureState, at: datetime) -> Sequence[ErasureRequest]:
+        return self._end(ids, state, at)
+
+    def _end(
+        self, ids: Sequence[str], state: ErasureState, at: datetime, harmless: Sequence[Evidence] = ()
+    ) -> Sequence[ErasureRequest]:
         with self._database.begin() as connection:
-            for id in ids:
+            for id in sorted(ids):  # everybody locks them in this order
                 if connection.execute(_leave_open(id, state, at)).rowcount == 0:
                     found = _one(connection, id)
                     raise Conflict(f"request {id} is {found.state} already", "Only an open request can be changed.")
+                if state is ErasureState.WITHDRAWN:  # after the update, which waits for whoever is at the request
+                    refuse_erased(connection, id, harmless)
                 connection.execute(update(tombstones).where(tombstones.c.request == id).values(packed=None))
-                connection.execute(intents_of(id))
-            ended = [_one(connection, id) for id in ids]
+            forget_intents(connection, ids)
+            ended = _many(connection, ids)
         self._database.wipe(tombstones.name, erasure_evidence.name)
         return ended
 
@@ -129,6 +143,10 @@ class SqlTombstones:
         with self._database.connect() as connection:
             return read_evidence(connection, about, documents)
 
+    def at_work(self, request: str) -> Sequence[str]:
+        with self._database.connect() as connection:
+            return operations_at_work(connection, request, self._database.now(connection))
+
     def digests(self, request: str) -> Mapping[int, Sequence[bytes]]:
         found: dict[int, list[bytes]] = {}
         with self._database.connect() as connection:
@@ -138,6 +156,8 @@ class SqlTombstones:
 
     def record(self, evidence: Evidence) -> None:
         with self._database.begin() as connection:
+            if evidence.kind is EvidenceKind.INTENT:
+                _check_open(connection, evidence.requests)
             write_evidence(connection, evidence)
 
     def recognizer(self, uuid: str) -> Recognizer:
@@ -201,6 +221,15 @@ def _many(connection: Connection, ids: Sequence[str]) -> list[ErasureRequest]:
     if missing is not None:
         raise not_found(missing)
     return [found[id] for id in ids]
+
+
+def _check_open(connection: Connection, ids: Sequence[str]) -> None:
+    """Refuse where a request has ended; until the transaction does, none of them can."""
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), _FEW):
+        for row in connection.execute(_locked(ordered[start : start + _FEW])):
+            if row.state != str(ErasureState.OPEN):
+                raise StalePlan(f"the plan is stale: request {row.id} is {row.state}", "Nothing more was erased.")
 
 
 def _keys_of(connection: Connection, ids: Sequence[str] | Select[Any]) -> dict[str, tuple[KeyAsked, ...]]:
@@ -278,6 +307,12 @@ def _closed_digests(uuid: str) -> Select[Any]:
         .where(erasure_keys.c.uuid == uuid, erasure_requests.c.state == str(ErasureState.CLOSED))
         .order_by(erasure_requests.c.number, tombstones.c.chunk)
     )
+
+
+def _locked(ids: Sequence[str]) -> Select[Any]:
+    """How far some requests came, which nobody changes meanwhile."""
+    states = select(erasure_requests.c.id, erasure_requests.c.state).where(erasure_requests.c.id.in_(ids))
+    return states.order_by(erasure_requests.c.id).with_for_update(read=True)
 
 
 def _leave_open(id: str, state: ErasureState, at: datetime) -> Update:

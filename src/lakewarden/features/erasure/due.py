@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.errors import BadValue, Conflict
+from lakewarden.errors import BadValue, Conflict, LakewardenError
+from lakewarden.features.erasure import proving
 from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Due:
-    """A table in which something is to be erased, and for which requests."""
+    """A table in which something is to be erased, by the name that it has now, and for which requests."""
 
     table: str
     uuid: str
@@ -42,6 +43,7 @@ def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], 
     if not all and table is None and not requests:
         raise BadValue("nothing says what to erase", "lakewarden erasure purge TABLE, or --all, or --request ID")
     uuid = str(lake.tables.load(table).metadata.table_uuid) if table is not None else ""
+    names = {uuid: str(lake.tables.name(table))} if table is not None else {}
     found = _open(lake, uuid, requests)
     moment = lake.clock()
     waits = [request for request in found if request.waits(moment) and not now]
@@ -50,18 +52,28 @@ def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], 
         for request in waits
     ]
     due = [request for request in found if request not in waits]
-    tables: dict[tuple[str, str], list[ErasureRequest]] = {}
+    tables: dict[str, list[ErasureRequest]] = {}
     for request in reversed(due):  # oldest first
-        for key in dict.fromkeys((key.uuid, key.table) for key in request.keys if uuid in ("", key.uuid)):
-            tables.setdefault(key, []).append(request)
-    return Agenda(tuple(Due(name, id, tuple(some)) for (id, name), some in sorted(tables.items())), tuple(told))
+        for key in {key.uuid: key for key in request.keys if uuid in ("", key.uuid)}.values():
+            if key.uuid not in names:
+                names[key.uuid] = _present_name(lake, key.table, key.uuid)
+            tables.setdefault(key.uuid, []).append(request)
+    return Agenda(tuple(Due(names[id], id, tuple(some)) for id, some in sorted(tables.items())), tuple(told))
+
+
+def _present_name(lake: Reader, asked: str, uuid: str) -> str:
+    """What a table is called now. Of one that is not found, or cannot be looked for, planning says so."""
+    try:
+        return str(proving.where_is(lake, asked, uuid) or asked)
+    except LakewardenError:
+        return asked
 
 
 def _open(lake: Reader, uuid: str, requests: Sequence[str]) -> list[ErasureRequest]:
     """The open requests that are meant; one that is named and not open is an error."""
     if not requests:
         return lake.tombstones.list([ErasureState.OPEN], uuid)
-    named = [lake.tombstones.get(id) for id in dict.fromkeys(requests)]
+    named = lake.tombstones.many(list(dict.fromkeys(requests)))
     ended = [request for request in named if request.state is not ErasureState.OPEN]
     if ended:
         raise Conflict(f"request {ended[0].id} is {ended[0].state} already", "Only open requests are erased.")

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.changes import Unmask
 from lakewarden.engine.position_deletes import request_of
-from lakewarden.errors import Conflict, StalePlan, TableNotFound
+from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.erasure.losses import losses
+from lakewarden.features.erasure.proving import where_is
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan, Requirement
 from lakewarden.lifecycle.requirement import TableIs
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, EvidenceKind
+from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -46,11 +47,12 @@ def plan_for(lake: Reader, kind: str, request: ErasureRequest) -> Plan:
     actions: list[Action] = []
     warnings: list[str] = []
     there: list[TableIs] = []
-    for name, uuid in tables_of(request):
-        table = _table(lake, name, uuid)
-        if table is None:
-            warnings.append(f"{name} no longer exists: nothing of it comes back")
+    for asked, uuid in tables_of(request):
+        found = _table(lake, asked, uuid)
+        if found is None:
+            warnings.append(f"{asked} no longer exists: nothing of it comes back")
             continue
+        name, table = found
         there.append(TableIs(name, uuid))
         masks = live_masks(lake, table, request.id)
         if masks.branches:
@@ -75,7 +77,7 @@ def holds(action: Action, lake: Reader) -> bool:
 
 def apply(action: Action, lake: Writer) -> Outcome:
     request = lake.tombstones.get(str(action.arguments["request"]))
-    refuse_purged(lake, request)
+    harmless = refuse_purged(lake, request)
     if action.verb == REVEAL:
         masks = live_masks(lake, lake.tables.load(action.table), request.id)
         uuid = str(action.arguments["uuid"])
@@ -83,23 +85,23 @@ def apply(action: Action, lake: Writer) -> Outcome:
         return Outcome({"branches_changed": branches, "delete_files_removed": len(masks.rows)})
     _check_shown(lake, request, "It stays open")
     reach("withdraw.revealed")
-    lake.tombstones.move(request.id, ErasureState.WITHDRAWN, lake.clock())
+    lake.tombstones.move(request.id, ErasureState.WITHDRAWN, lake.clock(), harmless)
     _check_shown(lake, request, "It is withdrawn")  # somebody may have hidden them in the very moment
     return Outcome({"requests_withdrawn": 1})
 
 
 def _check_shown(lake: Reader, request: ErasureRequest, so_far: str) -> None:
-    for name, uuid in tables_of(request):
-        table = _table(lake, name, uuid)
-        if table is not None and live_masks(lake, table, request.id).branches:
+    for asked, uuid in tables_of(request):
+        found = _table(lake, asked, uuid)
+        if found is not None and live_masks(lake, found[1], request.id).branches:
             raise StalePlan(
-                f"rows of request {request.id} are hidden in {name} still, or again",
+                f"rows of request {request.id} are hidden in {found[0]} still, or again",
                 f"{so_far}. Withdraw it once more: lakewarden erasure withdraw {request.id}",
             )
 
 
 def tables_of(request: ErasureRequest) -> list[tuple[str, str]]:
-    """The tables that a request is about, by name and uuid."""
+    """The tables that a request is about, by the name they were asked for and uuid."""
     return list(dict.fromkeys((key.table, key.uuid) for key in request.keys))
 
 
@@ -117,8 +119,12 @@ def live_masks(lake: Reader, table: Table, request: str) -> Masks:
     return Masks(rows, branches, tuple(ref for ref in refs if kinds[ref] == "tag"))
 
 
-def refuse_purged(lake: Reader, request: ErasureRequest) -> None:
-    """Refuse where rows were erased already, or may have been by a purge that has not ended."""
+def refuse_purged(lake: Reader, request: ErasureRequest) -> Sequence[Evidence]:
+    """Refuse where rows were erased already, or may have been by a purge that has not ended.
+
+    Answers with what purges have told that is harmless. Whether one is at work is looked up after that was read and
+    before the tables are: one that begins later tells of it, and then what is known here is not all.
+    """
     told = lake.tombstones.evidence([EvidenceKind.PURGED, EvidenceKind.INTENT], request=request.id)
     purged = [each for each in told if each.kind is EvidenceKind.PURGED and each.document.get("files")]
     if purged:
@@ -127,33 +133,32 @@ def refuse_purged(lake: Reader, request: ErasureRequest) -> None:
             f"rows of request {request.id} are erased already in {', '.join(tables)}, and cannot come back",
             "A proof closes it: lakewarden erasure prove.",
         )
-    begun = [
-        each for each in told if each.kind is EvidenceKind.INTENT and _may_have_erased(lake, each.table, each.document)
-    ]
+    at_work = lake.tombstones.at_work(request.id)
+    if at_work:
+        raise Conflict(
+            f"operation {at_work[0]} is about to erase rows of request {request.id}",
+            f"Wait for it, or stop it: lakewarden operation cancel {at_work[0]}",
+        )
+    begun = [each for each in told if each.kind is EvidenceKind.INTENT and _may_have_erased(lake, each)]
     if begun:
         raise Conflict(
             f"a purge has begun to erase rows of request {request.id} in {begun[0].table}",
             f"Finish it: lakewarden operation resume {begun[0].operation}",
         )
+    return told
 
 
-def _may_have_erased(lake: Reader, name: str, document: object) -> bool:
-    """Whether versions that a purge was to let go are gone: only its commit takes all of them."""
-    meant = set(document["snapshots"]) if isinstance(document, dict) else set()
-    try:
-        there = {snapshot.snapshot_id for snapshot in lake.tables.load(name).metadata.snapshots}
-    except TableNotFound:
-        return False
-    return bool(meant) and not meant & there
+def _may_have_erased(lake: Reader, intent: Evidence) -> bool:
+    """Whether a version is gone that had rows which a purge was to erase: its commit takes them."""
+    meant = set(intent.document.get("dirty", intent.document["snapshots"]))
+    found = _table(lake, intent.table, intent.uuid)
+    return found is not None and not meant <= {snapshot.snapshot_id for snapshot in found[1].metadata.snapshots}
 
 
-def _table(lake: Reader, name: str, uuid: str) -> Table | None:
-    """The table that was meant, unless it is gone."""
-    try:
-        table = lake.tables.load(name)
-    except TableNotFound:
-        return None
-    return table if str(table.metadata.table_uuid) == uuid else None
+def _table(lake: Reader, asked: str, uuid: str) -> tuple[str, Table] | None:
+    """The table that was meant and the name that it has now, unless it is gone."""
+    name = where_is(lake, asked, uuid)
+    return None if name is None else (str(name), lake.tables.load(name))
 
 
 def _reveal(table: Table, name: str, request: str, masks: Masks) -> Action:
