@@ -17,10 +17,11 @@ from lakewarden.engine import publish
 from lakewarden.engine.changes import RefChange, SetRef
 from lakewarden.engine.commit import DirectCommits
 from lakewarden.engine.manifests import Manifests
-from lakewarden.engine.publish import ATTEMPTS
+from lakewarden.engine.publish import ATTEMPTS, Attempt, Publisher, at_refs
 from lakewarden.engine.routing import RoutedCommits
 from lakewarden.errors import (
     BrokenTable,
+    CatalogBusy,
     CatalogUnavailable,
     CommitRefused,
     LeaseLost,
@@ -52,6 +53,27 @@ class Orders:
 
     def commits(self, fence: Callable[[], None] = unfenced) -> DirectCommits:
         return DirectCommits(self.lake.tables, fence, STAMP, Manifests(), sleep=lambda _: None)
+
+    def publish(self, taken_back: list[int]) -> bool:
+        """Publish a version like the head, and note whether what was written for it was taken back."""
+        from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+
+        def make(table: Any) -> Attempt:
+            head, new = table.current_snapshot(), table.metadata.new_snapshot_id()
+            following = {
+                "snapshot_id": new,
+                "parent_snapshot_id": head.snapshot_id,
+                "sequence_number": table.metadata.last_sequence_number + 1,
+            }
+            moved = {"ref-name": "main", "type": "branch", "snapshot-id": new}
+            updates = (
+                AddSnapshotUpdate(snapshot=head.model_copy(update=following)),
+                SetSnapshotRefUpdate.model_validate(moved),
+            )
+            return Attempt(at_refs(self.uuid, {"main": head.snapshot_id}), updates, lambda: taken_back.append(1), new)
+
+        publisher = Publisher(self.lake.tables, unfenced, STAMP, sleep=lambda _: None)
+        return publisher.publish("main.sales.orders", self.uuid, make)
 
     @property
     def files(self) -> dict[str, str]:
@@ -473,6 +495,63 @@ class TestTrouble:
             orders.commits().refs(orders.tag("v1"))
         assert "lakewarden operation resume" in caught.value.hint
         assert len(calls) == 1  # it may have landed: not to be tried again blindly
+
+    @pytest.mark.parametrize("is_readable", [True, False])
+    def test_a_commit_that_landed_and_was_refused(
+        self, orders: Orders, monkeypatch: pytest.MonkeyPatch, is_readable: bool
+    ) -> None:
+        """It was sent twice. Where nobody can see that it landed, nothing of it may be taken back."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        honest = orders.lake.catalog.commit_table
+
+        def twice(*args: Any) -> None:
+            honest(*args)
+            if not is_readable:
+                local(orders.location()).unlink()
+            raise CommitFailedException("the table was changed")
+
+        monkeypatch.setattr(orders.lake.catalog, "commit_table", twice)
+        taken_back: list[int] = []
+        if is_readable:
+            assert orders.publish(taken_back)
+        else:
+            with pytest.raises(CatalogUnavailable, match="did not say whether the commit landed") as caught:
+                orders.publish(taken_back)
+            assert isinstance(caught.value.__cause__, BrokenTable)
+        assert taken_back == []
+
+    @pytest.mark.parametrize("stays", [False, True])
+    def test_a_lock_while_we_look_whether_it_landed(
+        self, orders: Orders, monkeypatch: pytest.MonkeyPatch, stays: bool
+    ) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        honest, load = orders.lake.catalog.commit_table, orders.lake.tables.load
+        left = 0
+
+        def twice(*args: Any) -> None:
+            nonlocal left
+            honest(*args)
+            left = ATTEMPTS if stays else 2
+            raise CommitFailedException("the table was changed")
+
+        def busy(name: Any) -> Any:
+            nonlocal left
+            if left:
+                left -= 1
+                raise CatalogBusy("the catalog's database is locked", "Try again.")
+            return load(name)
+
+        monkeypatch.setattr(orders.lake.catalog, "commit_table", twice)
+        monkeypatch.setattr(orders.lake.tables, "load", busy)
+        taken_back: list[int] = []
+        if stays:
+            with pytest.raises(CatalogUnavailable, match="did not say whether the commit landed"):
+                orders.publish(taken_back)
+        else:
+            assert orders.publish(taken_back)
+        assert left == 0 and taken_back == []
 
     def test_a_defect_is_not_dressed_up(self, orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
         def commit(*_: Any) -> None:

@@ -87,7 +87,7 @@ class Publisher:
                     with told(f"table {name}"):
                         raise
             _take_back(attempt)
-            self._sleep(min(0.02 * 2**number, 1.0) * (0.5 + random.random()))
+            self._wait(number)
         _take_back(make(self._tables.load(name)))  # says what moved, where something we require did
         raise CommitRefused(
             f"{name}: {ATTEMPTS} attempts to commit lost against other writers",
@@ -95,9 +95,24 @@ class Publisher:
         )
 
     def _is_there(self, name: str, attempt: Attempt | None) -> bool:
-        """Whether a commit landed that was refused: something on the way to the catalog had sent it twice."""
+        """Whether a commit landed that was refused: something on the way to the catalog had sent it twice.
+
+        Where that cannot be looked up, what was written for it may be in use.
+        """
         made = attempt.snapshot if attempt else None
-        return made is not None and self._tables.load(name).snapshot_by_id(made) is not None
+        if made is None:
+            return False
+        for number in range(ATTEMPTS):
+            try:
+                return self._tables.load(name).snapshot_by_id(made) is not None
+            except Exception as error:
+                if not _passes(error, name):
+                    raise _unknown(name) from error
+            self._wait(number)
+        raise _unknown(name)
+
+    def _wait(self, number: int) -> None:
+        self._sleep(min(0.02 * 2**number, 1.0) * (0.5 + random.random()))
 
 
 def at_refs(uuid: str, refs: Mapping[str, int | None]) -> tuple[TableRequirement, ...]:
