@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine import carried_deletes, publish
+from lakewarden.engine import carried_deletes, position_deletes, publish
 from lakewarden.engine.commit import DirectCommits
 from lakewarden.engine.manifests import Manifests
 from lakewarden.errors import CatalogUnavailable, CommitRefused, LeaseLost, StalePlan
@@ -93,13 +93,13 @@ def test_deletes_are_not_written_again_for_each_attempt(
     people: People, others: People, meanwhile: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[str] = []
-    honest = carried_deletes._write
+    honest = position_deletes.write_rows
 
     def counted(io: Any, path: str, positions: Any) -> int:
         written.append(path)
         return honest(io, path, positions)
 
-    monkeypatch.setattr(carried_deletes, "_write", counted)
+    monkeypatch.setattr(carried_deletes, "write_rows", counted)
     change = people.rewritten({email(3)})
     meanwhile(*[lambda: others.append(range(3), lambda id: 9)] * 4)
     finish(people, people.cleanse(change))

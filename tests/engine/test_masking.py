@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
+import numpy
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +16,7 @@ from lakewarden.engine import publish
 from lakewarden.engine.changes import Mask, Unmask
 from lakewarden.engine.live_files import Files, SnapshotFiles
 from lakewarden.engine.manifests import Manifests
-from lakewarden.engine.position_deletes import file_name, named_positions, request_of, write
+from lakewarden.engine.position_deletes import file_name, named_positions, request_of, write, write_rows
 from lakewarden.errors import Conflict, StalePlan
 from tests.engine.lakes import STAMP, Lake, lake, local
 
@@ -230,3 +232,37 @@ def test_names_tell_the_request() -> None:
     assert request_of(f"s3://bucket/t/data/{STAMP.file_prefix}/{name}") == REQUEST
     assert request_of(f"s3://bucket/t/data/{STAMP.file_prefix}/00000-0.parquet") is None
     assert request_of(f"s3://bucket/{REQUEST}/data/x-deletes.parquet") is None
+
+
+@pytest.mark.parametrize("form", ["many files", "many rows"])
+def test_what_is_written_is_in_order_and_in_few_groups(numbers: Lake, form: str) -> None:
+    """Iceberg asks for the order of paths as bytes, then of positions; the order in which they come is any."""
+    table, like = numbers.table("db.numbers"), files_of(numbers).data[0]
+    if form == "many files":
+        positions = {f"s3://b/é{number}" if number % 2 else f"s3://b/z{number}": {3, 1} for number in range(3000)}
+    else:
+        positions = {"s3://b/z": set(range(300_000)), "s3://b/a": {5}}
+    path = f"{table.metadata.location}/data/{file_name(STAMP, REQUEST, 'cc', 0)}"
+    added = write(table.io, path, positions, like).file
+    found = pq.ParquetFile(local(path))
+    rows = list(zip(*(column.to_pylist() for column in found.read()), strict=True))
+    assert rows == sorted(
+        ((name, at) for name, some in positions.items() for at in some), key=lambda row: (row[0].encode(), row[1])
+    )
+    assert added.record_count == len(rows) == found.metadata.num_rows
+    assert found.num_row_groups == (1 if form == "many files" else 3)
+    assert [field.metadata[b"PARQUET:field_id"] for field in found.schema_arrow] == [b"2147483546", b"2147483545"]
+
+
+def test_many_files_take_no_more_than_their_share(numbers: Lake) -> None:
+    """Eight times as many data files take about eight times as long, not sixty-four times."""
+    table = numbers.table("db.numbers")
+
+    def took(names: int) -> float:
+        start = time.process_time()
+        runs = {f"s3://b/{number}": [numpy.array([1, 2])] for number in range(names)}
+        write_rows(table.io, f"{table.metadata.location}/data/{names}.parquet", runs)
+        return time.process_time() - start
+
+    took(10)
+    assert took(16_000) < 30 * took(2_000)

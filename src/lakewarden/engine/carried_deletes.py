@@ -19,11 +19,10 @@ from lakewarden.engine.faults import told
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.live_files import masked_rows
 from lakewarden.engine.manifests import Manifests, referenced_data_file
-from lakewarden.engine.position_deletes import PATH_ID, POSITION_ID, file_name, request_of
+from lakewarden.engine.position_deletes import PATH_ID, file_name, request_of, write_rows
 from lakewarden.errors import BrokenTable, StalePlan
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile, ManifestEntry
     from pyiceberg.table import Table
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Stamp
 
 _BATCH_ROWS = 1 << 16
-_GROUP_ROWS = 1 << 17
 _TOLD_FOR = 17  # the place of field 143 in an entry's file: the one data file that it is for
 
 
@@ -122,7 +120,7 @@ class CarriedDeletes:
             return None
         path = f"{staging_folder(table, self._stamp)}/{self._name(file)}"
         self._waiting.add(path)
-        rows = _write(table.io, path, positions)
+        rows = write_rows(table.io, path, positions)
         return _entry(file, path, len(table.io.new_input(path)), rows, sorted(positions, key=str.encode))
 
     def _name(self, file: DataFile) -> str:
@@ -168,42 +166,6 @@ class CarriedDeletes:
         before = numpy.searchsorted(dropped, positions, side="left")
         up_to = numpy.searchsorted(dropped, positions, side="right")
         return replacement.file.file_path, (positions - before)[before == up_to]
-
-
-def _write(io: FileIO, path: str, positions: Mapping[str, list[Any]]) -> int:
-    """Write positions in order of name and place, as Iceberg asks; answers how many."""
-    import numpy
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema, rows = _schema(), 0
-    waiting: list[pa.Table] = []
-    with (
-        told(path),
-        io.new_output(path).create() as stream,
-        pq.ParquetWriter(stream, schema, compression="zstd", store_schema=False) as writer,
-    ):
-        for name in sorted(positions, key=str.encode):
-            at = pa.array(numpy.sort(numpy.concatenate(positions[name])), pa.int64())
-            rows += len(at)
-            for start in range(0, len(at), _GROUP_ROWS):
-                part = at.slice(start, _GROUP_ROWS)
-                waiting.append(pa.table([pa.repeat(name, len(part)), part], schema=schema))
-                if sum(table.num_rows for table in waiting) >= _GROUP_ROWS:
-                    writer.write_table(pa.concat_tables(waiting))
-                    waiting = []
-        if waiting:
-            writer.write_table(pa.concat_tables(waiting))
-    return rows
-
-
-def _schema() -> pa.Schema:
-    import pyarrow as pa
-
-    def field(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
-        return pa.field(name, kind, nullable=False, metadata={"PARQUET:field_id": str(field_id)})
-
-    return pa.schema([field("file_path", pa.string(), PATH_ID), field("pos", pa.int64(), POSITION_ID)])
 
 
 def _entry(before: DataFile, path: str, size: int, rows: int, names: list[str]) -> DataFile:

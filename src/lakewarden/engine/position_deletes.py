@@ -34,7 +34,7 @@ PATH_ID, POSITION_ID = 2147483546, 2147483545  # Iceberg's own field ids, of all
 _ID = b"PARQUET:field_id"
 _HIDES = re.compile(r"/lw-[^/]+-(er-\d{8}-\d{6}-[0-9a-f]{6})-[0-9a-f]+-\d+\.parquet$")
 _BATCH_ROWS = 1 << 16
-_ROW_GROUP_ROWS = 1 << 20
+_ROW_GROUP_ROWS = 1 << 17  # each with a path beside it, as long as paths are
 
 
 def file_name(stamp: Stamp, request: str, token: str, number: int) -> str:
@@ -125,18 +125,11 @@ def named_positions(
 
 def write(io: FileIO, path: str, positions: Mapping[str, Iterable[int]], like: LiveFile) -> AddedFile:
     """Write a file that names rows of data files, all of them in the partition of one of these."""
-    import pyarrow.parquet as pq
+    import numpy
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
-    rows, names = 0, sorted(positions, key=str.encode)
-    with (
-        told(path),
-        io.new_output(path).create() as stream,
-        pq.ParquetWriter(stream, _schema(), compression="zstd", store_schema=False) as writer,
-    ):
-        for some in _in_order(positions):
-            writer.write_table(some)
-            rows += some.num_rows
+    names = sorted(positions, key=str.encode)
+    rows = write_rows(io, path, {name: [numpy.fromiter(at, numpy.int64)] for name, at in positions.items()})
     file = DataFile.from_args(
         3,  # with room for what manifests of deletes tell: see manifests.py
         content=DataFileContent.POSITION_DELETES,
@@ -152,21 +145,40 @@ def write(io: FileIO, path: str, positions: Mapping[str, Iterable[int]], like: L
     return AddedFile(file, like.partition[0], 0)
 
 
-def _in_order(positions: Mapping[str, Iterable[int]]) -> Iterator[pa.Table]:
+def write_rows(io: FileIO, path: str, runs: Mapping[str, Sequence[Any]]) -> int:
+    """Write names of data files with positions, which come in any number of arrays each; answers how many."""
+    import pyarrow.parquet as pq
+
+    rows = 0
+    with (
+        told(path),
+        io.new_output(path).create() as stream,
+        pq.ParquetWriter(stream, _schema(), compression="zstd", store_schema=False) as writer,
+    ):
+        for some in _in_order(runs):
+            writer.write_table(some)
+            rows += some.num_rows
+    return rows
+
+
+def _in_order(runs: Mapping[str, Sequence[Any]]) -> Iterator[pa.Table]:
     """What a file of deletes holds: sorted by path and position, as Iceberg asks, and not a row group for every few."""
+    import numpy
     import pyarrow as pa
 
-    names: list[pa.Array] = []
-    places: list[pa.Array] = []
+    waiting: list[pa.Table] = []
     count = 0
-    for name in sorted(positions, key=str.encode):
-        at = pa.array(sorted(positions[name]), pa.int64())
-        names, places, count = [*names, pa.repeat(name, len(at))], [*places, at], count + len(at)
-        if count >= _ROW_GROUP_ROWS:
-            yield pa.table([pa.concat_arrays(names), pa.concat_arrays(places)], schema=_schema())
-            names, places, count = [], [], 0
-    if count:
-        yield pa.table([pa.concat_arrays(names), pa.concat_arrays(places)], schema=_schema())
+    for name in sorted(runs, key=str.encode):
+        at = pa.array(numpy.sort(numpy.concatenate(runs[name])), pa.int64())
+        for start in range(0, len(at), _ROW_GROUP_ROWS):
+            part = at.slice(start, _ROW_GROUP_ROWS)
+            waiting.append(pa.table([pa.repeat(name, len(part)), part], schema=_schema()))
+            count += len(part)
+            if count >= _ROW_GROUP_ROWS:
+                yield pa.concat_tables(waiting)
+                waiting, count = [], 0
+    if waiting:
+        yield pa.concat_tables(waiting)
 
 
 def _schema() -> pa.Schema:
