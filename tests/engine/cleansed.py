@@ -114,6 +114,7 @@ class People:
         for_one: bool | None = None,
         told: bool = False,
         extra: Mapping[str, Any] | None = None,
+        partition: Any = None,
     ) -> str:
         """Commit one file of position deletes on a branch, as a writer of v2 does; answers with its path."""
         table = self.table
@@ -138,7 +139,7 @@ class People:
             content=DataFileContent.POSITION_DELETES,
             file_path=path,
             file_format=FileFormat.PARQUET,
-            partition=like.partition,
+            partition=like.partition if partition is None else partition,
             record_count=len(rows),
             file_size_in_bytes=local(path).stat().st_size,
             lower_bounds=bounds,

@@ -161,6 +161,24 @@ def test_deletes_that_a_compaction_left_in_an_emptied_partition_go(lake: Lake) -
     assert dangling in done.superseded
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_deletes_for_one_data_file_hold_whichever_partition_they_stand_in(lake: Lake, told: bool) -> None:
+    """Readers look such deletes up by the data file they are for, not by its partition."""
+    from pyiceberg.typedef import Record
+
+    people = People(lake.warden).create()
+    with people.table.update_spec() as change:
+        change.add_identity("email")
+    people.append(range(20))
+    data = {file.entry.data_file.partition[0]: file.path for file in people.files().bare}
+    stays = people.delete({data[email(4)]: [1]}, for_one=True, told=told, partition=Record("nowhere"))
+    goes = people.delete({data[email(3)]: [1]}, for_one=True, told=told, partition=Record("nowhere"))
+    assert len(people.rows("main")) == 18
+    done = people.forget(3)
+    assert [delete.path for delete in people.files().deletes] == [stays]
+    assert goes in done.superseded
+
+
 def test_versions_that_share_deletes_share_the_new_ones(people: People) -> None:
     people.delete({paths(people)[0]: [5]})
     for number in range(4):

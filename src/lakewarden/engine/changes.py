@@ -113,6 +113,8 @@ class Cleansing:
     """Files that are not replaced, for no ref leads to them: their versions go too. Refused once a ref does."""
     tainted: frozenset[int] = frozenset()
     """Versions that go for what their own metadata tells, such as summaries, whichever files they have."""
+    tells: Callable[[str], bool] = field(default=lambda text: False, repr=False)
+    """Whether a text holds what is to be forgotten: a key or value of a summary that does is not carried over."""
     facts: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -4,7 +4,7 @@ A manifest is written anew once, for all versions that share it, and tells of no
 one that was there before, with the sequence numbers that it had: so the same deletes apply, and nobody takes it for
 new. Deletes for a partition in which no new version has data are left out: its values may tell whom it was about,
 and compaction often leaves such deletes behind. A new version is built on nothing, since what the old one was built
-on goes. Publishing is for `cleansing.py`.
+on goes; what its summary carries over is for `summaries.py`, publishing for `cleansing.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.draft import metadata_folder
-from lakewarden.engine.manifests import Manifests, has_live_files, write_entries
+from lakewarden.engine.expiry import lineage_of
+from lakewarden.engine.manifests import Manifests, has_live_files, referenced_data_file, write_entries
+from lakewarden.engine.summaries import Summaries
 from lakewarden.engine.survey import COUNTED, Survey, count, is_for_all, partition_of, place_of
 
 if TYPE_CHECKING:
@@ -49,9 +51,12 @@ class CleanVersions:
         self.table, self._change, self._survey, self._carried = table, change, survey, carried
         self._reader, self._stamp = reader, stamp
         self._token = uuid.uuid4().hex[:8]
+        metadata = table.metadata
+        self._summaries = Summaries(metadata.snapshots, lineage_of(metadata.properties), change.tells)
         self._rewritten: dict[str, _Written] = {}
         self._kept: dict[str, ManifestFile] = {}
         self._inhabited: set[int] = set()
+        self._data_places: set[int] = set()
         self.written: list[str] = []
         self.made: dict[int, Snapshot] = {}
         """The new version for each old one."""
@@ -68,10 +73,11 @@ class CleanVersions:
         return int(self.table.metadata.last_sequence_number) + len(self.made)
 
     def expect(self, manifests: Sequence[ManifestFile]) -> None:
-        """Take note of the partitions in which a version that is to come has data."""
+        """Take note of where a version that is to come has data: the partitions, and the files."""
         for manifest in manifests:
             if not manifest.content:
                 self._inhabited |= self._survey[manifest].partitions
+                self._data_places.update(self._survey[manifest].places)
 
     def make(self, old: Snapshot, manifests: Sequence[ManifestFile]) -> Snapshot:
         """Write the version that takes an old one's place, up to its list of manifests."""
@@ -176,7 +182,7 @@ class CleanVersions:
         from pyiceberg.manifest import DataFileContent
 
         path, is_data = entry.data_file.file_path, entry.data_file.content == DataFileContent.DATA
-        if not is_data and not is_for_all(entry.data_file) and partition_of(entry.data_file) not in self._inhabited:
+        if not is_data and self._is_dangling(entry.data_file):
             return None
         if path in self._change.replacements:
             return self._change.replacements[path].file
@@ -184,11 +190,19 @@ class CleanVersions:
             return self._carried.carried(self.table, entry.data_file)
         return entry.data_file
 
+    def _is_dangling(self, file: DataFile) -> bool:
+        """Whether deletes are for a partition without data; those for one data file hold wherever they stand."""
+        if is_for_all(file) or partition_of(file) in self._inhabited:
+            return False
+        only_for = referenced_data_file(file)
+        return only_for is None or place_of(only_for) not in self._data_places
+
     def _snapshot(self, old: Snapshot, new_id: int, sequence: int, path: str, totals: Counter[str]) -> Snapshot:
         """Told as of the old one's time, so that time travel and the age of names mean what they meant."""
         from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
-        told = {f"total-{what}": str(totals[what]) for what in COUNTED}
+        counts = {f"total-{what}": str(totals[what]) for what in COUNTED}
+        told = {**self._summaries.carried(old), **counts, **self._change.facts, **self._stamp.properties()}
         return Snapshot.model_validate(
             {
                 "snapshot-id": new_id,
@@ -196,7 +210,7 @@ class CleanVersions:
                 "sequence-number": sequence,
                 "timestamp-ms": old.timestamp_ms,
                 "schema-id": old.schema_id,
-                "summary": Summary(Operation.OVERWRITE, **told, **self._change.facts, **self._stamp.properties()),
+                "summary": Summary(Operation.OVERWRITE, **told),
             }
         )
 
