@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import re
+import zipfile
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +24,7 @@ from pyarrow import orc
 from pyiceberg.transforms import BucketTransform, TruncateTransform
 
 import lakewarden
+from lakewarden.engine import proof_reading
 from lakewarden.engine.proof import prove, size
 from lakewarden.engine.proof_keys import transformed, wanted_keys
 from lakewarden.lifecycle.tombstones import HiddenKey
@@ -204,6 +208,65 @@ class TestOrphans:
         assert wheres(proof) == ["bytes", "bytes"]
         assert {place.kind for place in proof.places} == {"other"}
 
+    @pytest.mark.parametrize("content", [b"id,email\n", b"[1,", b'{"a": 1}', b"", b"x" * 3_000_000])
+    def test_gzip_of_several_members(self, people: Proven, content: bytes) -> None:
+        """As they come about when exports are joined; tools pad them with zeros."""
+        told = gzip.compress(f"4,{GONE}\n".encode())
+        people.put("data/export.csv.gz", gzip.compress(content) + b"\0\0" + told + b"\0" * 600_000)
+        proof = people.prove(GONE)
+        assert wheres(proof) == ["bytes"] and not proof.not_read
+        assert people.prove("other@example.org").clean
+
+    def test_gzip_that_grows_beyond_what_is_kept(self, people: Proven, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(proof_reading, "_LARGEST_DOCUMENT", 1 << 20)
+        lines = b'{"id": 1}\n' * 400_000 + f'{{"email": "{GONE}"}}\n'.encode()
+        people.put("data/export.jsonl.gz", gzip.compress(lines))
+        people.put("data/export.jsonl", lines)
+        document = json.dumps({"zeros": "0" * (1 << 20), "properties": {"owner": GONE}})
+        people.put("metadata/large.metadata.json.gz", gzip.compress(document.encode()))
+        assert wheres(people.prove(GONE)) == ["bytes", "bytes", "bytes"]
+
+    def test_gzip_that_is_not_whole_is_no_proof(self, people: Proven) -> None:
+        whole = gzip.compress(os.urandom(3_000_000))
+        people.put("data/cut.gz", whole[:-1])
+        people.put("data/begun.gz", whole + whole[:5])
+        people.put("data/more.gz", whole + b"and more")
+        people.put("data/changed.gz", whole[:-8] + b"\0\0\0\0" + whole[-4:])
+        people.put("data/whole.gz", whole)
+        proof = people.prove(GONE)
+        names = {Path(unread.object).name for unread in proof.not_read}
+        assert names == {"cut.gz", "begun.gz", "more.gz", "changed.gz"}
+
+    @pytest.mark.parametrize(
+        ("name", "content", "form"),
+        [
+            ("x.zst", pa.compress(GONE.encode() * 9, "zstd", asbytes=True), "zstd"),
+            ("x.bz2", bz2.compress(GONE.encode()), "bzip2"),
+            ("x", bz2.compress(b""), "bzip2"),
+            ("x.xz", lzma.compress(GONE.encode()), "xz"),
+            ("x.csv.SNAPPY", pa.compress(GONE.encode() * 9, "snappy", asbytes=True), "snappy"),
+            ("x.gz", gzip.compress(bz2.compress(GONE.encode())), "bzip2"),
+            ("y.gz", gzip.compress(gzip.compress(GONE.encode())), "gzip"),
+            ("z.gz", gzip.compress(parquet(rows(GONE), compression="zstd")), "parquet"),
+        ],
+        ids=lambda value: value if isinstance(value, str) else "",
+    )
+    def test_other_compressed_files_are_not_looked_into(
+        self, people: Proven, name: str, content: bytes, form: str
+    ) -> None:
+        people.put(f"data/{name}", content)
+        (unread,) = people.prove("other@example.org").not_read
+        assert Path(unread.object).name == name and form in unread.why and "not looked into" in unread.why
+
+    def test_an_archive_is_not_looked_into(self, people: Proven) -> None:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("export.csv", f"4,{GONE}\n")
+        people.put("data/export.zip", file.getvalue())
+        assert [unread.why for unread in people.prove(GONE).not_read] == [
+            "it is compressed with zip, which is not looked into"
+        ]
+
     def test_damaged_files_are_no_proof(self, people: Proven) -> None:
         whole = parquet(rows(GONE), compression="zstd")
         people.put("data/cut.parquet", whole[: len(whole) // 2])
@@ -318,10 +381,16 @@ class TestDocuments:
         told = {"told-by": "ola%40example.org", "see": "mailto:eva@example.org"}
         table.append(pa.Table.from_pylist([{"id": 9}], schema=SCHEMA), snapshot_properties=told)
         table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "for-pia@example.org").commit()
-        assert "table properties" in " ".join(wheres(people.prove(GONE)))
+        assert "table property" in " ".join(wheres(people.prove(GONE)))
         assert "snapshot summary" in wheres(people.prove("ola@example.org"))
         assert "snapshot summary" in wheres(people.prove("eva@example.org"))
-        assert "branches and tags" in " ".join(wheres(people.prove("pia@example.org")))
+        assert "name of a branch or tag" in " ".join(wheres(people.prove("pia@example.org")))
+
+    def test_the_name_of_a_property(self, people: Proven) -> None:
+        """A tag's note is one: its name has the tag's."""
+        with people.table.transaction() as transaction:
+            transaction.set_properties({f"lakewarden.note.for-{GONE}": "-"})
+        assert wheres(people.prove(GONE)) == ["table property"]
 
     def test_partitions_in_summaries_of_any_type(self, lake: SmallLake) -> None:
         lake.catalog.create_namespace("crm")
@@ -339,7 +408,7 @@ class TestDocuments:
         content = json.dumps({"format-version": 2, "properties": {"note": 'a "quoted" zoë@example.org'}}).encode()
         people.put("metadata/old.gz.metadata.json", gzip.compress(content))
         proof = people.prove('"quoted" zoë@example.org')
-        assert wheres(proof) == ["table properties"] and proof.places[0].kind == "metadata"
+        assert wheres(proof) == ["table property"] and proof.places[0].kind == "metadata"
 
     @pytest.mark.parametrize("codec", [None, "zstd", "lz4"])
     @pytest.mark.parametrize("packed_footer", [True, False])
@@ -363,6 +432,43 @@ class TestDocuments:
         assert "column email, 1 row" in wheres(people.prove("123456"))
         people.table.append(rows("7"), snapshot_properties={"for": "41791234567"})
         assert wheres(people.prove("41791234567")) == ["snapshot summary"]
+
+    @pytest.mark.parametrize("number", ["5551234", "791234567", "facade"])
+    def test_short_numbers_that_are_a_whole_text(self, people: Proven, number: str) -> None:
+        """A phone number in a summary, a property, a tag's name, a list or a path."""
+        longer = [f"x{number}", f"{number}1", f"a {number}"]
+        table = people.table
+        counts = {"write.bloom-filter-max-bytes": number, "max-age-ms": number}
+        with table.transaction() as transaction:
+            transaction.set_properties({**counts, **dict.fromkeys(longer, "-")})
+        told = {"added-rows": number, "flink.max-committed-checkpoint-id": number}
+        table.append(rows("7"), snapshot_properties=told)
+        people.put("data/notes.json", json.dumps({"of": longer, "count": number, "n": 1}).encode())
+        people.put(f"data/{number}-1/part-{number}.txt", b"x")
+        assert people.prove(number, GONE).clean
+
+        def only(where: str) -> None:
+            proof = people.prove(number, GONE)
+            assert where in wheres(proof) and number not in repr(proof)
+
+        people.put("data/notes.json", json.dumps({"of": ["x", {"who": [number]}]}).encode())
+        only("document")
+        people.put("data/notes.json", json.dumps({number: 1}).encode())
+        only("document")
+        people.put("data/notes.json", b"[]")
+        path = people.put(f"data/{number}.txt", b"x")
+        only("name")
+        path.unlink()
+        people.put(f"data/{number}/x.txt", b"x")
+        only("name")
+        table = people.table
+        table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, number).commit()
+        only("name of a branch or tag")
+        with people.table.transaction() as transaction:
+            transaction.set_properties({"asked-by": number})
+        only("table property")
+        people.table.append(rows("7"), snapshot_properties={"asked-by": number})
+        only("snapshot summary")
 
     def test_short_values_are_looked_for_only_where_values_stand(self, people: Proven) -> None:
         people.put("data/notes.bin", b" zoe ")

@@ -277,7 +277,10 @@ def _method(keys: Sequence[WantedKey], texts: Texts, there: Listed, explained: i
     if texts.too_short:
         yield f"{texts.too_short} spellings are shorter than {texts.shortest} bytes, and were not looked for as bytes"
     if texts.like_numbers:
-        yield f"{texts.like_numbers} values look like numbers of less than ten digits, and were not looked for as bytes"
+        yield (
+            f"{texts.like_numbers} values look like numbers of less than ten digits: outside of columns they were "
+            "looked for only as whole texts of documents and whole parts of paths"
+        )
     if texts.ambiguous:
         yield f"{texts.ambiguous} values are words of the table's own schema or names, and were not looked for as bytes"
     yield f"what was cut short or transformed counts where no surviving row yields it; of {explained} one does"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json
-import zlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,8 +17,8 @@ from lakewarden.engine.proof_texts import Pile, Texts
 
 _PARTITIONS = "partitions."
 _PARTS = {
-    "properties": "table properties",
-    "refs": "branches and tags",
+    "properties": "table property",
+    "refs": "name of a branch or tag",
     "snapshots": "snapshots",
     "schemas": "schemas",
     "metadata-log": "log of metadata files",
@@ -28,14 +28,12 @@ _PARTS = {
     "files": "list of files",
     "blobs": "description of statistics",
 }
+_COUNTS = re.compile(  # what writers count and measure, in summaries and properties
+    r"^(added|changed|deleted|kept|removed|replaced|total)-"
+    r"|(^|[-_.])(bytes|checkpoint-id|count|files|limit|ms|records|rows|seconds|size)$"
+)
 _PUFFIN = b"PFA1"
-_GZIP_OR_ZLIB = 47
 _BLOCK = 1 << 20
-
-
-def unpacked(content: bytes) -> bytes:
-    """What a compressed document holds."""
-    return zlib.decompressobj(_GZIP_OR_ZLIB).decompress(content)
 
 
 def look_at_json(content: bytes, texts: Texts) -> Iterator[Trace] | None:
@@ -78,12 +76,15 @@ def _document(document: Any, texts: Texts) -> Iterator[Trace]:
 def _texts_in(value: Any, pile: Pile, above: tuple[str, ...]) -> Iterator[Trace]:
     where = _where(above)
     if isinstance(value, str):
+        if not (above and _COUNTS.search(above[-1])):
+            yield from pile.whole(value, where)
         yield from pile.path(value, where)
     elif isinstance(value, list):
         for inner in value:
             yield from _texts_in(inner, pile, above)
     elif isinstance(value, dict):
         for name, inner in value.items():
+            yield from pile.whole(name, where)
             yield from pile.path(name.removeprefix(_PARTITIONS), where)
             yield from _texts_in(inner, pile, (*above, name))
 

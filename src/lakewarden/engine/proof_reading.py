@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine import proof_avro, proof_documents, proof_parquet
 from lakewarden.engine.proof_keys import Trace, WantedKey
 from lakewarden.engine.proof_objects import Reached, StoredObject, form_of, open_object
+from lakewarden.engine.proof_packed import Joined, NotLookedInto, packed_form, unpacked
 from lakewarden.engine.proof_texts import Pile, Texts, in_doubt
 from lakewarden.errors import LakewardenError
 
@@ -69,6 +70,8 @@ class ObjectReader:
             gone = found.version is None and self._storage.look([found.path])[found.path] is None
             problem = "" if gone else f"the storage does not give it ({error.code})"
             return Looked(found, "gone" if gone else "other", is_live, () if gone else name, problem)
+        except NotLookedInto as error:
+            return Looked(found, "other", is_live, name, str(error))
         except Exception as error:  # noqa: BLE001 - decoders raise anything on damaged files
             return Looked(found, "other", is_live, name, f"it is damaged, or not what it begins like ({_kind(error)})")
         return Looked(found, kind, is_live, [*name, *traces])
@@ -78,23 +81,26 @@ class ObjectReader:
         return [*pile.path(path, "name"), *pile.end()]
 
     def _content(self, source: io.BufferedReader, found: StoredObject, is_live: bool) -> tuple[str, list[Trace]]:
-        form = form_of(source.peek(_BEGINNING)[:_BEGINNING])
-        match form:
+        beginning = source.peek(_BEGINNING)[:_BEGINNING]
+        match form_of(beginning):
             case "parquet":
                 return self._parquet(source, found, is_live)
             case "encrypted":
-                raise ValueError("encrypted")
+                raise NotLookedInto("it is encrypted")
             case "avro":
                 file = proof_avro.opened(source)
                 return file.kind, list(proof_avro.look(file, self._keys, self._texts, self._metadata))
             case "puffin":
                 return "statistics", list(proof_documents.look_at_puffin(source, found.bytes, self._texts, self._keys))
             case "orc":
-                return "data", [*self._bytes(source), *self._orc(source)]
-            case "json" | "gzip" if found.bytes <= _LARGEST_DOCUMENT:
-                return self._document(source, form)
+                return "data", [*self._bytes(source, self._mind), *self._orc(source)]
+            case "json":
+                return self._document(source, self._mind)
+            case "gzip":
+                return self._gzip(source)
             case _:
-                return "other", self._bytes(source)
+                _check_not_packed(beginning, found.path)
+                return "other", self._bytes(source, self._mind)
 
     def _parquet(self, source: io.BufferedReader, found: StoredObject, is_live: bool) -> tuple[str, list[Trace]]:
         import pyarrow as pa
@@ -117,14 +123,24 @@ class ObjectReader:
             elif not only_in_columns:
                 yield in_doubt(hit, "bytes")
 
-    def _document(self, source: io.BufferedReader, form: str) -> tuple[str, list[Trace]]:
-        content = source.read()
-        self._mind(len(content))
-        if form == "gzip":
-            content = proof_documents.unpacked(content)
-        traces = proof_documents.look_at_json(content, self._texts)
+    def _gzip(self, source: io.BufferedReader) -> tuple[str, list[Trace]]:
+        inside = unpacked(source, self._mind)
+        beginning = inside.peek(_BEGINNING)[:_BEGINNING]
+        match form_of(beginning):
+            case "json":
+                return self._document(inside, _nothing)
+            case "other":
+                _check_not_packed(beginning)
+                return "other", self._bytes(inside, _nothing)
+            case form:
+                raise NotLookedInto(f"it is {form} compressed with gzip, which is not looked into")
+
+    def _document(self, source: io.BufferedReader, mind: Callable[[int], None]) -> tuple[str, list[Trace]]:
+        content = source.read(_LARGEST_DOCUMENT)
+        mind(len(content))
+        traces = None if source.peek(1) else proof_documents.look_at_json(content, self._texts)
         if traces is None:
-            return "other", self._found(iter(self._texts.needles.within(content)))
+            return "other", self._found(self._texts.needles.stream(Joined(content, source)))
         return "metadata", list(traces)
 
     def _orc(self, source: io.BufferedReader) -> Iterator[Trace]:
@@ -146,12 +162,21 @@ class ObjectReader:
                 if rows:
                     yield Trace(f"column {column.path}, {rows} {'row' if rows == 1 else 'rows'}")
 
-    def _bytes(self, source: io.BufferedReader) -> list[Trace]:
-        return self._found(self._texts.needles.stream(source, self._mind))
+    def _bytes(self, source: io.BufferedReader, mind: Callable[[int], None]) -> list[Trace]:
+        return self._found(self._texts.needles.stream(source, mind))
 
     def _found(self, hits: Iterator[Hit]) -> list[Trace]:
         some = list(islice(hits, _MOST_HITS))
         return [*(in_doubt(hit, "bytes") for hit in some), *_too_many(some)]
+
+
+def _check_not_packed(beginning: bytes, path: str = "") -> None:
+    if form := packed_form(beginning, path):
+        raise NotLookedInto(f"it is compressed with {form}, which is not looked into")
+
+
+def _nothing(read: int) -> None:
+    """For what was counted already, before it was unpacked."""
 
 
 def _too_many(hits: Sequence[Hit]) -> Iterator[Trace]:

@@ -2,8 +2,8 @@
 
 In a path, the folder of a partition tells the value of one field, and is judged by that field's transform; all else
 is looked through as bytes. Words that the table's own schema and names are made of cannot be told from a value that
-is spelled alike, nor short numbers from counts and parts of file names: such values are looked for only where values
-stand.
+is spelled alike: such values are looked for only where values stand. Short numbers cannot be told from counts and parts
+of file names: they are looked for where they are a whole text, or a whole part of a path.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _FORMAT_WORDS = (
     "deflate snappy uncompressed avro.codec avro.schema iceberg.schema parquet-mr parquet-cpp-arrow"
 )
 
+_KNOWN_PROPERTIES = ("commit.", "format", "gc.", "history.", "read.", "schema.", "write.")  # others may tell a value
+
 
 class Texts:
     """What is looked for in the texts and bytes of one table's objects."""
@@ -52,14 +54,19 @@ class Texts:
         self.shortest = max(SHORTEST, math.ceil(math.log(max(total_bytes * values, 1) / _CHANCE, 256)))
         every = set(needles_of(keys))
         long = {needle for needle in every if len(needle) >= self.shortest}
-        self.too_short = len(every) - len(long)
         telling = {needle for needle in long if not _LIKE_NUMBERS.fullmatch(needle)}
-        self.like_numbers = len(long) - len(telling)
         needles = Needles(telling)
-        names = {hit.needle for hit in needles.within(_vocabulary(table, self._places))}
+        vocabulary = _vocabulary(table, self._places)
+        names = {hit.needle for hit in needles.within(vocabulary)}
+        numbers = {needle for needle in every if len(needle) >= SHORTEST and _LIKE_NUMBERS.fullmatch(needle)}
+        self.like_numbers = len(numbers)
+        self.too_short = len(every - long - numbers)
+        numbers -= set(vocabulary.split(b"\0"))
+        self._numbers = frozenset(number.decode() for number in numbers)
+        self._parts_are_numbers = metadata.properties.get("write.object-storage.enabled", "").lower() == "true"
         self.ambiguous = len(names)
         self.needles = needles.without(names) if names else needles
-        self._not_shown = Needles(long - names) if self.like_numbers else self.needles
+        self._not_shown = Needles((long | numbers) - names) if numbers else self.needles
 
     def fields(self, path: str, where: str) -> tuple[list[Trace], str]:
         """What the folders of partitions in a path tell, and the rest of it below the places that are the table's."""
@@ -87,6 +94,18 @@ class Texts:
         """What some bytes tell."""
         yield from (in_doubt(hit, where) for hit in self.needles.within(content))
 
+    def whole(self, text: str, where: str) -> Iterator[Trace]:
+        """What a text by itself tells of values that look like short numbers."""
+        if text in self._numbers:
+            yield Trace(where)
+
+    def whole_parts(self, path: str, where: str) -> Iterator[Trace]:
+        """The same of the parts of a path. Where a table spreads its files over numbered folders, of the last one."""
+        if self._numbers and "/" in path:
+            *folders, name = path.split("/")
+            parts = {name, name.partition(".")[0], *(() if self._parts_are_numbers else folders)}
+            yield from (Trace(where) for _ in parts & self._numbers)
+
     def _below(self, path: str) -> str:
         spelled = same_place(path)
         return next((spelled[len(place) :] for place in self._places if spelled.startswith(f"{place}/")), path)
@@ -106,7 +125,12 @@ class Pile:
         """Add a path, or a text that may be one."""
         traces, rest = self._texts.fields(path, where)
         yield from traces
+        yield from self._texts.whole_parts(rest, where)
         yield from self.text(rest, where)
+
+    def whole(self, text: str, where: str) -> Iterator[Trace]:
+        """A text that is no count: what it tells by itself."""
+        return self._texts.whole(text, where)
 
     def text(self, text: str, where: str) -> Iterator[Trace]:
         """Add a text, and what it is when it is read as part of an address."""
@@ -138,7 +162,8 @@ def in_doubt(hit: Hit, where: str) -> Trace:
 def _vocabulary(table: Table, places: Sequence[str]) -> bytes:
     """The words that a table's schemas, specs and names are made of: no value can be told from them."""
     metadata = table.metadata
-    words = [_FORMAT_WORDS, *places, *table.name(), *metadata.properties]
+    words = [*_FORMAT_WORDS.split(), *places, *table.name()]
+    words += [name for name in metadata.properties if name.startswith(_KNOWN_PROPERTIES)]
     words += [name for schema in metadata.schemas for name in schema.column_names]
     words += [part for schema in metadata.schemas for name in schema.column_names for part in name.split(".")]
     words += [field.name for spec in metadata.partition_specs for field in spec.fields]
