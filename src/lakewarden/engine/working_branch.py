@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.manifests import manifests_of
 from lakewarden.engine.spark import spark_told
 from lakewarden.engine.tables import ancestors
-from lakewarden.errors import VerificationFailed
+from lakewarden.errors import OperationNotFound, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from lakewarden.engine.key_rows import KeyRows
     from lakewarden.engine.table_statements import TableStatements
     from lakewarden.lifecycle.ground import Stamp
+    from lakewarden.lifecycle.journal import JournalReader
 
 CLEANSED = "lakewarden.cleansed"
 """In a version's summary: which version it was made from, without some rows of it."""
 MERGING = "lakewarden.merging"
 """In a table's properties: what others of them were before manifests had to be merged, to be put back."""
-_NAME = re.compile(r"lakewarden-(?P<operation>.+)-(?P<snapshot>\d+)(?P<before>-before)?")
+_NAME = re.compile(
+    r"lakewarden-(?P<operation>op-[0-9]{8}-[0-9]{6}-[0-9a-f]{6})-(?P<snapshot>[0-9]+)(?P<before>-before)?"
+)
 _HUGE = str(1 << 40)
 _MERGE_ALL = {
     "commit.manifest-merge.enabled": "true",
@@ -55,9 +58,23 @@ def working_branch(stamp: Stamp, snapshot: int) -> str:
     return f"lakewarden-{stamp.operation}-{snapshot}"
 
 
-def is_working(ref: str) -> bool:
-    """Whether a ref is nobody's, but such a branch."""
-    return _NAME.fullmatch(ref) is not None
+def is_working(ref: str, is_ours: Callable[[str], bool] = lambda operation: True) -> bool:
+    """Whether a ref is nobody's, but such a branch of an operation of ours: somebody else's may be called alike."""
+    found = _NAME.fullmatch(ref)
+    return found is not None and is_ours(found["operation"])
+
+
+def known_to(journal: JournalReader) -> Callable[[str], bool]:
+    """Operations are ours that the journal knows."""
+
+    def is_known(operation: str) -> bool:
+        try:
+            journal.get(operation)
+        except OperationNotFound:
+            return False
+        return True
+
+    return is_known
 
 
 def is_taken_up(table: Table, ref: str, stamp: Stamp) -> bool:

@@ -16,7 +16,7 @@ from lakewarden.engine.masking import check_takes_deletes
 from lakewarden.engine.position_deletes import file_name, request_of, write
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.route import Route, route_of_manifests
-from lakewarden.engine.working_branch import is_working
+from lakewarden.engine.working_branch import is_working, known_to
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.erasure.covering import Lookout, Shown
 from lakewarden.features.erasure.intent import evidence
@@ -52,7 +52,7 @@ def plan_for(lake: Reader, kind: str, name: TableName, named: Sequence[str], now
     refs = table.metadata.refs
     found = Lookout(lake, name, table, ids).at(_snapshots(table, refs))
     branches = [ref for ref in sorted(refs, key=lambda ref: (ref != MAIN, ref)) if _is_branch(table, ref)]
-    branches = [ref for ref in branches if not is_working(ref)]
+    branches = [ref for ref in branches if not is_working(ref, known_to(lake.journal))]
     actions = [_action(table, name, branch, found[refs[branch].snapshot_id], route) for branch in branches]
     actions = [action for action in actions if action.estimate.rows]
     warnings = [
