@@ -7,17 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakewarden.engine.changes import Cleansed
 from lakewarden.engine.reachable import own_places
 from lakewarden.engine.search import search
-from lakewarden.engine.spark_cleansing import SparkCleansing, costs, displaced
+from lakewarden.engine.spark_cleansing import (
+    SparkCleansing,
+    check_nothing_else_goes,
+    costs,
+    displaced,
+    place_before,
+)
 from lakewarden.engine.storage import Storage
 from lakewarden.engine.table_statements import TableStatements
 from lakewarden.engine.unreachable import still_unreachable
-from lakewarden.engine.working_branch import CLEANSED, MERGING, WorkingBranch, is_working, spent
-from lakewarden.errors import CommitRefused
+from lakewarden.engine.working_branch import CLEANSED, MERGING, WorkingBranch, is_working, known_to, spent
+from lakewarden.errors import CommitRefused, StalePlan
 from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.tombstones import HiddenKey
 from tests.engine.lakes import STAMP, unfenced
@@ -31,6 +38,7 @@ PEOPLE = "crm.people"
 NAME = f"main.{PEOPLE}"
 GONE = ("aa00@example.org", "ba05@example.org", "zz19@example.org")  # the smallest, one within, the largest
 KEY = HiddenKey(2, "string", GONE)
+LEFT = "op-20261114-090807-00ff00"  # an operation of ours that ended before its time
 MERGE_ON_READ = "'write.delete.mode' = 'merge-on-read'"
 COPY_ON_WRITE = "'write.delete.mode' = 'copy-on-write'"
 
@@ -100,8 +108,9 @@ class People:
 
     def cleansing(self, fence: Callable[[], None] = unfenced) -> SparkCleansing:
         ground = self.lake.warden.ground
+        stores = ground.stores
         return SparkCleansing(
-            ground.tables, ground.spark, fence, STAMP, ground.files, lambda lake: Storage(ground.stores[lake])
+            ground.tables, ground.spark, fence, STAMP, ground.files, lambda lake: Storage(stores[lake]), LEFT.__eq__
         )
 
     def purge(self, keys: Sequence[HiddenKey] = (KEY,), fence: Callable[[], None] = unfenced) -> Cleansed | None:
@@ -316,6 +325,62 @@ class TestOthersMeanwhile:
         assert people.rows("late") == without(before)["first"]
         people.check_erased()
 
+    def test_a_tag_that_is_moved_in_the_moment_between(self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Spark goes over it unseen: the tag goes back to where somebody had set it, and nothing expires."""
+        people = People(lake)
+        move, moved = TableStatements.move_tag, list[str]()
+
+        def late(self: TableStatements, tag: str, snapshot: int) -> None:
+            if not moved:
+                moved.append(tag)
+                people.sql(f"ALTER TABLE {NAME} REPLACE TAG first AS OF VERSION {people.clean}")
+            move(self, tag, snapshot)
+
+        monkeypatch.setattr(TableStatements, "move_tag", late)
+        before, settings = people.all_rows(), people.settings()
+        with pytest.raises(StalePlan, match=f"ref first .* to {people.clean} meanwhile"):
+            people.purge()
+        assert lake.refs(PEOPLE)["first"] == people.clean and people.settings() == settings
+        people.purge()
+        assert lake.refs(PEOPLE)["first"] == people.clean
+        assert people.rows("main") == without(before)["main"]
+        people.check_erased()
+
+    def test_a_branch_that_is_rolled_back_in_the_moment_between(
+        self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What it went back to is what the new version was built on: Iceberg would let it go forward again."""
+        people = People(lake)
+        forward, rolled_back = TableStatements.fast_forward, list[str]()
+
+        def late(self: TableStatements, branch: str, to: str) -> None:
+            if not rolled_back:
+                rolled_back.append(branch)
+                people.sql(f"CALL main.system.rollback_to_snapshot('{PEOPLE}', {people.clean})")
+            forward(self, branch, to)
+
+        monkeypatch.setattr(TableStatements, "fast_forward", late)
+        with pytest.raises(StalePlan, match=f"ref main .* to {people.clean} meanwhile"):
+            people.purge()
+        assert lake.head(PEOPLE) == people.clean
+        people.purge()
+        assert lake.head(PEOPLE) == people.clean and people.rows("main") == [(1000, "ba01@example.org", "x")]
+        people.check_erased()
+
+    def test_branches_that_are_called_like_ours(self, lake: SmallLake) -> None:
+        """Only those of operations that are known as ours are dropped; any other is somebody's, and kept."""
+        people = People(lake)
+        theirs = ["lakewarden-release-2024", "lakewarden-op-20240101-000000-abcdef-7"]
+        left = [f"lakewarden-{LEFT}-{people.clean}", f"lakewarden-{LEFT}-{lake.head(PEOPLE)}-before"]
+        people.sql(*(f"ALTER TABLE {NAME} CREATE BRANCH `{name}`" for name in (*theirs, *left)))
+        people.sql(f"INSERT INTO {NAME}.`branch_{theirs[0]}` VALUES (500, 'ba05@example.org', 'x'), (501, 'b', 'x')")
+        before = {ref: people.rows(ref) for ref in ("main", "first", *theirs)}
+        people.purge()
+        assert set(lake.refs(PEOPLE)) == set(before)
+        assert {ref: people.rows(ref) for ref in before} == without(before)
+        people.sql(f"ALTER TABLE {NAME} DROP BRANCH `{theirs[1]}`")
+        people.check_erased()
+
     def test_what_would_go_with_them(self, lake: SmallLake) -> None:
         """Iceberg's expiry also takes tags whose time is over: then nothing is begun."""
         people = People(lake)
@@ -440,7 +505,58 @@ class TestWithoutSpark:
 
     def test_working_branches(self) -> None:
         assert is_working(f"lakewarden-{STAMP.operation}-123") and is_working(f"lakewarden-{STAMP.operation}-1-before")
-        assert not is_working("lakewarden-notes") and not is_working("main") and not is_working("dev-12")
+        others = ["lakewarden-notes", "main", "dev-12", "lakewarden-release-2024", f"lakewarden-x{STAMP.operation}-1"]
+        assert not [ref for ref in (*others, f"lakewarden-{STAMP.operation}-1-after") if is_working(ref)]
+        assert not is_working(f"lakewarden-{STAMP.operation}-123", lambda operation: operation != STAMP.operation)
+
+    def test_operations_that_the_journal_knows(self, orders: SmallLake) -> None:
+        done = orders.warden.version.tag("sales.orders", "v1").apply()
+        is_ours = known_to(orders.warden.ground.journal)
+        assert is_ours(done.id) and not is_ours(STAMP.operation)
+        assert is_working(f"lakewarden-{done.id}-1", is_ours)
+        assert not is_working(f"lakewarden-{STAMP.operation}-1", is_ours)
+
+    def test_files_that_lie_elsewhere(self, orders: SmallLake, tmp_path: Path) -> None:
+        """Iceberg's expiry would delete them, whoever else has them: refused while nothing has begun."""
+        name, table = orders.warden.ground.tables.name("sales.orders"), orders.catalog.load_table("sales.orders")
+        own = orders.head()
+        path = tmp_path / "shared" / "a.parquet"
+        path.parent.mkdir()
+        pq.write_table(pa.table({"id": [9], "city": ["x"]}), path)
+        table.add_files([f"file://{path}"])
+        shared = orders.head()
+        table.overwrite(pa.table({"id": [1], "city": ["y"]}, schema=table.schema().as_arrow()))
+        table = orders.catalog.load_table("sales.orders")
+        check_nothing_else_goes(table, name, [own], [])
+        going = [snapshot.snapshot_id for snapshot in table.metadata.snapshots][:-1]
+        with pytest.raises(CommitRefused, match="would also delete 1 file outside of its location") as refused:
+            check_nothing_else_goes(table, name, going, [])
+        assert "write.data.path" in refused.value.hint
+        table.manage_snapshots().create_tag(shared, "kept").commit()
+        check_nothing_else_goes(orders.catalog.load_table("sales.orders"), name, [own], [])
+        with table.transaction() as change:
+            change.set_properties({"write.data.path": f"file://{path.parent}"})
+        check_nothing_else_goes(orders.catalog.load_table("sales.orders"), name, going, [])
+
+    def test_where_a_ref_was_before(self, orders: SmallLake) -> None:
+        def load() -> Any:
+            return orders.catalog.load_table("sales.orders")
+
+        first, second, third = (orders.append() for _ in range(3))
+        load().manage_snapshots().create_tag(first, "v").commit()
+        before = load()
+        load().manage_snapshots().create_tag(third, "v").commit()
+        assert place_before(load(), "v", third, before) == first
+        orders.append()  # what others do to other refs changes nothing
+        assert place_before(load(), "v", third, before) == first
+        assert place_before(load(), "v", second, before) is None
+
+        before = load()
+        load().manage_snapshots().create_tag(second, "v").commit()
+        orders.append()
+        load().manage_snapshots().create_tag(first, "v").commit()
+        orders.append()
+        assert place_before(load(), "v", first, before) == second
 
     def test_costs_of_one_ref(self, orders: SmallLake) -> None:
         table = orders.catalog.load_table("sales.orders")

@@ -1,13 +1,24 @@
-"""What it costs that a table's rows can only be erased through Spark, in words: for the plan to tell beforehand."""
+"""What it costs that a table's rows can only be erased through Spark, and where it would cost what is not to be lost.
+
+All of it is told from metadata, for the plan to tell or to refuse beforehand: no Spark is needed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from lakewarden.engine.expiry import iceberg_would_also_take
+from lakewarden.engine.unreachable import unreachable_after
+from lakewarden.errors import CommitRefused
+from lakewarden.quantities import to_millis
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+
+    from lakewarden.engine.reference import TableName
 
 
 def costs(table: Table, refs: Sequence[str]) -> list[str]:
@@ -30,6 +41,32 @@ def lost_columns(table: Table, refs: Sequence[str]) -> dict[str, list[str]]:
         if own is not None and gone:
             lost[ref] = [_name(own, field) for field in gone]
     return lost
+
+
+def check_nothing_else_goes(table: Table, name: TableName, snapshots: Collection[int], refs: Collection[str]) -> None:
+    """Refuse where Iceberg's expiry of these versions, once these refs have left them, would take what is to stay."""
+    kinds = {ref: str(table.metadata.refs[ref].snapshot_ref_type) for ref in refs if ref in table.metadata.refs}
+    tags = [ref for ref, kind in kinds.items() if kind == "tag"]  # which are moved to a version of today
+    found = iceberg_would_also_take(table.metadata, snapshots, tags, to_millis(datetime.now(UTC)))
+    more = [one for one in found if one not in {f"{kind} {ref}" for ref, kind in kinds.items()}]
+    if more:
+        raise CommitRefused(
+            f"{name}: Iceberg's expiry on Spark, which the purge ends with, would also take {', '.join(more)}",
+            "Nothing was changed. Let them expire first: lakewarden retention expire.",
+        )
+    check_nothing_elsewhere(name, unreachable_after(table, snapshots).elsewhere, "Nothing was changed.")
+
+
+def check_nothing_elsewhere(name: TableName, files: int, so_far: str) -> None:
+    """Refuse where so many files would go that do not lie where the table's own files do."""
+    if files:
+        raise CommitRefused(
+            f"{name}: Iceberg's expiry on Spark, which the purge ends with, would also delete "
+            f"{files} {'file' if files == 1 else 'files'} outside of its location",
+            f"{so_far} Another table may own them, and the format leaves no other way. If they are this table's alone, "
+            "name their folder in its property write.data.path; else copy its rows to a new table, and drop this one "
+            "without PURGE.",
+        )
 
 
 def _own_schema(table: Table, ref: str) -> Schema | None:

@@ -3,7 +3,8 @@
 Each version that a ref leads to is made anew on a working branch (`working_branch.py`). Then every ref is moved from
 the old to the new version, one statement each, so that it is wholly before or wholly after at any time; at last the
 versions that had the rows expire. A second run takes up what it finds. A branch that somebody else has moved
-meanwhile keeps what was committed to it: its new version is made anew as well. What this costs, `costs` tells.
+meanwhile keeps what was committed to it: its new version is made anew as well. A ref that somebody set elsewhere in
+the moment of its move goes back there, and the run ends. What all of this costs, `cleansing_costs.py` tells.
 """
 
 from __future__ import annotations
@@ -11,23 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.changes import Cleansed, Expiry
-from lakewarden.engine.cleansing_costs import costs
-from lakewarden.engine.expiry import iceberg_would_also_take
+from lakewarden.engine.cleansing_costs import check_nothing_else_goes, check_nothing_elsewhere, costs
+from lakewarden.engine.faults import told
 from lakewarden.engine.key_rows import KeyRows
+from lakewarden.engine.locations import same_place
 from lakewarden.engine.procedures import Procedures
 from lakewarden.engine.reachable import metadata_files
 from lakewarden.engine.table_statements import TableStatements
 from lakewarden.engine.tables import ancestors
 from lakewarden.engine.unreachable import unreachable_after
 from lakewarden.engine.working_branch import WorkingBranch, is_taken_up, is_working, put_back, spent
-from lakewarden.errors import CommitRefused, LakewardenError, SparkUnavailable, StalePlan
+from lakewarden.errors import LakewardenError, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.quantities import to_millis
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Fence, Stamp, Tell
     from lakewarden.lifecycle.tombstones import HiddenKey
 
-__all__ = ["SparkCleansing", "costs"]
+__all__ = ["SparkCleansing", "check_nothing_else_goes", "costs"]
 
 AboutTo = Callable[[Sequence[str]], None]
 _ROUNDS = 5  # times that refs are looked at again which others have moved
@@ -57,9 +57,11 @@ class SparkCleansing:
         stamp: Stamp,
         files: Files,
         storage: Callable[[str], StoredFiles],
+        is_ours: Callable[[str], bool] = lambda operation: False,
     ) -> None:
+        """`is_ours` tells which other operations' working branches may be dropped; other refs are all kept."""
         self._tables, self._spark, self._fence, self._stamp = tables, spark, fence, stamp
-        self._files, self._storage = files, storage
+        self._files, self._storage, self._is_ours = files, storage, is_ours
 
     def cleanse(
         self,
@@ -78,7 +80,8 @@ class SparkCleansing:
         self._spark.session()  # its start takes long: what is looked at is looked at after it
         statements = TableStatements(self._spark, self._fence, name)
         rows = KeyRows(keys, self._files, self._storage(name.lake))
-        run = _Run(partial(self._tables.load, name), name, self._stamp, statements, rows, progress, set(snapshots))
+        load = partial(self._tables.load, name)
+        run = _Run(load, name, self._stamp, statements, rows, progress, set(snapshots), self._is_ours)
         put_back(run.load(), statements)
         check_nothing_else_goes(run.load(), name, snapshots, refs)
         try:
@@ -95,8 +98,9 @@ class SparkCleansing:
         table = run.load()
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
         going = tuple(sorted((run.dirty | spent(table)) & there))
-        free = [file.path for file in unreachable_after(table, going).files]
-        superseded = dict.fromkeys([*free, *(file.path for file in metadata_files(table))])
+        free = unreachable_after(table, going)
+        check_nothing_elsewhere(run.name, free.elsewhere, "No version has gone, and the refs that were moved stay so.")
+        superseded = dict.fromkeys(file.path for file in (*free.files, *metadata_files(table)))
         about_to(list(superseded))
         reach("spark_cleansing.intended")
         uuid = str(table.metadata.table_uuid)
@@ -121,6 +125,7 @@ class _Run:
     rows: KeyRows
     progress: Tell
     dirty: set[int]
+    is_ours: Callable[[str], bool]
     clean: set[int] = field(default_factory=set)
     moved: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -138,7 +143,7 @@ class _Run:
         """Make versions anew for all refs at versions with such rows, and move them; whether there were any."""
         table = self.load()
         self._look_at_new(table)
-        at = dirty_refs(table, self.dirty)
+        at = self._dirty_refs(table)
         self.drop_branches(keep=at)
         if not at:
             return False
@@ -157,10 +162,23 @@ class _Run:
     def drop_branches(self, keep: Mapping[int, object] | Sequence[int]) -> None:
         """Drop working branches that are of no use, or no more."""
         table = self.load()
-        for ref in [ref for ref in table.metadata.refs if is_working(ref)]:
+        for ref in filter(partial(self._is_working, table), table.metadata.refs):
             is_of_use = is_taken_up(table, ref, self.stamp) and int(ref.rpartition("-")[2]) in keep
             if not is_of_use:
                 self.statements.drop_branch(ref)
+
+    def _is_working(self, table: Table, ref: str) -> bool:
+        """Whether a ref is a branch that this operation works on, or that another one of ours has left behind."""
+        is_branch = str(table.metadata.refs[ref].snapshot_ref_type) == "branch"
+        return is_branch and is_working(ref, lambda by: by == self.stamp.operation or self.is_ours(by))
+
+    def _dirty_refs(self, table: Table) -> dict[int, list[str]]:
+        """The refs that lead to each version with such rows; working branches are nobody's."""
+        found: dict[int, list[str]] = {}
+        for name, ref in sorted(table.metadata.refs.items()):
+            if ref.snapshot_id in self.dirty and not self._is_working(table, name):
+                found.setdefault(ref.snapshot_id, []).append(name)
+        return found
 
     def _look_at_new(self, table: Table) -> None:
         """Versions that nobody has looked at: others may have committed rows, or refs to rows, meanwhile."""
@@ -192,6 +210,7 @@ class _Run:
         reach("spark_cleansing.moved")
         if not is_tag:
             self._keep_displaced(ref, old, new, known)
+        self._keep_moved(ref, table, new)
         self.moved[ref] = (self.moved.get(ref, (old, new))[0], new)
 
     def _keep_displaced(self, branch: str, old: int, new: int, known: set[int]) -> None:
@@ -210,18 +229,21 @@ class _Run:
         self.statements.set_branch(branch, lost)
         self.statements.drop_tag(tag)
 
+    def _keep_moved(self, ref: str, before: Table, new: int) -> None:
+        """A ref that somebody else had set to another version, in the moment between: it goes back to that one."""
+        old, was = before.metadata.refs[ref].snapshot_id, place_before(self.load(), ref, new, before)
+        if was is None or was == old or not self._is_at(ref, new):
+            return
+        is_tag = str(before.metadata.refs[ref].snapshot_ref_type) == "tag"
+        (self.statements.move_tag if is_tag else self.statements.set_branch)(ref, was)
+        raise StalePlan(
+            f"the plan is stale: ref {ref} of {self.name} was moved from {old} to {was} meanwhile",
+            "It is there again, and what was done to others stays done. Plan again.",
+        )
+
     def _is_at(self, ref: str, snapshot: int) -> bool:
         found = self.load().metadata.refs.get(ref)
         return found is not None and found.snapshot_id == snapshot
-
-
-def dirty_refs(table: Table, dirty: set[int]) -> dict[int, list[str]]:
-    """The refs that lead to each of these versions; working branches are nobody's."""
-    found: dict[int, list[str]] = {}
-    for name, ref in sorted(table.metadata.refs.items()):
-        if ref.snapshot_id in dirty and not is_working(name):
-            found.setdefault(ref.snapshot_id, []).append(name)
-    return found
 
 
 def displaced(table: Table, old: int, known: set[int]) -> int | None:
@@ -235,14 +257,19 @@ def displaced(table: Table, old: int, known: set[int]) -> int | None:
     return max(lost, key=lambda snapshot: snapshot.sequence_number or 0).snapshot_id if lost else None
 
 
-def check_nothing_else_goes(table: Table, name: TableName, snapshots: Sequence[int], refs: Sequence[str]) -> None:
-    """Refuse before anything is done where Iceberg's expiry would take along what is to stay."""
-    kinds = {ref: str(table.metadata.refs[ref].snapshot_ref_type) for ref in refs if ref in table.metadata.refs}
-    tags = [ref for ref, kind in kinds.items() if kind == "tag"]  # which are moved to a version of today
-    found = iceberg_would_also_take(table.metadata, snapshots, tags, to_millis(datetime.now(UTC)))
-    more = [one for one in found if one not in {f"{kind} {ref}" for ref, kind in kinds.items()}]
-    if more:
-        raise CommitRefused(
-            f"{name}: Iceberg's expiry on Spark, which the purge ends with, would also take {', '.join(more)}",
-            "Nothing was changed. Let them expire first: lakewarden retention expire.",
-        )
+def place_before(table: Table, ref: str, new: int, before: Table) -> int | None:
+    """Where a ref was right before it came to the version where it is; nothing where it is not there any more.
+
+    Told by the metadata that others wrote since `before`, which is read only if they wrote any.
+    """
+    from pyiceberg.serializers import FromInputFile
+
+    log = [entry.metadata_file for entry in table.metadata.metadata_log]
+    places = [same_place(path) for path in log]
+    known = same_place(before.metadata_location)
+    since = log[places.index(known) + 1 :] if known in places else log  # of the log, only the newest may be kept
+    with told(f"table {'.'.join(table.name())}"):
+        between = [FromInputFile.table_metadata(table.io.new_input(path)) for path in since]
+    line = [state.refs.get(ref) for state in (before.metadata, *between, table.metadata)]
+    at = [found.snapshot_id if found is not None else None for found in line]
+    return next((place for place in reversed(at) if place != new), None) if at[-1] == new else None
