@@ -166,19 +166,21 @@ def _in_order(runs: Mapping[str, Sequence[Any]]) -> Iterator[pa.Table]:
     import numpy
     import pyarrow as pa
 
-    waiting: list[pa.Table] = []
-    count = 0
+    names: list[pa.Array] = []
+    places: list[pa.Array] = []
+    schema, count = _schema(), 0
     for name in sorted(runs, key=str.encode):
         at = pa.array(numpy.sort(numpy.concatenate(runs[name])), pa.int64())
         for start in range(0, len(at), _ROW_GROUP_ROWS):
             part = at.slice(start, _ROW_GROUP_ROWS)
-            waiting.append(pa.table([pa.repeat(name, len(part)), part], schema=_schema()))
+            names.append(pa.repeat(name, len(part)))
+            places.append(part)
             count += len(part)
             if count >= _ROW_GROUP_ROWS:
-                yield pa.concat_tables(waiting)
-                waiting, count = [], 0
-    if waiting:
-        yield pa.concat_tables(waiting)
+                yield pa.table([pa.chunked_array(names), pa.chunked_array(places)], schema=schema)
+                names, places, count = [], [], 0
+    if count:
+        yield pa.table([pa.chunked_array(names), pa.chunked_array(places)], schema=schema)
 
 
 def _schema() -> pa.Schema:
