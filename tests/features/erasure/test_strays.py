@@ -14,6 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from lakewarden.engine import strays
+from lakewarden.engine.proof_objects import listed
 from lakewarden.errors import Conflict, DeletionForbidden, StorageUnavailable, TracesLeft
 from lakewarden.features.erasure import purging
 from tests.features.erasure.people import SCHEMA, ids, person, with_people
@@ -42,7 +43,7 @@ def test_metadata_that_others_commit_meanwhile_stays(lake: SmallLake, monkeypatc
     """Two commits while all is looked through: the second follows a state that was not known at the beginning."""
     with_people(lake)
     ask(lake)
-    listed, seen = strays.listed, list[int]()
+    seen = list[int]()
 
     def meanwhile(*given: Any) -> Any:
         if not seen:
