@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from lakewarden.errors import Conflict, LakewardenError, LeaseHeld, NotFound, StalePlan
-from lakewarden.features.erasure import uncovering
+from lakewarden.features.erasure import purging, uncovering
 from lakewarden.features.erasure.uncovering import live_masks
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 from tests import killing
@@ -266,6 +268,90 @@ class TestWhatDoesNotComeBack:
         with pytest.raises(Conflict, match="a purge has begun") as caught:
             lake.warden.erasure.withdraw(asked.id)
         assert "operation resume op-1" in caught.value.hint
+
+
+class TestBesidePurges:
+    """A request's rows are erased, or they come back: never does it end as withdrawn with rows gone."""
+
+    def test_refused_where_a_purge_landed_and_versions_without_such_rows_stayed(self, lake: SmallLake) -> None:
+        with_people(lake)
+        first = lake.catalog.load_table("crm.people").metadata.snapshots[0].snapshot_id
+        asked = lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org"])
+        killing.kill(lake, "purge.committed", "purge.committed", "erasure", "purge", "crm.people", "--apply")
+        assert lake.catalog.load_table("crm.people").snapshot_by_id(first) is not None
+        (begun,) = lake.warden.operation.list(kind="erasure.purge")
+        with pytest.raises(Conflict, match=f"operation {begun.id} is about to erase rows of request {asked.id}"):
+            lake.warden.erasure.withdraw(asked.id)  # for all that is known it lives
+        killing.bury(lake)
+        with pytest.raises(Conflict, match="a purge has begun to erase rows") as caught:
+            lake.warden.erasure.withdraw(asked.id)
+        assert f"operation resume {begun.id}" in caught.value.hint
+        lake.warden.operation.resume(begun.id)
+        assert lake.warden.erasure.show(asked.id).state == "closed"
+
+    def test_a_purge_that_never_landed_is_no_hindrance(self, lake: SmallLake) -> None:
+        with_people(lake)
+        asked = lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org"])
+        killing.kill(lake, "purge.intended", "purge.intended", "erasure", "purge", "crm.people", "--apply")
+        (begun,) = lake.warden.operation.list(kind="erasure.purge")
+        with pytest.raises(Conflict, match="is about to erase rows"):
+            lake.warden.erasure.withdraw(asked.id)
+        killing.bury(lake)
+        lake.warden.erasure.withdraw(asked.id).apply()
+        assert lake.warden.erasure.show(asked.id).state == "withdrawn"
+        with pytest.raises(LakewardenError, match=f"request {asked.id} is withdrawn"):
+            lake.warden.operation.resume(begun.id)
+        assert seen(lake) == ids(lake) == [0, 1, 2, 3, 4, 5]
+        assert lake.warden.ground.tombstones.evidence([EvidenceKind.INTENT]) == []
+
+    def test_withdrawn_before_a_purge_of_another_table_commits(
+        self, any_lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lake = any_lake
+        asked = self.asked_in_two_tables(lake)
+        self.when(monkeypatch, purging, "purge.rewritten", lambda: lake.warden.erasure.withdraw(asked).apply())
+        with pytest.raises(StalePlan, match=f"request {asked} is withdrawn"):
+            lake.warden.erasure.purge("web.people").apply()
+        assert lake.warden.erasure.show(asked).state == "withdrawn"
+        assert seen(lake, name="crm.people") == seen(lake, name="web.people") == [0, 1, 2, 3, 4, 5]
+
+    def test_refused_while_a_purge_of_another_table_commits(
+        self, any_lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lake = any_lake
+        asked = self.asked_in_two_tables(lake)
+        planned = lake.warden.erasure.withdraw(asked)
+
+        def withdraw() -> None:
+            with pytest.raises(Conflict, match="is about to erase rows"):
+                planned.apply()
+
+        self.when(monkeypatch, purging, "purge.intended", withdraw)
+        lake.warden.erasure.purge("web.people").apply()
+        assert lake.warden.erasure.show(asked).state == "open"
+        assert (seen(lake, name="crm.people"), seen(lake, name="web.people")) == ([0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 5])
+
+    def test_refused_where_a_purge_came_in_the_very_moment(
+        self, any_lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lake = any_lake
+        asked = self.asked_in_two_tables(lake)
+        self.when(monkeypatch, uncovering, "withdraw.revealed", lambda: lake.warden.erasure.purge("web.people").apply())
+        with pytest.raises(Conflict, match="a purge is erasing rows of request .* in main.web.people, or has just"):
+            lake.warden.erasure.withdraw(asked).apply()
+        assert lake.warden.erasure.show(asked).state == "open"
+        lake.warden.erasure.purge(request=[asked]).apply()
+        assert lake.warden.erasure.show(asked).state == "closed"
+
+    def asked_in_two_tables(self, lake: SmallLake) -> str:
+        for name in ("crm.people", "web.people"):
+            with_people(lake, name)
+        configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "email"}})
+        return str(lake.warden.erasure.request(subject="customer", value=["p4@example.org"]).id)
+
+    def when(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType, where: str, then: Callable[[], object]) -> None:
+        """Do something when a module comes to a point."""
+        monkeypatch.setattr(module, "reach", lambda point: then() if point == where else None)
 
 
 def test_names_of_masks_are_found_on_every_branch(lake: SmallLake) -> None:
