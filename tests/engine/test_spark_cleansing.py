@@ -516,6 +516,16 @@ class TestWithoutSpark:
         assert is_working(f"lakewarden-{done.id}-1", is_ours)
         assert not is_working(f"lakewarden-{STAMP.operation}-1", is_ours)
 
+    def test_only_working_branches_of_ours_are_left_as_they_are(self, orders: SmallLake) -> None:
+        """Rows are hidden on any other branch, whatever it is called."""
+        done = orders.warden.version.tag("sales.orders", "v1").apply()
+        theirs = ["lakewarden-release-2024", f"lakewarden-{STAMP.operation}-1"]
+        for branch in (*theirs, f"lakewarden-{done.id}-1"):
+            orders.catalog.load_table("sales.orders").manage_snapshots().create_branch(orders.head(), branch).commit()
+        orders.warden.erasure.request("sales.orders", key="id", value=["1"])
+        planned = orders.warden.erasure.hide("sales.orders").plan.actions
+        assert {action.arguments["branch"] for action in planned} == {"main", *theirs}
+
     def test_files_that_lie_elsewhere(self, orders: SmallLake, tmp_path: Path) -> None:
         """Iceberg's expiry would delete them, whoever else has them: refused while nothing has begun."""
         name, table = orders.warden.ground.tables.name("sales.orders"), orders.catalog.load_table("sales.orders")
