@@ -279,3 +279,16 @@ def test_a_key_that_only_the_partition_tells(lake: SmallLake) -> None:
     ask(lake, 1)
     assert purge(lake, "crm.people")["rows_dropped_by_tombstones"] == 2
     assert [row["id"] for row in lake.warden.version.read("crm.people", columns=["id"], raw=True)] == [3]
+
+
+def test_writers_go_on_from_where_they_were(lake: SmallLake) -> None:
+    """A streaming writer reads how far it is from the newest summary; what tells of somebody is not carried over."""
+    with_people(lake)
+    rows = pa.Table.from_pylist([person(7)], schema=SCHEMA)
+    facts = {"flink.max-committed-checkpoint-id": "41", "source": "p1@example.org.csv"}
+    lake.catalog.load_table("crm.people").append(rows, snapshot_properties=facts)
+    ask(lake, 1)
+    purge(lake, "crm.people")
+    summary = lake.catalog.load_table("crm.people").current_snapshot().summary.additional_properties
+    assert summary["flink.max-committed-checkpoint-id"] == "41"
+    assert "source" not in summary

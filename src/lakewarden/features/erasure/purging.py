@@ -8,11 +8,12 @@ Copies that nothing leads to are looked for after that (`strays.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.changes import Cleansing
+from lakewarden.engine.proof_bytes import Needles
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.reachable import own_places
 from lakewarden.engine.search import search
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import HiddenKey
 
+_TELLING = 6  # bytes from which on a text within another is hardly there by chance
 NOTHING: dict[str, Any] = dict.fromkeys(
     (
         "tombstones_applied",
@@ -137,6 +139,7 @@ def _replace_everywhere(
         replacements=rewritten.replacements,
         obsolete=rewritten.obsolete,
         tainted=found.tainted,
+        tells=_telling(keys),
     )
     try:
         lake.commits.cleanse(change, about_to)
@@ -163,6 +166,14 @@ def _remove(action: Action, lake: Writer, intent: Intent) -> int:
             "No version leads to them any more. Resume the operation when that is mended.",
         )
     return sum(intent.files[path].bytes for path in free)
+
+
+def _telling(keys: Sequence[HiddenKey]) -> Callable[[str], bool]:
+    """What knows a text that holds one of the values. A number in it is a count, and nobody's key."""
+    texts = [value for key in keys if key.kind in ("string", "uuid") for value in key.values]
+    short = {text for text in texts if len(text.encode()) < _TELLING}
+    long = Needles(text.encode() for text in texts if text not in short)
+    return lambda text: text in short or bool(long.within(text.encode()))
 
 
 def _kinds(found: Searched) -> Mapping[str, str]:
