@@ -110,12 +110,18 @@ class Household:
         return self._told(arguments, done.returncode, done.stdout, done.stderr, check)
 
     def fail_on_spark(self, version: str) -> None:
-        """Have Spark fail on a damaged file, and say so in its log. What it raises is for whoever runs their own."""
+        """Have Spark fail on a damaged file, and say so in its log.
+
+        What it raises, and its own story of that, are for whoever reads a DataFrame of their own.
+        """
+        before = set(self.events.iterdir())
         code = "import sys; from lakewarden import Warden; Warden.open(sys.argv[1]).dataframe(sys.argv[2]).collect()"
         environment = os.environ | {"XDG_STATE_HOME": str(self.state)}
         command = [sys.executable, "-c", code, str(self.lake.folder), version]
         assert subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False).returncode == 1
         assert "/email=*/" in (self.state / "lakewarden" / "spark.log").read_text()
+        for story in set(self.events.iterdir()) - before:
+            story.unlink()
 
     def _told(self, arguments: Sequence[str], code: int, out: str, err: str, check: int | None) -> str:
         self.ears.hear(f"answer to {arguments[:3]}", out)
