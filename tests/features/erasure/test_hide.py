@@ -14,7 +14,7 @@ from pyiceberg.transforms import IdentityTransform
 from lakewarden.engine import publish
 from lakewarden.engine.position_deletes import request_of
 from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
-from lakewarden.features.erasure import masks
+from lakewarden.features.erasure import covering, masks
 from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 from tests import killing
 from tests.features.compaction.compacted import Compactable
@@ -85,6 +85,23 @@ def test_each_request_has_files_of_its_own(lake: SmallLake) -> None:
         lake.head("crm.people"),
     )
     assert [request_of(file["path"]) for file in document["files"]] == [two.id]
+
+
+def test_whose_a_file_of_deletes_is_is_read_off_it_once(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many requests have rows in the same file: once for each of them grew with their square."""
+    with_people(lake, rows=12)
+    for number in range(12):
+        lake.warden.erasure.request("crm.people", key="id", value=[str(number), "3"])
+    lake.warden.erasure.hide("crm.people").apply()
+    read: list[str] = []
+
+    def noted(path: str) -> str | None:
+        read.append(path)
+        return request_of(path)
+
+    monkeypatch.setattr(covering, "request_of", noted)
+    assert lake.warden.erasure.hide("crm.people").is_empty
+    assert len(set(read)) == len(read) >= 12
 
 
 def test_only_some_requests(lake: SmallLake) -> None:

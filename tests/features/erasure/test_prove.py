@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import Engine, event
 
-from lakewarden.errors import Conflict, NotFound, SomeTablesFailed, TracesLeft
-from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.errors import Conflict, NotFound, SomeTablesFailed, StalePlan, TracesLeft
+from lakewarden.features.erasure.proofs import to_close
+from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 from tests.engine.lakes import local
 from tests.features.erasure.people import SCHEMA, configured, person, with_people
 from tests.services.s3_versions import VersionedS3
 from tests.small_lake import SmallLake
 
 VALUE = "nobody-here@example.org"
+LONG_AGO = time.time() - 40 * 24 * 3600
 
 
 def request(lake: SmallLake, *values: str, table: str = "crm.people", key: str = "email") -> str:
@@ -150,6 +158,156 @@ class TestTraces:
             lake.warden.erasure.prove(id).apply()
         assert [unread["object"].endswith("/half.parquet") for unread in told.value.details["not_read"]] == [True]
         assert state(lake, id) == "open"
+
+    def test_in_every_member_of_a_gzip_file(self, lake: SmallLake) -> None:
+        with_people(lake)
+        id = request(lake, "p4@example.org")
+        export = data_folder(lake) / "export.csv.gz"
+        export.write_bytes(gzip.compress(b"id,email\n") + gzip.compress(b"4,p4@example.org\n"))
+        os.utime(export, (LONG_AGO, LONG_AGO))
+        with pytest.raises(TracesLeft) as told:
+            lake.warden.erasure.prove(id).apply()
+        assert any(place["object"].endswith("export.csv.gz") for place in told.value.details["places"])
+        lake.warden.erasure.purge(request=[id]).apply()
+        assert not export.exists() and state(lake, id) == "closed"
+
+
+class TestWhatToDo:
+    """Where a purge alone does not help, the hint says what does: that is done, and the request can be closed."""
+
+    def left(self, lake: SmallLake, id: str) -> TracesLeft:
+        with pytest.raises(TracesLeft) as told:
+            lake.warden.erasure.purge(request=[id]).apply()
+        assert "@example.org" not in str(told.value) + told.value.hint + repr(told.value.details)
+        return told.value
+
+    @pytest.mark.parametrize("value", ["p4@example.org", VALUE])
+    def test_the_name_of_a_tag(self, lake: SmallLake, value: str) -> None:
+        table = with_people(lake).catalog.load_table("crm.people")
+        table.manage_snapshots().create_tag(table.metadata.snapshots[0].snapshot_id, f"before-{value}").commit()
+        id = request(lake, value)
+        left = self.left(lake, id)
+        assert left.message.endswith(".metadata.json: name of a branch or tag")
+        assert left.hint == (
+            f"Rename or remove the branch or tag whose name tells it, then: lakewarden erasure purge --request {id}"
+        )
+        lake.catalog.load_table("crm.people").manage_snapshots().remove_tag(f"before-{value}").commit()
+        with pytest.raises(TracesLeft) as told:
+            lake.warden.erasure.prove(id).apply()
+        assert told.value.hint == f"lakewarden erasure purge --request {id}"  # it is left only in what a purge removes
+        lake.warden.erasure.purge(request=[id]).apply()
+        assert state(lake, id) == "closed"
+
+    def test_a_property(self, lake: SmallLake) -> None:
+        with with_people(lake).catalog.load_table("crm.people").transaction() as transaction:
+            transaction.set_properties({"owner": "p4@example.org"})
+        id = request(lake, "p4@example.org")
+        left = self.left(lake, id)
+        assert left.message.endswith(".metadata.json: table property")
+        assert left.hint.startswith("Change or remove the table's property that tells it, then: lakewarden erasure")
+        with lake.catalog.load_table("crm.people").transaction() as transaction:
+            transaction.remove_properties("owner")
+        lake.warden.erasure.purge(request=[id]).apply()
+        assert state(lake, id) == "closed"
+
+    def test_the_summary_of_a_version_that_has_no_such_row(self, lake: SmallLake) -> None:
+        rows = pa.Table.from_pylist([person(7)], schema=SCHEMA)
+        with_people(lake).catalog.load_table("crm.people").append(rows, snapshot_properties={"by": VALUE})
+        id = request(lake, VALUE)
+        with pytest.raises(TracesLeft, match="snapshot summary") as told:
+            lake.warden.erasure.prove(id).apply()
+        assert told.value.hint == (
+            f"lakewarden erasure purge --request {id}. A version whose summary still tells it then must expire: "
+            "lakewarden retention expire main.crm.people"
+        )
+
+    def test_a_phone_number_that_a_property_tells(self, lake: SmallLake) -> None:
+        with with_people(lake).catalog.load_table("crm.people").transaction() as transaction:
+            transaction.set_properties({"contact": "5551234"})
+        with pytest.raises(TracesLeft, match=r"\.metadata\.json: table property$"):
+            lake.warden.erasure.prove(request(lake, "5551234")).apply()
+
+    def test_a_damaged_file_that_nothing_leads_to(self, lake: SmallLake) -> None:
+        with_people(lake)
+        id = request(lake, "p4@example.org")
+        half = data_folder(lake) / "half.parquet"
+        half.write_bytes(b"PAR1" + b"x" * 500)
+        os.utime(half, (LONG_AGO, LONG_AGO))
+        assert self.left(lake, id).hint == (
+            "Mend them, or move them out of the table's location. Files that no version leads to: "
+            "lakewarden orphan quarantine main.crm.people, then lakewarden orphan delete main.crm.people"
+        )
+        lake.warden.orphan.quarantine("crm.people").apply()
+        assert self.left(lake, id).hint == (
+            "What is in quarantine is looked through until it is deleted: "
+            "lakewarden orphan delete main.crm.people (--now: before its grace ends)"
+        )
+        lake.warden.orphan.delete("crm.people", now=True).apply()
+        lake.warden.erasure.purge(request=[id]).apply()
+        assert state(lake, id) == "closed"
+
+
+class TestManyRequests:
+    def test_take_no_more_queries_than_a_few(self, lake: SmallLake) -> None:
+        """Each request used to be asked for by itself, and each time all that its proof is about was read."""
+        with_people(lake)
+        ground, uuid = lake.warden.ground, str(lake.catalog.load_table("crm.people").metadata.table_uuid)
+        few = [request(lake, f"x{n}@example.org") for n in range(3)]
+        many = [*few, *(request(lake, f"y{n}@example.org") for n in range(40))]
+        location = lake.catalog.load_table("crm.people").metadata_location
+
+        def proved(operation: str, requests: Sequence[str], clean: bool) -> None:
+            facts = {"clean": clean, "metadata": location}
+            at = ground.clock()
+            ground.tombstones.record(
+                Evidence(EvidenceKind.PROVED, "main.crm.people", uuid, operation, "act-1", at, tuple(requests), facts)
+            )
+
+        def closable(requests: Sequence[str], by: str = "") -> tuple[list[str], int]:
+            with queries() as asked:
+                found = to_close(ground, requests, (), by)
+            return [each.id for each in found], len(asked)
+
+        assert closable(many)[0] == []
+        proved("op-1", many, True)
+        assert closable(few)[0] == few
+        assert closable(many) == (many, closable(few)[1])
+        proved("op-2", many[:2], False)
+        assert closable(many) == (many[2:], closable(few)[1])
+        proved("op-3", many[:1], True)
+        assert closable(many)[0] == [many[0], *many[2:]]
+        for number, id in enumerate(many):  # each proved by itself
+            proved(f"op-x{number:02}", [id], number != 7)
+        assert closable(many)[0] == [id for id in many if id != many[7]]
+        assert closable(many)[1] <= closable(few)[1]
+        lake.catalog.load_table("crm.people").append(pa.Table.from_pylist([person(7)], schema=SCHEMA))
+        assert closable(many)[0] == []
+        assert closable(many, "op-x03")[0] == [many[3]]
+
+    def test_a_plan_for_one_that_is_withdrawn_by_now(self, lake: SmallLake) -> None:
+        with_people(lake)
+        id = request(lake, VALUE)
+        planned = lake.warden.erasure.prove(id)
+        assert planned.plan.actions
+        lake.warden.erasure.withdraw(id).apply()
+        with pytest.raises(StalePlan, match=f"request {id} is withdrawn"):
+            planned.apply()
+        assert proofs(lake, id) == []
+
+
+@contextmanager
+def queries() -> Iterator[list[str]]:
+    """What databases are asked meanwhile."""
+    asked: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        asked.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield asked
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
 
 
 class TestSeveralTables:

@@ -7,7 +7,7 @@ is looked for by each of them: what hides it for one does not count for the othe
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -119,11 +119,12 @@ class Lookout:
         self._table = table
         self._storage = lake.storage(name.lake)
         self._uuid = str(table.metadata.table_uuid)
-        asked = [lake.tombstones.get(request) for request in requests]
+        asked = lake.tombstones.many(requests)
         self._requests = sorted(request.id for request in asked if request.state is ErasureState.OPEN)
         self._fields = {key.field_id for request in asked for key in request.keys if key.uuid == self._uuid}
         self._known = _memory.of(self._uuid, self._requests)
         self._named: dict[str, dict[str, set[int]]] = {}
+        self._asked_by: dict[str, str | None] = {}
 
     @cached_property
     def veil(self) -> Veil:
@@ -185,10 +186,18 @@ class Lookout:
     def _left(self, file: LiveFile) -> dict[str, frozenset[int]]:
         """The rows of each request that neither deletes of others nor deletes for that very request mask."""
         found = self._known.positions[file.path]
-        deleted = self._masked(file, (None,))
-        left = {request: frozenset(at - deleted - self._masked(file, (request,))) for request, at in found.items()}
+        masked = self._masked(file, found)
+        deleted = masked.get(None, set())
+        left = {request: frozenset(at - deleted - masked.get(request, set())) for request, at in found.items()}
         return {request: at for request, at in left.items() if at}
 
-    def _masked(self, file: LiveFile, hidden_for: Iterable[str | None]) -> set[int]:
-        masking = [delete.identity for delete in file.deletes if request_of(delete.path) in hidden_for]
-        return set[int]().union(*(self._named[id][file.path] for id in masking))
+    def _masked(self, file: LiveFile, requests: Collection[str]) -> dict[str | None, set[int]]:
+        """The rows that deletes for each request name in a file; under None those that deletes of others name."""
+        masked: dict[str | None, set[int]] = {}
+        for delete in file.deletes:
+            if delete.identity not in self._asked_by:
+                self._asked_by[delete.identity] = request_of(delete.path)
+            request = self._asked_by[delete.identity]
+            if request is None or request in requests:
+                masked.setdefault(request, set()).update(self._named[delete.identity][file.path])
+        return masked

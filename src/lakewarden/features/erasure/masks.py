@@ -135,7 +135,8 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
 
 def _give_back(action: Action, lake: Writer, requests: Sequence[str], added: Iterable[str]) -> None:
     """Take away again what was just hidden for a request that was withdrawn in the very moment."""
-    withdrawn = {id for id in requests if lake.tombstones.get(id).state is ErasureState.WITHDRAWN}
+    asked = lake.tombstones.many(requests)
+    withdrawn = {request.id for request in asked if request.state is ErasureState.WITHDRAWN}
     paths = frozenset(path for path in added if request_of(path) in withdrawn)
     if paths:
         lake.commits.unmask(Unmask(action.table, str(action.arguments["uuid"]), paths))

@@ -8,32 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.proof import prove, size
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.veil import Veil
-from lakewarden.errors import BrokenTable, LakewardenError, StalePlan, TableNotFound, TracesLeft
+from lakewarden.errors import BrokenTable, LakewardenError, StalePlan, TableNotFound
 from lakewarden.features.erasure.forgetting import forget_paths
 from lakewarden.features.erasure.intent import evidence
+from lakewarden.features.erasure.proofs import Proofs, fields_of, to_close
+from lakewarden.features.erasure.traces import traces_left
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome
 from lakewarden.lifecycle.requirement import TableIs
-from lakewarden.lifecycle.tombstones import ErasureState, Evidence, EvidenceKind
+from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 from lakewarden.quantities import show_size
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.proof import Place, Proof
+    from lakewarden.engine.proof import Proof
     from lakewarden.engine.reference import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import ErasureRequest
 
 PROVE = "prove"
-_TOLD = 100  # places that an error names; the evidence has all
-_IN_WORDS = 5  # that its message names
 _YOUNGEST = timedelta(hours=24)
 _BYTES_PER_SECOND = 50 << 20  # a guess, for the estimate only
 
@@ -46,7 +46,7 @@ def action_for(
     Tables in `together`, by their uuid, are looked through by the same operation: no earlier proof of them counts.
     """
     uuid = str(table.metadata.table_uuid)
-    veil = Veil.of(table.metadata, _fields(lake, uuid, requests))
+    veil = Veil.of(table.metadata, fields_of(lake, uuid, requests))
     with veil.over_errors():
         objects, total = size(table, lake.storage(name.lake))
     return Action(
@@ -93,13 +93,18 @@ def where_is(lake: Reader, table: str, uuid: str) -> TableName | None:
 
 def is_proved(lake: Reader, table: Table, requests: Sequence[str]) -> bool:
     """Whether the newest proof about each of these requests was clean, and the table is what it was then."""
-    return all(_is_clean(lake, table, request) for request in requests)
+    proofs, uuid = Proofs(lake, requests), str(table.metadata.table_uuid)
+    newest = (proofs.clean(request, uuid) for request in requests)
+    return all(proof is not None and proofs.is_of(proof, table) for proof in newest)
 
 
 def holds(action: Action, lake: Reader) -> bool:
     """Whether this very proof was made and was clean, and every request is closed that it completes."""
-    told = lake.tombstones.evidence([EvidenceKind.PROVED], uuid=str(action.arguments["uuid"]))
-    mine = [proof for proof in told if proof.action == action.id and proof.document["clean"]]
+    proved, uuid = [EvidenceKind.PROVED], str(action.arguments["uuid"])
+    told = lake.tombstones.evidence(proved, uuid=uuid, documents=False)
+    operations = dict.fromkeys(proof.operation for proof in told if proof.action == action.id)
+    full = [proof for by in operations for proof in lake.tombstones.evidence(proved, uuid=uuid, operation=by)]
+    mine = [proof for proof in full if proof.action == action.id and proof.document["clean"]]
     return bool(mine) and not _to_close(lake, action, mine[-1].operation)
 
 
@@ -118,7 +123,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
     evidence(lake, action, EvidenceKind.PROVED, requests, _document(table, proof))
     reach("prove.recorded")
     if not proof.clean:
-        raise _traces(action, lake, table, proof, requests)
+        raise traces_left(action.table, table, proof, requests, age_of_strays(lake))
     closed = _close(lake, action)
     return Outcome({"objects_read": proof.objects, "bytes_read": proof.bytes, "requests_closed": closed})
 
@@ -177,89 +182,8 @@ def _document(table: Table, proof: Proof) -> dict[str, Any]:
     }
 
 
-def _traces(action: Action, lake: Reader, table: Table, proof: Proof, requests: Sequence[str]) -> TracesLeft:
-    which = f"request {requests[0]} asks" if len(requests) == 1 else f"{len(requests)} requests ask"
-    ids = " ".join(f"--request {request}" for request in requests)
-    if proof.places:
-        count = f"{len(proof.places):,} {'place' if len(proof.places) == 1 else 'places'}"
-        verb = "holds" if len(proof.places) == 1 else "hold"
-        what = f"{count} still {verb} what {which} to erase, as {_some(table, proof.places)}"
-        hint = f"lakewarden erasure purge {ids}"
-        if all(place.where.startswith("bytes") for place in proof.places):
-            hint += f". Where another column holds it, ask for that one too: lakewarden erasure request {action.table}"
-    elif proof.young:
-        what = f"new files that no version leads to hold what {which} to erase, as {_some(table, proof.young)}"
-        hint = "A writer may be about to commit them. " + _when(lake, proof.youngest)
-    else:
-        first = proof.not_read[0]
-        what = f"nothing is proved: {len(proof.not_read):,} objects cannot be read, as {first.object}: {first.why}"
-        hint = f"Mend or remove them. Files that no version leads to: lakewarden orphan quarantine {action.table}"
-    return TracesLeft(
-        f"{action.table}: {what}",
-        hint,
-        places=[asdict(place) for place in (*proof.places, *proof.young)[:_TOLD]],
-        not_read=[asdict(unread) for unread in proof.not_read[:_TOLD]],
-    )
-
-
-def _some(table: Table, places: Sequence[Place]) -> str:
-    more = f"; and {len(places) - _IN_WORDS:,} more" if len(places) > _IN_WORDS else ""
-    return "; ".join(_shown(table, place) for place in places[:_IN_WORDS]) + more
-
-
-def _shown(table: Table, place: Place) -> str:
-    version = f", version {place.version}" if place.version and not place.live else ""
-    return f"{place.object.removeprefix(table.metadata.location).lstrip('/')}{version}: {place.where}"
-
-
-def _when(lake: Reader, youngest: datetime | None) -> str:
-    if youngest is None:
-        return "Try again later."
-    return f"Purge again after {youngest + age_of_strays(lake):%Y-%m-%d %H:%M} UTC, when they count as left behind."
-
-
 def _to_close(lake: Reader, action: Action, operation: str) -> list[ErasureRequest]:
-    """The open requests of which each table has a clean proof: by this operation, or of the table as it is."""
-    together = str(action.arguments.get("together", "")).split(",")
-
-    def counts(request: str, uuid: str) -> bool:
-        newest = _newest(lake, request, uuid)
-        if newest is None or not newest.document["clean"]:
-            return False
-        return newest.operation == operation or (uuid not in together and _still_counts(lake, newest, request))
-
-    found = [request for id in _requests(action) if (request := lake.tombstones.get(id)).state is ErasureState.OPEN]
-    return [request for request in found if all(counts(request.id, uuid) for uuid in {k.uuid for k in request.keys})]
-
-
-def _still_counts(lake: Reader, proof: Evidence, request: str) -> bool:
-    """Whether an earlier proof is of the table as it is now."""
-    if proof.document.get("gone"):
-        return lake.tables.uuid(proof.table) != proof.uuid
-    try:
-        now = lake.tables.load(proof.table)
-    except LakewardenError:
-        return False
-    return str(now.metadata.table_uuid) == proof.uuid and _is_clean(lake, now, request)
-
-
-def _is_clean(lake: Reader, table: Table, request: str) -> bool:
-    uuid = str(table.metadata.table_uuid)
-    newest = _newest(lake, request, uuid)
-    if newest is None or not newest.document["clean"]:
-        return False
-    veil = Veil.of(table.metadata, _fields(lake, uuid, [request]))
-    return bool(newest.document["metadata"] == veil.path(table.metadata_location))
-
-
-def _newest(lake: Reader, request: str, uuid: str) -> Evidence | None:
-    told = lake.tombstones.evidence([EvidenceKind.PROVED], request=request, uuid=uuid)
-    return told[-1] if told else None
-
-
-def _fields(lake: Reader, uuid: str, requests: Sequence[str]) -> list[int]:
-    keys = [key for request in requests for key in lake.tombstones.get(request).keys]
-    return [key.field_id for key in keys if key.uuid == uuid]
+    return to_close(lake, _requests(action), str(action.arguments.get("together", "")).split(","), operation)
 
 
 def _uuid_or_why(lake: Reader, table: TableName) -> str | LakewardenError | None:
@@ -273,7 +197,8 @@ def _uuid_or_why(lake: Reader, table: TableName) -> str | LakewardenError | None
 
 
 def _arguments(lake: Reader, uuid: str, requests: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
-    rounds = len(lake.tombstones.evidence([EvidenceKind.PROVED], uuid=uuid))  # the same again is another proof
+    told = lake.tombstones.evidence([EvidenceKind.PROVED], uuid=uuid, documents=False)
+    rounds = len(told)  # the same again is another proof
     return {"uuid": uuid, "requests": ",".join(requests), "together": ",".join(together), "round": rounds}
 
 
@@ -282,10 +207,11 @@ def _requests(action: Action) -> tuple[str, ...]:
 
 
 def _check_open(lake: Reader, requests: Sequence[str]) -> None:
-    for request in requests:
-        state = lake.tombstones.get(request).state
-        if state is not ErasureState.OPEN:
-            raise StalePlan(f"the plan is stale: request {request} is {state}", "Its values are known no more.")
+    for request in lake.tombstones.many(requests):
+        if request.state is not ErasureState.OPEN:
+            raise StalePlan(
+                f"the plan is stale: request {request.id} is {request.state}", "Its values are known no more."
+            )
 
 
 def age_of_strays(lake: Reader) -> timedelta:
