@@ -19,6 +19,8 @@ from lakewarden.errors import Conflict
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 from lakewarden.state.tables import erasure_evidence, erasure_evidence_requests, leases
 
+FEW = 1_000  # names that a query is given; databases take some ten thousand at most
+
 
 @dataclass(frozen=True)
 class About:
@@ -70,10 +72,8 @@ def forget_intents(connection: Connection, requests: Sequence[str]) -> None:
 
     What was about to be removed for others as well stays, until it was.
     """
-    link = erasure_evidence_requests.c
-    for request in requests:
-        linked = link.evidence.in_(_intents_of(request))
-        connection.execute(delete(erasure_evidence_requests).where(linked, link.request == request))
+    for start in range(0, len(requests), FEW):
+        connection.execute(_links_of_intents(requests[start : start + FEW]))
     connection.execute(_needed_by_nobody())
 
 
@@ -128,12 +128,11 @@ def _told_before(evidence: Evidence) -> Delete:
     )
 
 
-def _intents_of(request: str) -> Select[Any]:
-    """The numbers of what was about to be removed for a request."""
+def _links_of_intents(requests: Sequence[str]) -> Delete:
+    """That something was about to be removed for some requests."""
     link = erasure_evidence_requests.c
-    about = select(link.evidence).where(link.request == request)
-    intents = erasure_evidence.c.kind == str(EvidenceKind.INTENT)
-    return select(erasure_evidence.c.number).where(intents, erasure_evidence.c.number.in_(about))
+    intents = select(erasure_evidence.c.number).where(erasure_evidence.c.kind == str(EvidenceKind.INTENT))
+    return delete(erasure_evidence_requests).where(link.request.in_(requests), link.evidence.in_(intents))
 
 
 def _needed_by_nobody() -> Delete:
@@ -153,6 +152,9 @@ def _needed_by_nobody() -> Delete:
 
 def _leases_of_intents(request: str, now: datetime) -> Select[Any]:
     """The operations that hold the lease of a table in which they were about to remove something for a request."""
+    link = erasure_evidence_requests.c
+    about = erasure_evidence.c.number.in_(select(link.evidence).where(link.request == request))
     held = (leases.c.operation == erasure_evidence.c.operation) & (leases.c.key == "table:" + erasure_evidence.c.uuid)
     operations = select(leases.c.operation).join(erasure_evidence, held).where(leases.c.expires_at > now).distinct()
-    return operations.where(erasure_evidence.c.number.in_(_intents_of(request))).order_by(leases.c.operation)
+    intents = erasure_evidence.c.kind == str(EvidenceKind.INTENT)
+    return operations.where(intents, about).order_by(leases.c.operation)

@@ -29,6 +29,7 @@ from lakewarden.lifecycle.tombstones import (
 from lakewarden.state.database import Database
 from lakewarden.state.digests import SIZE, Blocks, Digester, Recognizer
 from lakewarden.state.evidence import (
+    FEW,
     About,
     forget_intents,
     operations_at_work,
@@ -46,7 +47,6 @@ from lakewarden.state.tables import (
 from lakewarden.state.veiling import veil_journal
 
 _AT_ONCE = 10_000
-_FEW = 1_000  # names that a query is given; databases take some ten thousand at most
 _DIGEST_KEY = "tombstone-digest"
 
 
@@ -87,7 +87,7 @@ class SqlTombstones:
     def hidden(self, uuid: str, requests: Sequence[str] = ()) -> list[HiddenKey]:
         found: dict[tuple[int, str], list[str]] = {}
         wanted = set(requests)
-        few = requests if len(requests) <= _FEW else ()
+        few = requests if len(requests) <= FEW else ()
         with self._database.connect() as connection:
             for row in connection.execute(_hidden_values(uuid, few)):
                 if wanted and row.request not in wanted:
@@ -212,8 +212,8 @@ def _one(connection: Connection, id: str) -> ErasureRequest:
 
 def _many(connection: Connection, ids: Sequence[str]) -> list[ErasureRequest]:
     found: dict[str, ErasureRequest] = {}
-    for start in range(0, len(ids), _FEW):
-        some = ids[start : start + _FEW]
+    for start in range(0, len(ids), FEW):
+        some = ids[start : start + FEW]
         keys = _keys_of(connection, some)
         rows = connection.execute(select(erasure_requests).where(erasure_requests.c.id.in_(some))).mappings()
         found |= {row["id"]: _request(row, keys.get(row["id"], ())) for row in rows}
@@ -226,8 +226,8 @@ def _many(connection: Connection, ids: Sequence[str]) -> list[ErasureRequest]:
 def _check_open(connection: Connection, ids: Sequence[str]) -> None:
     """Refuse where a request has ended; until the transaction does, none of them can."""
     ordered = sorted(ids)
-    for start in range(0, len(ordered), _FEW):
-        for row in connection.execute(_locked(ordered[start : start + _FEW])):
+    for start in range(0, len(ordered), FEW):
+        for row in connection.execute(_locked(ordered[start : start + FEW])):
             if row.state != str(ErasureState.OPEN):
                 raise StalePlan(f"the plan is stale: request {row.id} is {row.state}", "Nothing more was erased.")
 
