@@ -51,7 +51,8 @@ def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], 
         f"request {request.id} waits until {request.grace_until:%Y-%m-%d %H:%M}Z; --now erases it all the same"
         for request in waits
     ]
-    due = [request for request in found if request not in waits]
+    left_out = {request.id for request in waits}
+    due = [request for request in found if request.id not in left_out]
     tables: dict[str, list[ErasureRequest]] = {}
     for request in reversed(due):  # oldest first
         for key in {key.uuid: key for key in request.keys if uuid in ("", key.uuid)}.values():
