@@ -15,6 +15,7 @@ from lakewarden.engine import publish
 from lakewarden.engine.position_deletes import request_of
 from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
 from lakewarden.features.erasure import covering, masks
+from lakewarden.features.erasure.held import held_files
 from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 from tests import killing
 from tests.features.compaction.compacted import Compactable
@@ -102,6 +103,17 @@ def test_whose_a_file_of_deletes_is_is_read_off_it_once(lake: SmallLake, monkeyp
     monkeypatch.setattr(covering, "request_of", noted)
     assert lake.warden.erasure.hide("crm.people").is_empty
     assert len(set(read)) == len(read) >= 12
+
+
+def test_files_are_held_for_a_request_that_only_another_control_database_knows(lake: SmallLake, tmp_path: Path) -> None:
+    with_people(lake, rows=4)
+    lake.warden.erasure.request("crm.people", key="id", value=["1"])
+    lake.warden.erasure.hide("crm.people").apply()
+    table = lake.catalog.load_table("crm.people")
+    files = lake.warden.ground.files.of(table, table.current_snapshot())
+    held = held_files(lake.warden.ground, files)
+    with SmallLake(tmp_path / "other") as other:
+        assert len(held) == 1 and held_files(other.warden.ground, files) == held
 
 
 def test_only_some_requests(lake: SmallLake) -> None:
