@@ -207,9 +207,11 @@ class Workbench:
     @cached_property
     def spark_cleansing(self) -> SparkCleansing:
         from lakewarden.engine.spark_cleansing import SparkCleansing
+        from lakewarden.engine.working_branch import known_to
 
         ground = self._ground
-        return SparkCleansing(self.tables, ground.spark, self._fence, self.stamp, ground.files, ground.storage)
+        parts = (self.tables, ground.spark, self._fence, self.stamp, ground.files, ground.storage)
+        return SparkCleansing(*parts, known_to(ground.journal))
 
     def sweep(self, table: str) -> int:
         name = self.tables.name(table)

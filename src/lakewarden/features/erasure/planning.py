@@ -11,7 +11,7 @@ from lakewarden.engine.search import search
 from lakewarden.engine.spark_cleansing import check_nothing_else_goes
 from lakewarden.engine.unreachable import is_own
 from lakewarden.engine.veil import Veil
-from lakewarden.engine.working_branch import is_working
+from lakewarden.engine.working_branch import is_working, known_to
 from lakewarden.errors import Conflict, TableNotFound
 from lakewarden.features.erasure import proving
 from lakewarden.features.erasure.intent import RefBefore
@@ -57,27 +57,30 @@ def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_col
     action = _action(lake, name, table, due, found, veil)
     _refuse_staged(name, table, found)
     if action.route == SPARK_SQL:
-        check_nothing_else_goes(table, name, planned_snapshots(action), [ref.name for ref in dirty_refs(table, found)])
+        check_nothing_else_goes(
+            table, name, planned_snapshots(action), [ref.name for ref in dirty_refs(lake, table, found)]
+        )
         if not lose_columns:
-            refuse_losing_columns(name, table, found)
-    warnings = _warnings(name, table, found, action)
+            refuse_losing_columns(lake, name, table, found)
+    warnings = _warnings(lake, name, table, found, action)
     prove = proving.action_for(lake, name, table, due.ids)
     return Plan(kind, str(name), (action, prove), warnings, verdicts=tuple(_verdicts(str(name), table, found)))
 
 
-def refs_before(table: Table, found: Searched) -> dict[str, RefBefore]:
-    """Every ref, where it is, and how many rows it has that are to go."""
+def refs_before(lake: Reader, table: Table, found: Searched) -> dict[str, RefBefore]:
+    """Every ref, where it is, and how many rows it has that are to go; but branches that a killed purge works on."""
+    is_ours = known_to(lake.journal)
     return {
         name: RefBefore(name, str(ref.snapshot_ref_type), ref.snapshot_id, found.snapshots.get(ref.snapshot_id, 0))
         for name, ref in table.metadata.refs.items()
-        if not is_working(name)  # a killed purge's own, on which it made a version anew
+        if not is_working(name, is_ours)
     }
 
 
-def dirty_refs(table: Table, found: Searched) -> list[RefBefore]:
+def dirty_refs(lake: Reader, table: Table, found: Searched) -> list[RefBefore]:
     """Those that lead to a version which must go."""
     dirty = {*found.snapshots, *found.tainted}
-    return [ref for ref in refs_before(table, found).values() if ref.before in dirty]
+    return [ref for ref in refs_before(lake, table, found).values() if ref.before in dirty]
 
 
 def _refuse_staged(name: TableName, table: Table, found: Searched) -> None:
@@ -104,9 +107,9 @@ def _fact(snapshot: Snapshot, name: str) -> str:
     return summary(snapshot).get(name, "")
 
 
-def refuse_losing_columns(name: TableName, table: Table, found: Searched) -> None:
+def refuse_losing_columns(lake: Reader, name: TableName, table: Table, found: Searched) -> None:
     """Through Spark a tag of an older schema gets the current one; nobody is to lose a column unasked."""
-    lost = lost_columns(table, [ref.name for ref in dirty_refs(table, found)])
+    lost = lost_columns(table, [ref.name for ref in dirty_refs(lake, table, found)])
     if lost:
         tag, columns = next(iter(sorted(lost.items())))
         raise Conflict(
@@ -134,11 +137,11 @@ def _action(
     going = sorted({*found.snapshots, *found.tainted})
     rounds = len(lake.tombstones.evidence([EvidenceKind.PURGED], uuid=due.uuid, documents=False))
     rows = sum(match.matching for match in found.matches.values() if match.content == "data")
-    times = _times(table, found) if route.needs_spark else 1
+    times = _times(lake, table, found) if route.needs_spark else 1
     return Action(
         verb=PURGE,
         table=target,
-        says=_says(table, found, rows),
+        says=_says(lake, table, found, rows),
         arguments={
             "uuid": due.uuid,
             "requests": ",".join(due.ids),
@@ -159,15 +162,15 @@ def _action(
     )
 
 
-def _times(table: Table, found: Searched) -> int:
+def _times(lake: Reader, table: Table, found: Searched) -> int:
     """How often files are written on Spark: once for every version that is kept."""
-    return max(len({ref.before for ref in dirty_refs(table, found)}), 1)
+    return max(len({ref.before for ref in dirty_refs(lake, table, found)}), 1)
 
 
-def _says(table: Table, found: Searched, rows: int) -> str:
+def _says(lake: Reader, table: Table, found: Searched, rows: int) -> str:
     if not found.matches and not found.tainted:
         return "no version holds such rows; copies that nothing leads to are looked for"
-    refs = dirty_refs(table, found)
+    refs = dirty_refs(lake, table, found)
     tags = sum(ref.kind == "tag" for ref in refs)
     branches = len(refs) - tags
     named = [
@@ -183,7 +186,7 @@ def _says(table: Table, found: Searched, rows: int) -> str:
     )
 
 
-def _warnings(name: TableName, table: Table, found: Searched, action: Action) -> tuple[str, ...]:
+def _warnings(lake: Reader, name: TableName, table: Table, found: Searched, action: Action) -> tuple[str, ...]:
     if not found.matches and not found.tainted:
         return ()
     told = [_STREAMS]
@@ -194,7 +197,7 @@ def _warnings(name: TableName, table: Table, found: Searched, action: Action) ->
             "but they stay where they are: another table may own them"
         )
     if action.route == SPARK_SQL:
-        told += [f"{name}: {cost}" for cost in costs(table, sorted(ref.name for ref in dirty_refs(table, found)))]
+        told += [f"{name}: {cost}" for cost in costs(table, sorted(ref.name for ref in dirty_refs(lake, table, found)))]
     return tuple(told)
 
 

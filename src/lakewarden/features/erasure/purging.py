@@ -76,7 +76,7 @@ def apply(action: Action, lake: Writer, lose_columns: bool = False) -> Outcome:
         )
         reach("purge.searched")
         if action.route == SPARK_SQL and not lose_columns:
-            refuse_losing_columns(name, table, found)
+            refuse_losing_columns(lake, name, table, found)
         intent = intended(lake, action, requests)
         if found.matches or found.tainted:
             intent = _replace_everywhere(action, lake, table, keys, found, requests, intent)
@@ -111,7 +111,7 @@ def _replace_everywhere(
     """Write the files anew and swap them in all versions at once; answers with what was intended, which is done."""
     dirty = frozenset({*found.snapshots, *found.tainted})
     all_there = frozenset(snapshot.snapshot_id for snapshot in table.metadata.snapshots)
-    intent = before.joined(Intent(refs=refs_before(table, found), snapshots=all_there, dirty=dirty))
+    intent = before.joined(Intent(refs=refs_before(lake, table, found), snapshots=all_there, dirty=dirty))
     intent = replace(intent, metadata_before=intent.metadata_before or table.metadata_location)
     storage = lake.storage(lake.tables.name(action.table).lake)
 
@@ -125,7 +125,7 @@ def _replace_everywhere(
 
     if action.route == SPARK_SQL:
         name = lake.tables.name(action.table)
-        refs = [ref.name for ref in dirty_refs(table, found)]
+        refs = [ref.name for ref in dirty_refs(lake, table, found)]
         dropped = {path: match.matching for path, match in found.matches.items() if match.content == "data"}
         intent = intent.joined(Intent(rows_dropped=dropped))
         lake.spark_cleansing.cleanse(name, keys, refs, sorted(dirty), about_to, lake.progress)
