@@ -170,7 +170,8 @@ def _remove(action: Action, lake: Writer, intent: Intent) -> int:
 
 def _telling(keys: Sequence[HiddenKey]) -> Callable[[str], bool]:
     """What knows a text that holds one of the values. A number in it is a count, and nobody's key."""
-    texts = [value for key in keys if key.kind in ("string", "uuid") for value in key.values]
+    telling = (value for key in keys if key.kind in ("string", "uuid") for value in key.values)
+    texts = [text for text in telling if not text.isdigit()]
     short = {text for text in texts if len(text.encode()) < _TELLING}
     long = Needles(text.encode() for text in texts if text not in short)
     return lambda text: text in short or bool(long.within(text.encode()))
