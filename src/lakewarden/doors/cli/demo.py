@@ -147,9 +147,7 @@ class _Tour:
         self._title("Customer 42 asks to be forgotten. Whose rows these are, the configuration tells for every table")
         self._console.print(f"\n  {_SUBJECTS.strip()}", style="dim", markup=False)
         self._type("erasure", "request", "--subject", "customer", "--value", _CUSTOMER, "--deadline", "30d")
-        self._title(
-            "What erasing takes, version by version, in every branch and tag; then the same with --apply"
-        )
+        self._title("What erasing takes, version by version, in every branch and tag; then the same with --apply")
         self._type("erasure", "purge", "--all")
         self._type("erasure", "purge", "--all", "--apply")
         request = warden.erasure.list()[0].id
