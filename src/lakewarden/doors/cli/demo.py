@@ -49,7 +49,7 @@ _NEXT = (
 def command(directory: Path, fresh: bool, config: str | None, as_json: bool) -> int:
     """Make a small lake in DIRECTORY (./demo-lake unless given) and show on it what Lakewarden does.
 
-    It takes about a minute: Spark starts once, on this machine.
+    It takes a minute or two: Spark starts once, on this machine.
     """
     from rich.console import Console
 
