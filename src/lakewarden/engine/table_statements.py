@@ -31,57 +31,60 @@ class TableStatements:
         self._spark, self._fence, self._name = spark, fence, name
 
     def create_branch(self, branch: str, snapshot: int) -> None:
-        self._alter(f"CREATE BRANCH {identifier(branch)} AS OF VERSION {int(snapshot)}")
+        self._run(_altered(self._name, f"CREATE BRANCH {identifier(branch)} AS OF VERSION {int(snapshot)}"))
 
     def drop_branch(self, branch: str) -> None:
-        self._alter(f"DROP BRANCH {identifier(branch)}")
+        self._run(_altered(self._name, f"DROP BRANCH {identifier(branch)}"))
 
     def create_tag(self, tag: str, snapshot: int) -> None:
-        self._alter(f"CREATE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}")
+        self._run(_altered(self._name, f"CREATE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}"))
 
     def drop_tag(self, tag: str) -> None:
-        self._alter(f"DROP TAG {identifier(tag)}")
+        self._run(_altered(self._name, f"DROP TAG {identifier(tag)}"))
 
     def move_tag(self, tag: str, snapshot: int) -> None:
         """Point a tag elsewhere; it keeps its settings."""
-        self._alter(f"REPLACE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}")
+        self._run(_altered(self._name, f"REPLACE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}"))
 
     def fast_forward(self, branch: str, to: str) -> None:
         """Let a branch follow another one that was built on it; refused by Iceberg where it was not."""
-        self._call("fast_forward", branch=branch, to=to)
+        told = f"branch => {literal(branch)}, to => {literal(to)}"
+        self._run(_called(self._name, "fast_forward", told))
 
     def set_branch(self, branch: str, snapshot: int) -> None:
         """Point a branch elsewhere, wherever it is."""
         if branch == MAIN:
-            self._call("set_current_snapshot", snapshot_id=snapshot)
+            self._run(_called(self._name, "set_current_snapshot", f"snapshot_id => {literal(snapshot)}"))
         else:
-            self._alter(f"REPLACE BRANCH {identifier(branch)} AS OF VERSION {int(snapshot)}")
+            self._run(_altered(self._name, f"REPLACE BRANCH {identifier(branch)} AS OF VERSION {int(snapshot)}"))
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
-        self._alter(f"SET TBLPROPERTIES ({pairs})")
+        self._run(_altered(self._name, f"SET TBLPROPERTIES ({pairs})"))
 
     def unset_properties(self, keys: Sequence[str]) -> None:
-        self._alter(f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in keys)})")
+        self._run(_altered(self._name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in keys)})"))
 
     def delete_rows(self, branch: str, view: str) -> None:
         """Delete the rows of a branch whose file and position a view names: no value of theirs is in the statement."""
-        table, places = self._on(branch), identifier(view)
+        table = _on(self._name, branch)
+        places = identifier(view)
         self._run(f"DELETE FROM {table} WHERE (_file, _pos) IN (SELECT file, position FROM {places})")  # noqa: S608 - names
 
     def append_nothing(self, branch: str) -> None:
         """Make a version of a branch that is like the last, but whose manifests tell of nothing that was removed."""
-        table = self._on(branch)
+        table = _on(self._name, branch)
         self._run(f"INSERT INTO {table} SELECT * FROM {table} WHERE false")  # noqa: S608 - names
 
     def rewrite_data_files(self, branch: str, options: Mapping[str, str]) -> None:
         pairs = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in sorted(options.items()))
-        self._call("rewrite_data_files", f"options => map({pairs})", branch=branch)
+        told = f"branch => {literal(branch)}, options => map({pairs})"
+        self._run(_called(self._name, "rewrite_data_files", told))
 
     def read(self, branch: str) -> DataFrame:
         """A branch's rows, with the file and the position of each."""
         with spark_told():
-            frame = self._spark.session().table(self._on(branch))
+            frame = self._spark.session().table(_on(self._name, branch))
             return frame.select("*", "_file", "_pos")
 
     def view(self, view: str, rows: Sequence[tuple[str, int]]) -> DataFrame:
@@ -107,17 +110,6 @@ class TableStatements:
             for key in properties:
                 conf.unset(_SUMMARY + key)
 
-    def _on(self, branch: str) -> str:
-        return identifier(self._name.lake, self._name.identifier, f"branch_{branch}")
-
-    def _alter(self, what: str) -> None:
-        self._run(f"ALTER TABLE {identifier(self._name.lake, self._name.identifier)} {what}")
-
-    def _call(self, procedure: str, *arguments: str, **named: str | int) -> None:
-        table = ".".join(identifier(part) for part in self._name.identifier)
-        told = [f"{key} => {literal(value)}" for key, value in {"table": table, **named}.items()]
-        self._run(f"CALL {identifier(self._name.lake)}.system.{procedure}({', '.join([*told, *arguments])})")
-
     def _run(self, statement: str) -> list[Any]:
         self._spark.session()  # its start takes long: the fence is looked at after it
         self._fence()
@@ -126,3 +118,18 @@ class TableStatements:
             rows = self._spark.sql(statement).collect()
         reach("statement.done")
         return rows
+
+
+def _on(name: TableName, branch: str) -> str:
+    """A branch of a table, as statements name it."""
+    return identifier(name.lake, name.identifier, f"branch_{branch}")
+
+
+def _altered(name: TableName, what: str) -> str:
+    return f"ALTER TABLE {identifier(name.lake, name.identifier)} {what}"
+
+
+def _called(name: TableName, procedure: str, arguments: str) -> str:
+    """A call of one of Iceberg's procedures, which take the table as a text."""
+    table = literal(".".join(identifier(part) for part in name.identifier))
+    return f"CALL {identifier(name.lake)}.system.{procedure}(table => {table}, {arguments})"
