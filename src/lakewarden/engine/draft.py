@@ -8,7 +8,7 @@ data sequence number of their own, so that deletes committed meanwhile apply to 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
 _LARGE = 8 << 20  # a manifest of this size stays by itself
-_COUNTED = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
+COUNTED = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
 
 
 @dataclass(frozen=True)
@@ -38,32 +38,36 @@ class AddedFile:
 class _Tally:
     """What a snapshot's summary counts, added and taken away."""
 
-    added: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))
-    removed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))
+    added: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
+    removed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
 
     def count(self, file: DataFile, added: bool) -> None:
-        from pyiceberg.manifest import DataFileContent
-
-        side = self.added if added else self.removed
-        side["files-size"] += file.file_size_in_bytes
-        if file.content == DataFileContent.DATA:
-            side["data-files"] += 1
-            side["records"] += file.record_count
-        else:
-            kind = "position-deletes" if file.content == DataFileContent.POSITION_DELETES else "equality-deletes"
-            side["delete-files"] += 1
-            side[kind] += file.record_count
+        count(self.added if added else self.removed, file)
 
     def summary(self, before: Mapping[str, str]) -> dict[str, str]:
         """The changes, and each total that the head told carried on."""
         names = {"data-files": "deleted-data-files", "records": "deleted-records"}
         facts = {f"added-{what}": str(n) for what, n in self.added.items() if n}
         facts |= {names.get(what, f"removed-{what}"): str(n) for what, n in self.removed.items() if n}
-        for what in _COUNTED:
+        for what in COUNTED:
             total = before.get(f"total-{what}", "")
             if total.isascii() and total.isdigit():
                 facts[f"total-{what}"] = str(max(int(total) + self.added[what] - self.removed[what], 0))
         return facts
+
+
+def count(counts: MutableMapping[str, int], file: DataFile) -> None:
+    """Count a file as summaries of snapshots do."""
+    from pyiceberg.manifest import DataFileContent
+
+    counts["files-size"] += file.file_size_in_bytes
+    if file.content == DataFileContent.DATA:
+        counts["data-files"] += 1
+        counts["records"] += file.record_count
+    else:
+        by_position = file.content == DataFileContent.POSITION_DELETES
+        counts["delete-files"] += 1
+        counts["position-deletes" if by_position else "equality-deletes"] += file.record_count
 
 
 class Draft:

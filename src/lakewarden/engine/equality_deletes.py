@@ -77,22 +77,18 @@ def _without_rows(rows: Any, keys: Sequence[HiddenKey]) -> Any:
 
 
 def _column(rows: Any, field_id: int) -> Any:
-    """A column by its field id, decoded, wherever in a struct it is; nothing where the file has none."""
+    """A column by its field id, wherever in a struct it is; nothing where the file has none."""
     import pyarrow.compute as pc
 
-    def find(fields: list[Any], get: Any) -> Any:
-        for field in fields:
-            array = get(field)
-            if (field.metadata or {}).get(_FIELD_ID) == str(field_id).encode():
-                return getattr(array, "storage", array)
-            if hasattr(field.type, "num_fields") and field.type.num_fields and str(field.type).startswith("struct"):
-                inner = [field.type.field(place) for place in range(field.type.num_fields)]
-                found = find(inner, lambda child, above=array: pc.struct_field(above, child.name))
-                if found is not None:
-                    return found
-        return None
+    from lakewarden.engine.kernel_schema import find
 
-    return find(list(rows.schema), lambda field: rows.column(field.name))
+    place = find(rows.schema, field_id)
+    if place is None:
+        return None
+    column = rows.column(place[0])
+    for index in place[1:]:
+        column = pc.struct_field(column, [index])
+    return getattr(column, "storage", column)
 
 
 def _without_columns(rows: Any, compared: set[int]) -> Any:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.draft import count
 from lakewarden.engine.faults import told
 from lakewarden.engine.locations import same_place
 from lakewarden.engine.manifests import Manifests, manifests_of, partition_key, read_entries
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from lakewarden.engine.changes import Cleansing
 
 _READERS = 8
-COUNTED = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
 
 
 @dataclass(frozen=True)
@@ -120,17 +120,3 @@ def is_for_all(file: DataFile) -> bool:
     from pyiceberg.manifest import DataFileContent
 
     return file.content == DataFileContent.EQUALITY_DELETES and all(value is None for value in partition_key(file))
-
-
-def count(counts: Counter[str], file: DataFile) -> None:
-    """Count a live file as summaries of snapshots do."""
-    from pyiceberg.manifest import DataFileContent
-
-    counts["files-size"] += file.file_size_in_bytes
-    if file.content == DataFileContent.DATA:
-        counts["data-files"] += 1
-        counts["records"] += file.record_count
-    else:
-        by_position = file.content == DataFileContent.POSITION_DELETES
-        counts["delete-files"] += 1
-        counts["position-deletes" if by_position else "equality-deletes"] += file.record_count

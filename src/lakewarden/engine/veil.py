@@ -18,9 +18,19 @@ from lakewarden.errors import LakewardenError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyiceberg.partitioning import PartitionField
     from pyiceberg.table.metadata import TableMetadata
 
 _TELLING = ("identity", "truncate")
+
+
+def telling_fields(metadata: TableMetadata, field_ids: Iterable[int]) -> Iterator[tuple[str, PartitionField]]:
+    """Partition fields whose values in paths tell of these columns, under each name that paths spell them by."""
+    keys = set(field_ids)
+    for spec in metadata.partition_specs:
+        for field in spec.fields:
+            if field.source_id in keys and str(field.transform).startswith(_TELLING):
+                yield from ((name, field) for name in dict.fromkeys((field.name, quote_plus(field.name))))
 
 
 @dataclass(frozen=True)
@@ -32,16 +42,7 @@ class Veil:
     @staticmethod
     def of(metadata: TableMetadata, field_ids: Iterable[int]) -> Veil:
         """For a table with these key columns, under whatever specs it ever had."""
-        keys = set(field_ids)
-        return Veil(
-            frozenset(
-                spelled
-                for spec in metadata.partition_specs
-                for field in spec.fields
-                if field.source_id in keys and str(field.transform).startswith(_TELLING)
-                for spelled in (field.name, quote_plus(field.name))
-            )
-        )
+        return Veil(frozenset(name for name, _ in telling_fields(metadata, field_ids)))
 
     def path(self, path: str) -> str:
         """A file's path without what it tells of a key."""

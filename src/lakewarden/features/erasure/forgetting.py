@@ -9,17 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import quote_plus, unquote_plus
+from urllib.parse import unquote_plus
 
 from lakewarden.engine.key_values import KeyValues
+from lakewarden.engine.veil import telling_fields
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from lakewarden.lifecycle.ground import Writer
     from lakewarden.lifecycle.tombstones import HiddenKey
-
-_TELLING = ("identity", "truncate")
 
 
 def forget_paths(lake: Writer, table: str, metadata: TableMetadata, keys: Sequence[HiddenKey]) -> None:
@@ -32,13 +31,9 @@ def forget_paths(lake: Writer, table: str, metadata: TableMetadata, keys: Sequen
 def spellings(metadata: TableMetadata, keys: Sequence[HiddenKey]) -> dict[str, frozenset[str]]:
     """What the values are called in paths, by the name of the partition field, before paths encode them."""
     found: dict[str, frozenset[str]] = {}
-    known = [KeyValues(key) for key in keys if key.values]
-    for spec in metadata.partition_specs:
-        for field in spec.fields:
-            for key in known:
-                if key.field_id == field.source_id and str(field.transform).startswith(_TELLING):
-                    for name in {field.name, quote_plus(field.name)}:
-                        found[name] = found.get(name, frozenset()) | key.spelled(field.transform)
+    for key in [KeyValues(key) for key in keys if key.values]:
+        for name, field in telling_fields(metadata, [key.field_id]):
+            found[name] = found.get(name, frozenset()) | key.spelled(field.transform)
     return found
 
 

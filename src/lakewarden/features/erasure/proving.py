@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.proof import prove, size
@@ -19,6 +18,7 @@ from lakewarden.features.erasure.forgetting import forget_paths
 from lakewarden.features.erasure.intent import evidence
 from lakewarden.features.erasure.proofs import Proofs, fields_of, to_close
 from lakewarden.features.erasure.traces import traces_left
+from lakewarden.features.orphan.age import age_of_orphans
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome
 from lakewarden.lifecycle.requirement import TableIs
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.tombstones import ErasureRequest
 
 PROVE = "prove"
-_YOUNGEST = timedelta(hours=24)
 _BYTES_PER_SECOND = 50 << 20  # a guess, for the estimate only
 
 
@@ -123,7 +122,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
     evidence(lake, action, EvidenceKind.PROVED, requests, _document(table, proof))
     reach("prove.recorded")
     if not proof.clean:
-        raise traces_left(action.table, table, proof, requests, age_of_strays(lake))
+        raise traces_left(action.table, table, proof, requests, age_of_orphans(lake))
     closed = _close(lake, action)
     return Outcome({"objects_read": proof.objects, "bytes_read": proof.bytes, "requests_closed": closed})
 
@@ -158,7 +157,7 @@ def _looked(action: Action, lake: Writer, table: Table, requests: Sequence[str])
             table,
             keys,
             lake.storage(lake.tables.name(action.table).lake),
-            before=lake.clock() - age_of_strays(lake),
+            before=lake.clock() - age_of_orphans(lake),
             reload=lambda: lake.tables.load(action.table),
             progress=lambda done, total: lake.progress(done, total, "bytes looked through"),
         )
@@ -212,8 +211,3 @@ def _check_open(lake: Reader, requests: Sequence[str]) -> None:
             raise StalePlan(
                 f"the plan is stale: request {request.id} is {request.state}", "Its values are known no more."
             )
-
-
-def age_of_strays(lake: Reader) -> timedelta:
-    """How old a file that nothing leads to must be, so that nobody is about to commit it."""
-    return max(lake.settings.defaults.orphans.older_than, _YOUNGEST)

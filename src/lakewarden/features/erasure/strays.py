@@ -12,7 +12,7 @@ from lakewarden.engine.strays import strays
 from lakewarden.engine.unreachable import still_unreachable
 from lakewarden.errors import StorageUnavailable
 from lakewarden.features.erasure.intent import OldFile
-from lakewarden.features.erasure.proving import age_of_strays
+from lakewarden.features.orphan.age import age_of_orphans
 from lakewarden.features.orphan.judgement import kind_of, refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours, is_metadata, refuse_foreign
 
@@ -39,7 +39,7 @@ def erase_strays(lake: Writer, name: TableName, uuid: str, keys: Sequence[Hidden
     """Erase what nothing leads to and that tells of the keys, unless somebody may be about to commit it."""
     table, storage = lake.tables.load(name), lake.storage(name.lake)
     refuse_strangers(lake, name, table, Neighbours(lake))
-    found = list(strays(table, keys, storage, lake.clock() - age_of_strays(lake)))
+    found = list(strays(table, keys, storage, lake.clock() - age_of_orphans(lake)))
     files = {one.path: OldFile(one.path, kind_of(one.path), one.bytes) for one in found if one.bytes or one.version}
     kept_apart = {path for path in files if f"/{OWN_FOLDER}/" in path}
     records = {path for path in kept_apart if path.endswith("/batch.json")}

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _YOUNGEST = timedelta(hours=24)
 
 
+def age_of_orphans(lake: Reader) -> timedelta:
+    """How old a file that nothing leads to must be, as configured, so that nobody is about to commit it."""
+    return max(lake.settings.defaults.orphans.older_than, _YOUNGEST)
+
+
 class Aged(Selects):
     """A request about orphans of some age."""
 
@@ -39,8 +44,7 @@ class Aged(Selects):
 
     def before(self, lake: Reader) -> datetime:
         """The moment before which a file must have been written."""
-        configured = max(lake.settings.defaults.orphans.older_than, _YOUNGEST)
-        return lake.clock() - (configured if self.older_than is None else self.older_than)
+        return lake.clock() - (age_of_orphans(lake) if self.older_than is None else self.older_than)
 
     def options(self) -> str:
         """What was said of the age, as it would be said to another verb."""
