@@ -78,6 +78,32 @@ def test_a_stale_action_stops_its_table_and_not_the_others(house: House) -> None
     assert steps == [("t", "verified")] * 2 + [("u", "stale"), ("u", "pending")] + [("v", "verified")] * 2
 
 
+def test_what_was_applied_before_a_table_stopped_is_verified_all_the_same(house: House) -> None:
+    operation = Mark(tables=["t"])
+    plan = house.runner.plan(operation)
+    house.lake.tables.refs[("t", "b")] = 7
+
+    with pytest.raises(StalePlan):
+        house.runner.start(operation, plan)
+
+    record = house.journal.get("op-0")
+    assert [str(step.progress) for step in record.steps] == ["verified", "stale"]
+    assert (record.state, record.findings) == (State.FAILED, ())
+
+
+def test_what_was_not_so_before_a_table_stopped_is_written_down(house: House) -> None:
+    operation = Mark(tables=["t"], lies=True)
+    plan = house.runner.plan(operation)
+    house.lake.tables.refs[("t", "b")] = 7
+
+    with pytest.raises(StalePlan):  # what stopped it is what is told
+        house.runner.start(operation, plan)
+
+    record = house.journal.get("op-0")
+    assert [str(step.progress) for step in record.steps] == ["done", "stale"]
+    assert [finding.message for finding in record.findings] == ["not so after applying: mark t a"]
+
+
 def test_a_defect_on_one_table_does_not_stop_the_others(house: House) -> None:
     def break_u(action: Action) -> None:
         if action.table == "u":

@@ -78,16 +78,12 @@ def _without_rows(rows: Any, keys: Sequence[HiddenKey]) -> Any:
 
 def _column(rows: Any, field_id: int) -> Any:
     """A column by its field id, wherever in a struct it is; nothing where the file has none."""
-    import pyarrow.compute as pc
-
-    from lakewarden.engine.kernel_schema import find
+    from lakewarden.engine.kernel_schema import column_at, find
 
     place = find(rows.schema, field_id)
     if place is None:
         return None
-    column = rows.column(place[0])
-    for index in place[1:]:
-        column = pc.struct_field(column, [index])
+    column = column_at(rows, place)
     return getattr(column, "storage", column)
 
 

@@ -39,6 +39,29 @@ def decoding(location: str) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def quietly_read(path: str, hint: str, about: str = "") -> Iterator[None]:
+    """Tell which data or delete file cannot be read, but not what Arrow says of it: that may quote a value."""
+    import pyarrow as pa
+
+    from lakewarden.engine.kernel import RewriteFault
+
+    of = f"{about}: " if about else ""
+    try:
+        yield
+    except RewriteFault as fault:
+        unnamed = "It was not written for Iceberg: give the table a name mapping."
+        raise BrokenTable(f"{of}{fault.message}: {path}", unnamed if fault.kind == "no-field-ids" else "") from None
+    except FileNotFoundError:
+        raise BrokenTable(f"{of}the file {path} is not there", hint) from None
+    except PermissionError:
+        raise StorageUnavailable(f"{of}the file {path} may not be read", "Look at its permissions.") from None
+    except (pa.ArrowException, OSError):
+        raise BrokenTable(
+            f"{of}the file {path} cannot be read: it is damaged, or the storage does not give it", hint
+        ) from None
+
+
 def translate(error: Exception, about: str) -> LakewardenError | None:
     """The error a user should see for a library's exception, or nothing where it looks like a defect."""
     family = type(error).__module__.split(".")[0]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakewarden.engine.kernel import Drop, Input, RewriteFault
-from lakewarden.engine.kernel_schema import converted, find
+from lakewarden.engine.kernel_schema import column_at, converted, find
 from lakewarden.engine.kernel_storage import TaskStorage, fault
 
 _BATCH_ROWS = 1 << 16
@@ -161,10 +161,7 @@ class Dropping:
         """Bits of the rows to drop."""
         if self._path is None:
             return None
-        array = batch.column(self._path[0])
-        for index in self._path[1:]:
-            array = pc.struct_field(array, [index])
-        return self._wanted.among(array)
+        return self._wanted.among(column_at(batch, self._path))
 
 
 class Droppings:

@@ -7,11 +7,12 @@ promotions. Rows are neither picked nor counted here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.engine.kernel import RewriteFault
 
@@ -95,6 +96,14 @@ def find(schema: Any, wanted: int) -> list[int] | None:
         return None
 
     return within(list(schema))
+
+
+def column_at(rows: Any, place: Sequence[int]) -> Any:
+    """A batch's or a table's column, by its place as `find` tells it; null where a struct above it is null."""
+    column = rows.column(place[0])
+    for index in place[1:]:
+        column = pc.struct_field(column, [index])
+    return column
 
 
 def own_target(schema: Any, instants: Container[str]) -> Any:

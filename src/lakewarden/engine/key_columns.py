@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.bloom_filter import MOST_VALUES, may_hold
-from lakewarden.errors import BrokenTable, StorageUnavailable
+from lakewarden.engine.faults import quietly_read
 
 if TYPE_CHECKING:
     from lakewarden.engine.key_values import KeyValues
@@ -47,27 +47,8 @@ def look_into(
 
     Where the file lacks a key's column and is of a partition of one of its values (`by_partition`), all rows do.
     """
-    import pyarrow as pa
-
-    from lakewarden.engine.kernel import RewriteFault
-
-    try:
-        with storage.open(path) as source:
-            return _look(source, keys, by_partition)
-    except RewriteFault as fault:
-        hint = "It was not written for Iceberg: give the table a name mapping." if fault.kind == "no-field-ids" else ""
-        raise BrokenTable(f"{about}: {fault.message}: {path}", hint) from None
-    except FileNotFoundError:
-        raise BrokenTable(
-            f"{about}: the file {path} is not there", "Restore it, or expire the versions that have it."
-        ) from None
-    except PermissionError:
-        raise StorageUnavailable(f"{about}: the file {path} may not be read", "Look at its permissions.") from None
-    except (pa.ArrowException, OSError):  # whose text may tell a value
-        raise BrokenTable(
-            f"{about}: the file {path} cannot be read: it is damaged, or the storage does not give it",
-            "Restore it, or expire the versions that have it.",
-        ) from None
+    with quietly_read(path, "Restore it, or expire the versions that have it.", about), storage.open(path) as source:
+        return _look(source, keys, by_partition)
 
 
 def _look(source: Any, keys: Sequence[KeyValues], by_partition: Collection[int]) -> Looked:
@@ -147,17 +128,14 @@ def _matching(batch: Any, columns: Sequence[_Column]) -> int:
     """How many rows of a batch hold a value of any key."""
     import pyarrow.compute as pc
 
-    from lakewarden.engine.kernel_schema import find
+    from lakewarden.engine.kernel_schema import column_at, find
 
     if not batch.num_rows:
         return 0
     masks = []
     for column in columns:
         place = find(batch.schema, column.key.field_id) or []  # "a.b" also chooses b in a: take what was meant
-        array = batch.column(place[0])
-        for index in place[1:]:
-            array = pc.struct_field(array, index)
-        masks.append(column.key.matches(array))
+        masks.append(column.key.matches(column_at(batch, place)))
     any_of = masks[0]
     for mask in masks[1:]:
         any_of = pc.or_(any_of, mask)

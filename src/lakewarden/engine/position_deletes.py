@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.draft import AddedFile
-from lakewarden.engine.faults import told
+from lakewarden.engine.faults import quietly_read, told
 from lakewarden.engine.hiding import comparable
-from lakewarden.engine.kernel import RewriteFault
 from lakewarden.engine.key_values import KeyValues, partition_value
 from lakewarden.engine.keys import as_arrow
-from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +32,7 @@ _ID = b"PARQUET:field_id"
 _HIDES = re.compile(r"/lw-[^/]+-(er-\d{8}-\d{6}-[0-9a-f]{6})-[0-9a-f]+-\d+\.parquet$")
 _BATCH_ROWS = 1 << 16
 _ROW_GROUP_ROWS = 1 << 17  # each with a path beside it, as long as paths are
+_HINT = "Nothing was hidden. Restore it, or roll back to a version without it."
 
 
 def file_name(stamp: Stamp, request: str, token: str, number: int) -> str:
@@ -68,10 +66,10 @@ class Owners:
         """Where a data file has rows of each request, masked or not; streamed, and only the key columns of it."""
         import pyarrow.parquet as pq
 
-        from lakewarden.engine.kernel_schema import find
+        from lakewarden.engine.kernel_schema import column_at, find
 
         found: dict[str, set[int]] = {}
-        with _readable(file.path), storage.open(file.path) as stream:
+        with quietly_read(file.path, _HINT), storage.open(file.path) as stream:
             parquet = pq.ParquetFile(stream, pre_buffer=False)
             for field_id, values, owners in self._columns:
                 place = find(parquet.schema_arrow, field_id)
@@ -82,7 +80,8 @@ class Owners:
                 name = parquet.schema_arrow.field(place[0]).name
                 start = 0
                 for batch in parquet.iter_batches(_BATCH_ROWS, columns=[name], use_threads=False):
-                    _look(batch.column(batch.schema.names.index(name)), place[1:], values, owners, start, found)
+                    column = column_at(batch, [batch.schema.names.index(name), *place[1:]])
+                    _look(column, values, owners, start, found)
                     start += batch.num_rows
         return found
 
@@ -116,7 +115,7 @@ def named_positions(
     if not isinstance(delete, str) and delete.is_vector:
         return _of_vector(storage.read(path), delete)
     wanted = None if paths is None else pa.array(sorted(paths), pa.string())
-    with _readable(path), storage.open(path) as stream:
+    with quietly_read(path, _HINT), storage.open(path) as stream:
         file = pq.ParquetFile(stream, pre_buffer=False)
         for batch in file.iter_batches(_BATCH_ROWS, columns=["file_path", "pos"], use_threads=False):
             _note_named(batch, wanted, found)
@@ -191,20 +190,6 @@ def _schema() -> pa.Schema:
     return pa.schema([path, position])
 
 
-@contextmanager
-def _readable(path: str) -> Iterator[None]:
-    """What Arrow says where it cannot read a file may tell a value: that is left out."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, RewriteFault):
-        raise BrokenTable(
-            f"the file {path} cannot be read: it is damaged, or the storage does not give it",
-            "Nothing was hidden. Restore it, or roll back to a version without it.",
-        ) from None
-
-
 def _note_named(batch: Any, wanted: Any, found: dict[str, set[int]]) -> None:
     """Note the positions that a run of deletes has for the wanted data files."""
     import pyarrow.compute as pc
@@ -229,15 +214,11 @@ def _of_vector(content: bytes, delete: DeleteFile) -> dict[str, set[int]]:
     }
 
 
-def _look(
-    column: Any, within: Sequence[int], values: Any, owners: Sequence[list[str]], start: int, found: dict[str, set[int]]
-) -> None:
+def _look(column: Any, values: Any, owners: Sequence[list[str]], start: int, found: dict[str, set[int]]) -> None:
     """Note where a run of rows, beginning at `start`, has one of the values, and for whom."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for index in within:
-        column = pc.struct_field(column, [index])
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     held, sought = comparable(getattr(column, "storage", column), values)  # a uuid's storage are its bytes

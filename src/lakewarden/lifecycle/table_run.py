@@ -6,7 +6,8 @@ lease: writers look at the fence right before they commit, and this looks before
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -14,7 +15,7 @@ from lakewarden.errors import LakewardenError, LeaseHeld, StalePlan, Verificatio
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Clock, Fence, Reader, Stamp, Tell, Writer
 from lakewarden.lifecycle.journal import Journal, Progress
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.run import Run
 from lakewarden.lifecycle.states import State
@@ -58,14 +59,19 @@ class TableRun:
 
             reach("table.leased")
             part = part.with_files(lambda action: self._means.journal.files(run.record.id, action))
-            applied = [action for action in part.actions if self._apply(action, fence)]
+            try:
+                for action in part.actions:
+                    self._apply(action, fence)
+            except LakewardenError:
+                with suppress(LakewardenError):  # what stopped it is what is told
+                    self._look_at(self._applied(part))
+                raise
             self._applying = False
             run.fence()
             if run.all_applied(table):
                 self._means.journal.move(run.record.id, State.VERIFYING, self._means.clock())
             reach("table.verifying")
-            if applied:
-                self._verify(replace(part, actions=tuple(applied)))
+            self._verify(self._applied(part))
             reach("table.verified")
         reach("table.released")
 
@@ -92,12 +98,15 @@ class TableRun:
             return False
         return self._run.is_enough(self._means.clock())
 
-    def _apply(self, action: Action, fence: Fence) -> bool:
+    def _applied(self, part: Plan) -> Plan:
+        return replace(part, actions=tuple(action for action in part.actions if action.id in self._run.outcomes))
+
+    def _apply(self, action: Action, fence: Fence) -> None:
         """Do one action, unless it stays undone."""
         run, means = self._run, self._means
         run.mind(means.journal.cancel_requested)
         if self._is_left(action):
-            return False
+            return
         step = run.step(action)
         run.tell("applying", action.table, action.says)
         self._check(action, TableIs)  # another table of the same name is none of ours
@@ -118,7 +127,6 @@ class TableRun:
         run.outcomes[action.id] = outcome
         reach("action.journaled")
         run.tell("applied", action.table, action.says)
-        return True
 
     def _writer(self, action: Action, fence: Fence) -> Writer:
         stamp = Stamp(self._run.record.id, action.id, self._means.actor)
@@ -135,18 +143,26 @@ class TableRun:
             )
 
     def _verify(self, part: Plan) -> None:
-        run, table = self._run, self.name
-        run.tell("verifying", table)
-        findings = run.operation.verify(part, self._means.reader)
-        run.findings += findings
+        findings = self._look_at(part)
         if findings:
             more = f" (and {len(findings) - 1} more)" if findings[1:] else ""
             raise VerificationFailed(
-                f"{table}: {findings[0].message}{more}",
-                hint=f"lakewarden operation show {run.record.id} lists all of it.",
+                f"{self.name}: {findings[0].message}{more}",
+                hint=f"lakewarden operation show {self._run.record.id} lists all of it.",
             )
-        run.fence()
-        self._means.journal.verified(run.record.id, table, self._means.clock())
+
+    def _look_at(self, part: Plan) -> Sequence[Finding]:
+        """Write down that what was applied is so, or answer with what is not."""
+        run, table = self._run, self.name
+        if not part.actions:
+            return ()
+        run.tell("verifying", table)
+        findings = run.operation.verify(part, self._means.reader)
+        run.findings += findings
+        if not findings:
+            run.fence()
+            self._means.journal.verified(run.record.id, table, self._means.clock())
+        return findings
 
     def _teller(self, action: Action) -> Tell:
         """By which an action says how far it is; where the run was interrupted, the action hears of it here."""

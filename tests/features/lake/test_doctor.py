@@ -69,6 +69,22 @@ class TestWell:
         assert all(set(line) == {"part", "state", "found", "advice"} for line in answer)
 
 
+class TestSigningKey:
+    def test_its_fingerprint_is_told(self, lake: Lake) -> None:
+        check = examined(lake.warden)["signing key"]
+        assert (check.state, lake.warden.lake.key().fingerprint in check.found) == ("ok", True)
+
+    def test_one_that_is_missing_is_needed_by_certificates_only(self, lake: Lake) -> None:
+        lake.warden.ground.settings.signing_key.unlink()
+        check = examined(lake.warden)["signing key"]
+        assert (check.state, "lake key --make" in check.advice) == ("warning", True)
+
+    def test_one_that_everybody_can_read(self, lake: Lake) -> None:
+        lake.warden.ground.settings.signing_key.chmod(0o644)
+        check = examined(lake.warden)["signing key"]
+        assert (check.state, "chmod 600" in check.advice) == ("failed", True)
+
+
 class TestCatalog:
     def test_one_that_is_not_there(self, lake: Lake) -> None:
         (lake.folder / "lake/catalog.db").unlink()

@@ -109,8 +109,7 @@ def holds(action: Action, lake: Reader) -> bool:
 
 def apply(action: Action, lake: Writer) -> Outcome:
     """Look, write down what was found, and close what is proved; traces are an error that tells where they are."""
-    requests = _requests(action)
-    _check_open(lake, requests)
+    requests = still_open(action, lake)
     if action.arguments.get("gone"):
         return _gone(action, lake, requests)
     table = lake.tables.load(action.table)
@@ -182,7 +181,7 @@ def _document(table: Table, proof: Proof) -> dict[str, Any]:
 
 
 def _to_close(lake: Reader, action: Action, operation: str) -> list[ErasureRequest]:
-    return to_close(lake, _requests(action), str(action.arguments.get("together", "")).split(","), operation)
+    return to_close(lake, requests_of(action), str(action.arguments.get("together", "")).split(","), operation)
 
 
 def _uuid_or_why(lake: Reader, table: TableName) -> str | LakewardenError | None:
@@ -201,13 +200,17 @@ def _arguments(lake: Reader, uuid: str, requests: Sequence[str], together: Seque
     return {"uuid": uuid, "requests": ",".join(requests), "together": ",".join(together), "round": rounds}
 
 
-def _requests(action: Action) -> tuple[str, ...]:
+def requests_of(action: Action) -> tuple[str, ...]:
+    """The requests that a planned action is for."""
     return tuple(str(action.arguments["requests"]).split(","))
 
 
-def _check_open(lake: Reader, requests: Sequence[str]) -> None:
+def still_open(action: Action, lake: Reader) -> tuple[str, ...]:
+    """The requests of an action; refused where one has ended since, as its values are known no more."""
+    requests = requests_of(action)
     for request in lake.tombstones.many(requests):
         if request.state is not ErasureState.OPEN:
             raise StalePlan(
-                f"the plan is stale: request {request.id} is {request.state}", "Its values are known no more."
+                f"the plan is stale: request {request.id} is {request.state}", "Nothing more was done. Plan again."
             )
+    return requests

@@ -19,16 +19,17 @@ from lakewarden.engine.reachable import own_places
 from lakewarden.engine.search import search
 from lakewarden.engine.unreachable import is_own, still_unreachable
 from lakewarden.engine.veil import Veil
-from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan, StorageUnavailable
+from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavailable
 from lakewarden.features.erasure.intent import Intent, OldFile, evidence, intended, write_down
 from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots, refs_before, refuse_losing_columns
+from lakewarden.features.erasure.proving import still_open
 from lakewarden.features.erasure.rewriting import rewrite
 from lakewarden.features.erasure.strays import erase_strays
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
-from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
+from lakewarden.lifecycle.tombstones import EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -65,7 +66,7 @@ def apply(action: Action, lake: Writer, lose_columns: bool = False) -> Outcome:
     name = lake.tables.name(action.table)
     table = lake.tables.load(name)
     check_identity(table, action.table, str(action.arguments["uuid"]))
-    requests = _still_open(action, lake)
+    requests = still_open(action, lake)
     keys = lake.tombstones.hidden(str(action.arguments["uuid"]), requests)
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():
@@ -86,17 +87,6 @@ def apply(action: Action, lake: Writer, lose_columns: bool = False) -> Outcome:
         stray = erase_strays(lake, name, str(action.arguments["uuid"]), keys)
         reach("purge.strays")
         return _told(action, lake, requests, keys, intent, gone, stray, veil)
-
-
-def _still_open(action: Action, lake: Reader) -> tuple[str, ...]:
-    """The requests of an action; refused where one was withdrawn since."""
-    ids = tuple(str(action.arguments["requests"]).split(","))
-    ended = [request for request in lake.tombstones.many(ids) if request.state is not ErasureState.OPEN]
-    if ended:
-        raise StalePlan(
-            f"the plan is stale: request {ended[0].id} is {ended[0].state}", "Nothing more was erased. Plan again."
-        )
-    return ids
 
 
 def _replace_everywhere(

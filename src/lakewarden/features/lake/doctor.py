@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from lakewarden.errors import ConfigProblem
+from lakewarden.features.lake import signing_key
 from lakewarden.lifecycle.ground import Check
 from lakewarden.lifecycle.request import Question
 
@@ -17,15 +19,24 @@ class Doctor(Question[list[Check]]):
     """Look at everything Lakewarden leans on; each line is ok, or says what to do.
 
     Python, Java, Spark and a task on its executors, each lake's catalog and storage (a probe object is
-    written, read, listed and deleted), the control database and its migrations, the clock. Exit code 3 if
-    something failed.
+    written, read, listed and deleted), the control database and its migrations, the clock, the key that certificates
+    are signed with. Exit code 3 if something failed.
     """
 
     skip_spark: bool = Field(False, description="Do not start Spark.")
 
     def ask(self, lake: Reader) -> list[Check]:
         probes = [probe for probe in lake.probes if not (self.skip_spark and probe.starts_spark)]
-        return [check for probe in probes for check in probe.look()]
+        return [*(check for probe in probes for check in probe.look()), _key_to_sign_with(lake)]
 
     def found(self, answer: list[Check]) -> bool:
         return any(check.state == "failed" for check in answer)
+
+
+def _key_to_sign_with(lake: Reader) -> Check:
+    """Nothing but certificates needs it, so a key that is missing is no failure; one that others can read is."""
+    path = lake.settings.signing_key
+    try:
+        return Check("signing key", "ok", f"{path}: {signing_key.load(path).public.fingerprint}")
+    except ConfigProblem as error:
+        return Check("signing key", "failed" if path.exists() else "warning", error.message, error.hint)
