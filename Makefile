@@ -22,7 +22,7 @@ demo: $(SPARK) ## make a small lake in demo-lake and show what can be done with 
 	@$(BIN)/lakewarden demo --fresh
 
 test: $(TEST) ## run every test, with real Spark and PostgreSQL
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 2
 
 unit: $(BASE) ## run the tests that need neither: seconds
 	@$(BIN)/pytest -m "not spark and not postgres and not slow"

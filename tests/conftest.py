@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 pytest_plugins = [
+    "tests.side_by_side",
     "tests.services.postgres",
     "tests.services.spark_servers",
     "tests.services.s3",

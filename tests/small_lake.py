@@ -15,6 +15,13 @@ from lakewarden import Warden
 from lakewarden.features.lake.init import Init
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string())])
+# Here statements move a few rows: what Spark compiles and plans anew for many takes longer than moving them.
+SPARK_FOR_LITTLE = {
+    "spark.sql.shuffle.partitions": 2,
+    "spark.sql.adaptive.enabled": False,
+    "spark.sql.codegen.wholeStage": False,
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 class SmallLake:
@@ -27,7 +34,7 @@ class SmallLake:
         settings = yaml.safe_load(config.read_text())
         settings["state"] = state
         settings["leases"] = {"timeout": lease_timeout}
-        settings["spark"] = {"master": "local[2]", "memory": "2g", "conf": {"spark.sql.shuffle.partitions": 2}}
+        settings["spark"] = {"master": "local[2]", "memory": "2g", "conf": SPARK_FOR_LITTLE}
         config.write_text(yaml.safe_dump(settings))
         self.warden = Warden.open(folder)
 
@@ -100,6 +107,14 @@ class SmallLake:
     def python(self, code: str, *arguments: str) -> None:
         """Run a piece of Python in a process of its own."""
         subprocess.run([sys.executable, "-c", code, *arguments], check=True, timeout=180)
+
+    def sql_elsewhere(self, *statements: str) -> None:
+        """Run statements on the lake's own Spark in a process of its own."""
+        code = (
+            "import sys\nfrom lakewarden import Warden\nspark = Warden.open(sys.argv[1]).ground.spark\n"
+            "for statement in sys.argv[2:]:\n    spark.sql(statement).collect()"
+        )
+        self.python(code, str(self.folder), *statements)
 
     def start(self, *arguments: str, failpoints: str = "") -> subprocess.Popen[str]:
         """Start a command in a process of its own, and go on."""

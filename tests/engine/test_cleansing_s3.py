@@ -21,7 +21,7 @@ from lakewarden.engine.unreachable import still_unreachable
 from tests.engine.lakes import STAMP, unfenced
 from tests.small_lake import SmallLake
 
-pytestmark = pytest.mark.spark  # the server is Java
+pytestmark = [pytest.mark.spark, pytest.mark.own_processes]  # the server is Java
 
 
 def test_on_s3(on_s3: SmallLake) -> None:

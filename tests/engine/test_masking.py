@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.position_deletes import file_name, named_positions, request_of, write, write_rows
 from lakewarden.errors import Conflict, StalePlan
 from tests.engine.lakes import STAMP, Lake, lake, local
+from tests.steps import steps
 
 __all__ = ["lake"]
 REQUEST = "er-20261115-101112-ab12cd"
@@ -255,14 +255,15 @@ def test_what_is_written_is_in_order_and_in_few_groups(numbers: Lake, form: str)
 
 
 def test_many_files_take_no_more_than_their_share(numbers: Lake) -> None:
-    """Eight times as many data files take about eight times as long, not sixty-four times."""
+    """Eight times as many data files take eight times as many steps, not sixty-four times, and one row group."""
     table = numbers.table("db.numbers")
 
-    def took(names: int) -> float:
-        start = time.process_time()
+    def taken(names: int) -> int:
+        path = f"{table.metadata.location}/data/{names}.parquet"
         runs = {f"s3://b/{number}": [numpy.array([1, 2])] for number in range(names)}
-        write_rows(table.io, f"{table.metadata.location}/data/{names}.parquet", runs)
-        return time.process_time() - start
+        found = steps(lambda: write_rows(table.io, path, runs))
+        assert pq.read_metadata(local(path)).num_row_groups == 1
+        return found
 
-    took(10)
-    assert took(16_000) < 25 * took(2_000)
+    taken(10)
+    assert 4 < taken(16_000) / taken(2_000) < 9

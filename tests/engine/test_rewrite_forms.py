@@ -20,7 +20,7 @@ from tests.engine.test_spark_forms import use
 from tests.services.s3 import S3
 from tests.small_lake import SmallLake
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.own_processes, pytest.mark.slow]
 
 
 def compact(lake: SmallLake) -> None:

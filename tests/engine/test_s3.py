@@ -11,7 +11,7 @@ from lakewarden.errors import StorageUnavailable
 from tests.services.s3 import S3
 from tests.small_lake import SmallLake
 
-pytestmark = pytest.mark.spark  # the server is Java too
+pytestmark = [pytest.mark.spark, pytest.mark.own_processes]  # the server is Java too
 
 
 def test_versions_on_s3(on_s3: SmallLake) -> None:
@@ -52,13 +52,11 @@ def test_a_wrong_key_is_told(on_s3: SmallLake) -> None:
 @pytest.mark.slow
 def test_format_v3_on_s3_through_spark(on_s3: SmallLake) -> None:
     """In processes of their own: only there does Spark have the jar for S3."""
-    code = (
-        "import sys\nfrom lakewarden import Warden\nsql = Warden.open(sys.argv[1]).ground.spark.sql\n"
-        "sql('CREATE NAMESPACE main.web')\n"
-        "sql(\"CREATE TABLE main.web.events (id BIGINT) USING iceberg TBLPROPERTIES ('format-version' = '3')\")\n"
-        "sql('INSERT INTO main.web.events VALUES (1), (2)')\n"
+    on_s3.sql_elsewhere(
+        "CREATE NAMESPACE main.web",
+        "CREATE TABLE main.web.events (id BIGINT) USING iceberg TBLPROPERTIES ('format-version' = '3')",
+        "INSERT INTO main.web.events VALUES (1), (2)",
     )
-    on_s3.python(code, str(on_s3.folder))
 
     done = on_s3.run("version", "tag", "web.events", "v1", "--json")
 

@@ -6,7 +6,7 @@ Local mode is what every other test with Spark runs on.
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import sys
 
 import pytest
 import yaml
@@ -28,12 +28,22 @@ def all_well(lake: SmallLake) -> dict[str, str]:
     return {check["part"]: check["found"] for check in checks}
 
 
+def create(lake: SmallLake) -> None:
+    """A table that only Spark can change, by the Spark that is tried."""
+    lake.sql_elsewhere(
+        "CREATE NAMESPACE main.sales",
+        "CREATE TABLE main.sales.orders (id BIGINT) USING iceberg TBLPROPERTIES ('format-version' = '3')",
+        *(f"INSERT INTO main.sales.orders VALUES ({id})" for id in range(3)),
+    )
+
+
 @pytest.mark.spark
+@pytest.mark.own_processes
 @pytest.mark.slow
-def test_over_spark_connect(lake: SmallLake, spark_connect: str, tmp_path: Path) -> None:
-    lake.create(format=3)
-    oldest = lake.warden.version.list("sales.orders")[-1].snapshot_id
+def test_over_spark_connect(lake: SmallLake, spark_connect: str) -> None:
     use(lake, remote=spark_connect)
+    create(lake)
+    oldest = lake.warden.version.list("sales.orders")[-1].snapshot_id
 
     found = all_well(lake)
     lake.run("version", "tag", "sales.orders", "v1", "--note", "it's over Connect")
@@ -46,11 +56,12 @@ def test_over_spark_connect(lake: SmallLake, spark_connect: str, tmp_path: Path)
 
 
 @pytest.mark.spark
+@pytest.mark.own_processes
 @pytest.mark.slow
 def test_on_a_standalone_cluster(lake: SmallLake, spark_cluster: str) -> None:
-    lake.create(format=3)
     conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
-    use(lake, master=spark_cluster, memory="1g", conf=conf)
+    use(lake, master=spark_cluster, memory="1g", conf=conf | {"spark.pyspark.python": sys.executable})
+    create(lake)
 
     found = all_well(lake)
     lake.run("version", "tag", "sales.orders", "v1")

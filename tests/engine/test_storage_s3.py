@@ -19,7 +19,7 @@ from lakewarden.errors import AlreadyExists, StorageUnavailable
 from tests.engine.lakes import unfenced
 from tests.services.s3 import S3
 
-pytestmark = pytest.mark.spark  # the server is Java
+pytestmark = [pytest.mark.spark, pytest.mark.own_processes]  # the server is Java
 
 NOW = datetime.now(UTC)
 

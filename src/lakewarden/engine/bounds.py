@@ -40,18 +40,20 @@ def check_bounds(about: str, schema: Schema, inputs: Sequence[DataFile], outputs
 
 
 def _is_below(one: Any, other: Any, by_prefix: bool) -> bool:
-    """Whether one is smaller than the other, as far as both are known: either may be cut short, or raised for that."""
+    """Whether one is smaller than the other, as far as both are known: either may be cut short, or raised for that.
+
+    What is raised is the last byte, or of a text the last character, which may change all of its bytes.
+    """
     if not by_prefix:
         return bool(one < other)
-    a, b = _bytes(one), _bytes(other)
-    length = max(min(len(a), len(b)) - 1, 0)  # the last one may have been raised by one
-    return a[:length] < b[:length]
+    a, b = _units(one), _units(other)
+    length = max(min(len(a), len(b)) - 1, 0)
+    return bool(a[:length] < b[:length])
 
 
-def _bytes(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    return value if isinstance(value, bytes) else bytes(value.bytes)
+def _units(value: Any) -> Any:
+    """What a value is cut by. Characters are in the same order as their bytes."""
+    return value if isinstance(value, str | bytes) else bytes(value.bytes)
 
 
 def _lowest(files: Sequence[DataFile], field_id: int, kind: PrimitiveType) -> Any:

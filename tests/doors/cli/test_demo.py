@@ -13,6 +13,7 @@ from lakewarden.doors.cli.main import run
 
 
 @pytest.mark.spark
+@pytest.mark.own_processes
 @pytest.mark.slow
 def test_makes_a_lake_shows_it_and_can_be_run_again(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lakewarden", "demo"]

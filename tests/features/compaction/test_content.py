@@ -128,6 +128,7 @@ def test_deletion_vectors_go_through_spark(new: Any) -> None:
 def test_a_file_that_is_rewritten_alone_keeps_its_sort_order(new: Any) -> None:
     table = new("id BIGINT, part INT", "part", **MERGE_ON_READ)
     table.sql("ALTER TABLE {t} WRITE LOCALLY ORDERED BY id DESC")
+    table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.distribution-mode' = 'none')")  # one file each
     table.sql("INSERT INTO {t} SELECT id, 0 FROM range(0, 100, 1, 1)")
     for start in (100, 200):
         table.sql(f"INSERT INTO {{t}} SELECT id, 1 FROM range({start}, {start + 100}, 1, 1)")

@@ -12,7 +12,7 @@ from tests.features.orphan.orphans import age
 from tests.services.s3 import S3
 from tests.small_lake import SmallLake
 
-pytestmark = pytest.mark.spark  # the server is Java
+pytestmark = [pytest.mark.spark, pytest.mark.own_processes]  # the server is Java
 
 
 @pytest.fixture
