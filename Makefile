@@ -24,8 +24,8 @@ demo: $(SPARK) ## make a small lake in demo-lake and show what can be done with 
 test: $(TEST) ## run every test, with real Spark and PostgreSQL
 	@$(BIN)/pytest -n 2
 
-unit: $(BASE) ## run the tests that need neither: seconds
-	@$(BIN)/pytest -m "not spark and not postgres and not slow"
+unit: $(BASE) ## run the tests of what needs neither, nor any file: seconds
+	@$(BIN)/pytest -n 2 -m "not files and not spark and not postgres and not slow"
 
 check: $(BASE) ## look for faults in format, style and types, as CI does
 	@failed=0; $(BIN)/ruff format --check || failed=1; $(BIN)/ruff check || failed=1; $(BIN)/mypy || failed=1; exit $$failed
@@ -35,7 +35,7 @@ format: $(BASE) ## format the code, and mend what can be mended by itself
 	@$(BIN)/ruff check --fix
 
 soak: $(TEST) ## kill it at random moments, again and again: make soak ROUNDS=30 SEED=1
-	@$(BIN)/pytest tests/soak tests/lifecycle/test_erasure_crashes.py --rounds $(ROUNDS) --seed $(SEED)
+	@$(BIN)/pytest -n 2 tests/soak tests/lifecycle/test_erasure_crashes.py --rounds $(ROUNDS) --seed $(SEED)
 
 bench: $(SPARK) ## run every measurement in bench
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done

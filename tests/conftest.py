@@ -37,11 +37,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for PostgreSQL, by fixture or by parameter, carries its mark."""
+    """Whatever asks for PostgreSQL or for a folder, by fixture or by parameter, carries its mark."""
     for item in items:
         asked = [*getattr(item, "fixturenames", ()), *getattr(getattr(item, "callspec", None), "params", {}).values()]
         if "postgres" in asked or "migrated_postgres" in asked:
             item.add_marker(pytest.mark.postgres)
+        if "tmp_path" in asked or "tmp_path_factory" in asked:
+            item.add_marker(pytest.mark.files)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
