@@ -1,32 +1,20 @@
-"""`lakewarden.yaml` and the environment, as typed settings. The only module that reads either.
-
-Unknown keys are errors that name the key and the nearest known one, `${NAME}` is taken from the
-environment, and relative paths are relative to the file's folder.
-"""
+"""What `lakewarden.yaml` may say, as typed settings: every section of it, and what holds for a table by name."""
 
 from __future__ import annotations
 
 import fnmatch
-import getpass
-import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from lakewarden.errors import ConfigProblem, LakeNotFound, did_you_mean
+from lakewarden.errors import LakeNotFound, did_you_mean
 from lakewarden.quantities import Duration
 
-FILE_NAME = "lakewarden.yaml"
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_MOST_VALUES = 100_000
 _LAKE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _SQL_ADDRESS = re.compile(r"sqlite(\+\w+)?:///.|(?!sqlite)\w+(\+\w+)?://.")
-_SQLITE_FILE = re.compile(r"(sqlite(?:\+\w+)?:///)(.+)")
 
 
 class _Section(BaseModel):
@@ -263,174 +251,3 @@ class Settings(_Section):
 
 def _specificity(pattern: str) -> tuple[bool, int]:
     return (not any(c in pattern for c in "*?["), len(pattern.replace("*", "")))
-
-
-@dataclass(frozen=True)
-class Environment:
-    """What Lakewarden takes from the process's environment."""
-
-    config: Path | None
-    cache: Path
-    logs: Path
-    java_home: Path | None
-    user: str
-    failpoints: str
-    variables: Mapping[str, str]
-
-    @staticmethod
-    def read(variables: Mapping[str, str] | None = None) -> Environment:
-        env = os.environ if variables is None else variables
-        home = Path(env.get("HOME") or Path.home())
-        return Environment(
-            config=Path(env["LAKEWARDEN_CONFIG"]) if env.get("LAKEWARDEN_CONFIG") else None,
-            cache=Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "lakewarden",
-            logs=Path(env.get("XDG_STATE_HOME") or home / ".local" / "state") / "lakewarden",
-            java_home=Path(env["JAVA_HOME"]) if env.get("JAVA_HOME") else None,
-            user=env.get("LAKEWARDEN_ACTOR") or env.get("USER") or env.get("LOGNAME") or _login_name(),
-            failpoints=env.get("LAKEWARDEN_FAILPOINTS", ""),
-            variables=env,
-        )
-
-
-def _login_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # no entry for this user id, as in many containers
-        return str(os.getuid())
-
-
-def find(given: Path | None, environment: Environment) -> Path:
-    """The configuration file that is meant: the given one, the environment's, or the working folder's."""
-    path = given or environment.config or Path(FILE_NAME)
-    why = ""
-    try:
-        path = path / FILE_NAME if path.is_dir() else path
-        found = path.is_file()
-    except OSError as error:
-        found, why = False, f": {error.strerror}"
-    if not found:
-        raise ConfigProblem(
-            f"no configuration at {path}{why}",
-            hint="Make one with: lakewarden lake init DIR — or point to one with --config or LAKEWARDEN_CONFIG.",
-        )
-    return path.resolve()
-
-
-def load(path: Path, environment: Environment) -> Settings:
-    """Read a configuration file; every problem in it is told at once."""
-    data = _interpolate(_read_yaml(path), environment.variables, path)
-    try:
-        settings = Settings.model_validate(data)
-    except ValidationError as error:
-        raise _problems(path, error) from None
-    return _resolve_paths(settings, path.parent)
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    import yaml
-
-    class UniqueKeys(yaml.SafeLoader):
-        """PyYAML keeps the last of two equal keys without a word; here that is an error."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [key.value for key, _ in node.value if key.tag == "tag:yaml.org,2002:str"]
-            for key in keys:
-                if keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", node.start_mark)
-            return super().construct_mapping(node, deep)
-
-    hint = "It is YAML: look at indentation, quotes and colons there."
-    try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=UniqueKeys)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ConfigProblem(f"{path} cannot be read{where}: {error.problem}", hint) from None
-    except RecursionError:
-        raise ConfigProblem(f"{path} cannot be read: it is nested too deeply", hint) from None
-    except (yaml.YAMLError, ValueError) as error:  # a date that is none, or bytes that are no UTF-8, is a ValueError
-        raise ConfigProblem(f"{path} cannot be read: {' '.join(str(error).split())}", hint) from None
-    except OSError as error:
-        raise ConfigProblem(f"{path} cannot be read: {error.strerror}", "Look at the file's permissions.") from None
-    if not isinstance(data, dict):
-        raise ConfigProblem(f"{path} has no keys in it", "lakewarden lake init writes one that works.")
-    return data
-
-
-def _interpolate(data: Any, variables: Mapping[str, str], path: Path) -> Any:
-    left = _MOST_VALUES
-
-    def variable(match: re.Match[str]) -> str:
-        if match[1] not in variables:
-            raise ConfigProblem(f"{path} asks for ${{{match[1]}}}, which is not set", f"export {match[1]}=…")
-        return variables[match[1]]
-
-    def interpolated(value: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0:  # aliases of aliases, or one within itself
-            raise ConfigProblem(f"{path} cannot be read: it has over {_MOST_VALUES} values", "Use fewer YAML aliases.")
-        if isinstance(value, dict):
-            return {key: interpolated(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [interpolated(item) for item in value]
-        return _VARIABLE.sub(variable, value) if isinstance(value, str) else value
-
-    try:
-        return interpolated(data)
-    except RecursionError:
-        raise ConfigProblem(f"{path} cannot be read: it is nested too deeply", "Use fewer YAML aliases.") from None
-
-
-def _problems(path: Path, error: ValidationError) -> ConfigProblem:
-    told, hints = [], []
-    for problem in error.errors(include_url=False, include_input=False):
-        named = ".".join(str(part) for part in problem["loc"])
-        where = named if named.isprintable() else repr(named)  # a line break in a key is none in a message
-        if problem["type"] == "extra_forbidden":
-            known = _known_keys(problem["loc"][:-1])
-            told.append(f"unknown key {where}")
-            hints.append(did_you_mean(str(problem["loc"][-1]), known, f"Known there: {', '.join(sorted(known))}."))
-        else:
-            told.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
-    return ConfigProblem(f"{path}: {'; '.join(told)}", " ".join(dict.fromkeys(hints)) or "Correct it and try again.")
-
-
-def _known_keys(location: tuple[int | str, ...]) -> list[str]:
-    """The keys of the section at a place in the file, found by walking the models' own fields."""
-    model: type[BaseModel] = Settings
-    for part in location:
-        if str(part) in model.model_fields:  # else it is the name of a lake or table, whose section is `model` itself
-            annotation = model.model_fields[str(part)].annotation
-            inner = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type) and issubclass(a, BaseModel)]
-            model = inner[0] if inner else model
-    return list(model.model_fields)
-
-
-def _resolve_paths(settings: Settings, folder: Path) -> Settings:
-    lakes = {}
-    for name, lake in settings.lakes.items():
-        catalog = dict(lake.catalog)
-        if isinstance(catalog.get("uri"), str):
-            catalog["uri"] = _absolute_sqlite(catalog["uri"], folder)
-        warehouse = lake.warehouse
-        if "://" not in warehouse and not warehouse.startswith("file:") and not lake.has_named_warehouse:
-            warehouse = f"file://{_addressable((folder / warehouse).resolve())}"
-        lakes[name] = lake.model_copy(update={"catalog": catalog, "warehouse": warehouse.rstrip("/")})
-    state, key = _absolute_sqlite(settings.state, folder), folder / settings.signing_key
-    return settings.model_copy(update={"lakes": lakes, "state": state, "signing_key": key})
-
-
-def _absolute_sqlite(uri: str, folder: Path) -> str:
-    match = _SQLITE_FILE.fullmatch(uri)
-    if match is None or match[2] == ":memory:":
-        return uri
-    file, question, options = match[2].partition("?")
-    return f"{match[1]}{_addressable((folder / file).resolve())}{question}{options}"
-
-
-def _addressable(path: Path) -> Path:
-    """Paths become addresses, and in those #, ? and % mean something else: files would end up in other places."""
-    if set("#?%") & set(str(path)):
-        raise ConfigProblem(f"{path} cannot be used: a path with #, ? or % in it", "Choose another folder.")
-    return path
