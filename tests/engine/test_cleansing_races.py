@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine import carried_deletes, position_deletes, publish
+from lakewarden.engine import carried_deletes, position_deletes
 from lakewarden.engine.commit import DirectCommits
 from lakewarden.engine.manifests import Manifests
 from lakewarden.errors import CatalogUnavailable, CommitRefused, LeaseLost, StalePlan
+from lakewarden.lifecycle.failpoints import when
 from lakewarden.warden import Warden
 from tests.engine.cleansed import People, email, local
 from tests.engine.lakes import STAMP, Lake, lake
@@ -228,15 +229,14 @@ def test_an_answer_that_is_lost_deletes_nothing(people: People, monkeypatch: pyt
     assert people.all_rows() == {ref: without(rows, 3) for ref, rows in before.items()}
 
 
-def test_an_interrupt_after_it_landed_takes_nothing_away(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_after_it_landed_takes_nothing_away(people: People) -> None:
     change = people.rewritten({email(3)})
     before = people.all_rows()
 
-    def interrupt(point: str) -> None:
-        if point == "commit.landed":
-            raise KeyboardInterrupt
+    def interrupt() -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(publish, "reach", interrupt)
+    when("commit.landed", interrupt)
     with pytest.raises(KeyboardInterrupt):
         people.cleanse(change)
     assert people.all_rows() == {ref: without(rows, 3) for ref, rows in before.items()}

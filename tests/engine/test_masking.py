@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy
 import pyarrow as pa
@@ -11,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine import publish
 from lakewarden.engine.changes import Mask, Unmask
 from lakewarden.engine.live_files import Files, SnapshotFiles
 from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.position_deletes import file_name, named_positions, request_of, write, write_rows
 from lakewarden.errors import Conflict, StalePlan
+from lakewarden.lifecycle.failpoints import when
 from tests.engine.lakes import STAMP, Lake, lake, local
 from tests.steps import steps
 
@@ -142,36 +141,18 @@ def test_only_some_deletes_of_a_manifest_go(numbers: Lake) -> None:
 
 
 class TestOthersMeanwhile:
-    @pytest.fixture
-    def meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> Any:
-        """Lets something happen right before the first attempt is sent."""
-
-        def arm(act: Any) -> list[str]:
-            passed: list[str] = []
-
-            def reach(name: str) -> None:
-                if name == "commit.ready":
-                    passed.append(name)
-                    if len(passed) == 1:
-                        act()
-
-            monkeypatch.setattr(publish, "reach", reach)
-            return passed
-
-        return arm
-
-    def test_an_append_is_kept(self, numbers: Lake, meanwhile: Any) -> None:
+    def test_an_append_is_kept(self, numbers: Lake) -> None:
         change = masking(numbers, {0: [0]})
-        passed = meanwhile(lambda: numbers.append("db.numbers"))
+        passed = when("commit.ready", lambda: numbers.append("db.numbers"))
         numbers.direct.mask(change)
         assert len(passed) == 2
         assert ids(numbers) == sorted([*range(1, 10), 1, 2])
         left = [p.name for p in (local(numbers.table("db.numbers").metadata.location) / "metadata").glob("lw-*.avro")]
         assert len(left) == 2  # what was written for the attempt that lost is gone
 
-    def test_a_file_that_was_written_anew_is_refused(self, numbers: Lake, meanwhile: Any) -> None:
+    def test_a_file_that_was_written_anew_is_refused(self, numbers: Lake) -> None:
         change = masking(numbers, {0: [0], 1: [0]})
-        meanwhile(lambda: numbers.table("db.numbers").delete("id = 3"))
+        when("commit.ready", lambda: numbers.table("db.numbers").delete("id = 3"))
         with pytest.raises(StalePlan, match="1 of the files on branch main"):
             numbers.direct.mask(change)
         assert ids(numbers) == [0, 1, 2, *range(4, 10)]
@@ -189,11 +170,11 @@ class TestOthersMeanwhile:
             numbers.direct.mask(other)
         assert ids(numbers) == [0, *range(3, 10)]
 
-    def test_a_branch_that_moves_while_rows_come_back(self, numbers: Lake, meanwhile: Any) -> None:
+    def test_a_branch_that_moves_while_rows_come_back(self, numbers: Lake) -> None:
         numbers.direct.mask(masking(numbers, {0: [0]}))
         numbers.direct.mask(masking(numbers, {0: [1]}, "dev", number=1))
         paths = {delete.path for branch in ("main", "dev") for delete in files_of(numbers, branch).deletes}
-        passed = meanwhile(lambda: numbers.append("db.numbers"))
+        passed = when("commit.ready", lambda: numbers.append("db.numbers"))
         assert numbers.direct.unmask(unmasking(numbers, *paths)) == 2
         assert len(passed) == 2
         assert ids(numbers) == sorted([*range(10), 1, 2])

@@ -5,7 +5,7 @@ Each test lets a compaction rewrite its files, and before it commits somebody el
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from lakewarden.engine import commit as commit_module
 from lakewarden.engine import publish
 from lakewarden.errors import CatalogUnavailable, CommitRefused, Interrupted, LeaseLost, StalePlan
-from lakewarden.features.compaction import compacting
+from lakewarden.lifecycle.failpoints import when
 from tests.features.compaction.compacted import Compactable
 from tests.small_lake import SmallLake
 
@@ -50,32 +50,12 @@ def ids(table: Compactable) -> list[int]:
     return sorted(row.id for row in table.sql("SELECT id FROM {t}"))
 
 
-@pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Lets something happen when a point is passed, the first time only or so many times."""
-
-    def arm(point: str, act: Callable[[], object], times: int = 1) -> list[str]:
-        passed: list[str] = []
-
-        def reach(name: str) -> None:
-            if name == point:
-                passed.append(name)
-                if len(passed) <= times:
-                    act()
-
-        monkeypatch.setattr(publish, "reach", reach)
-        monkeypatch.setattr(compacting, "reach", reach)
-        return passed
-
-    return arm
-
-
 POINTS = pytest.mark.parametrize("point", ["compaction.rewritten", "commit.ready"])
 
 
 @POINTS
-def test_rows_that_are_appended_are_kept(table: Compactable, meanwhile: Any, point: str) -> None:
-    meanwhile(point, lambda: table.sql("INSERT INTO {t} VALUES (100, 0), (101, 1)"))
+def test_rows_that_are_appended_are_kept(table: Compactable, point: str) -> None:
+    when(point, lambda: table.sql("INSERT INTO {t} VALUES (100, 0), (101, 1)"))
     result = table.compact()
     assert ids(table) == [*range(60), 100, 101]
     assert result["groups_sent_back"] == 0
@@ -84,14 +64,14 @@ def test_rows_that_are_appended_are_kept(table: Compactable, meanwhile: Any, poi
 
 
 @POINTS
-def test_deleted_rows_never_come_back(table: Compactable, meanwhile: Any, point: str) -> None:
+def test_deleted_rows_never_come_back(table: Compactable, point: str) -> None:
     """The trap: rewritten, then deleted by Spark, then appended to; then committed."""
 
     def delete_and_append() -> None:
         table.sql("DELETE FROM {t} WHERE id IN (3, 4)")
         table.sql("INSERT INTO {t} VALUES (100, 0)")
 
-    meanwhile(point, delete_and_append)
+    when(point, delete_and_append)
     result = table.compact()
     assert ids(table) == [i for i in range(60) if i not in (3, 4)] + [100]
     assert result["groups_sent_back"] == 1
@@ -101,8 +81,8 @@ def test_deleted_rows_never_come_back(table: Compactable, meanwhile: Any, point:
     assert len(table.data) == 3
 
 
-def test_a_delete_in_another_partition_disturbs_nothing(table: Compactable, meanwhile: Any) -> None:
-    meanwhile("commit.ready", lambda: table.sql("DELETE FROM {t} WHERE id = 40"))
+def test_a_delete_in_another_partition_disturbs_nothing(table: Compactable) -> None:
+    when("commit.ready", lambda: table.sql("DELETE FROM {t} WHERE id = 40"))
     result = table.compact(where="part = 0")
     assert result["groups_sent_back"] == 0
     assert ids(table) == [i for i in range(60) if i != 40]
@@ -110,37 +90,37 @@ def test_a_delete_in_another_partition_disturbs_nothing(table: Compactable, mean
     table.look_at_metadata()
 
 
-def test_what_a_copy_on_write_delete_replaced_is_left_to_it(shared_lake: SmallLake, meanwhile: Any) -> None:
+def test_what_a_copy_on_write_delete_replaced_is_left_to_it(shared_lake: SmallLake) -> None:
     table = made(shared_lake, "db.copied")
-    meanwhile("commit.ready", lambda: table.sql("DELETE FROM {t} WHERE id IN (3, 39)"))
+    when("commit.ready", lambda: table.sql("DELETE FROM {t} WHERE id IN (3, 39)"))
     result = table.compact()
     assert ids(table) == [i for i in range(60) if i not in (3, 39)]
     assert result["groups_sent_back"] == 2
     table.look_at_metadata()
 
 
-def test_an_overwrite_of_everything_leaves_nothing_to_do(table: Compactable, meanwhile: Any) -> None:
-    meanwhile("commit.ready", lambda: table.sql("INSERT OVERWRITE {t} VALUES (7, 0), (8, 1)"))
+def test_an_overwrite_of_everything_leaves_nothing_to_do(table: Compactable) -> None:
+    when("commit.ready", lambda: table.sql("INSERT OVERWRITE {t} VALUES (7, 0), (8, 1)"))
     table.sql("SELECT 1")
     table.compact()
     assert ids(table) == [7, 8]
     assert table.unreached() == set()
 
 
-def test_another_compaction_by_spark(table: Compactable, meanwhile: Any) -> None:
+def test_another_compaction_by_spark(table: Compactable) -> None:
     call = f"CALL main.system.rewrite_data_files(table => '{table.name}', options => map('rewrite-all', 'true'))"
-    meanwhile("commit.ready", lambda: table.sql(call))
+    when("commit.ready", lambda: table.sql(call))
     table.compact()
     assert ids(table) == list(range(60))
     assert table.unreached() == set()
 
 
-def test_a_tag_or_a_property_made_meanwhile_is_kept(table: Compactable, meanwhile: Any) -> None:
+def test_a_tag_or_a_property_made_meanwhile_is_kept(table: Compactable) -> None:
     def change() -> None:
         table.sql("ALTER TABLE {t} CREATE TAG mine")
         table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('a' = 'b')")
 
-    passed = meanwhile("commit.fenced", change)
+    passed = when("commit.fenced", change)
     table.compact()
     assert len(passed) == 2  # the first attempt lost, and what it wrote is gone
     assert "mine" in table.table.metadata.refs
@@ -149,33 +129,33 @@ def test_a_tag_or_a_property_made_meanwhile_is_kept(table: Compactable, meanwhil
     table.look_at_metadata()
 
 
-def test_a_rollback_meanwhile_stands(table: Compactable, meanwhile: Any) -> None:
+def test_a_rollback_meanwhile_stands(table: Compactable) -> None:
     oldest = table.table.metadata.snapshots[0].snapshot_id
     call = f"CALL main.system.rollback_to_snapshot('{table.name}', {oldest}L)"
-    meanwhile("commit.ready", lambda: table.sql(call))
+    when("commit.ready", lambda: table.sql(call))
     table.compact()
     assert ids(table) == list(range(10))
     assert table.unreached() == set()
 
 
 @pytest.mark.parametrize("point", ["compaction.rewritten", "commit.ready", "commit.fenced"])
-def test_another_table_of_the_same_name_is_left_alone(table: Compactable, meanwhile: Any, point: str) -> None:
+def test_another_table_of_the_same_name_is_left_alone(table: Compactable, point: str) -> None:
     def recreate() -> None:
         table.sql("DROP TABLE {t}")
         table.sql("CREATE TABLE {t} (id BIGINT, part INT) USING iceberg")
         table.sql("INSERT INTO {t} VALUES (1, 1)")
 
-    meanwhile(point, recreate)
+    when(point, recreate)
     with pytest.raises(StalePlan, match="was table .* and is now"):
         table.compact()
     assert ids(table) == [1]
     assert not [path for path in table.folder.rglob("*lw-op*") if path.is_file()]
 
 
-def test_a_writer_that_is_always_quicker_is_given_way_to(table: Compactable, meanwhile: Any) -> None:
+def test_a_writer_that_is_always_quicker_is_given_way_to(table: Compactable) -> None:
     """Deletes on the inputs each time: after some rounds it gives up, and says so."""
     gone = iter(range(60))
-    meanwhile("commit.ready", lambda: table.sql(f"DELETE FROM {{t}} WHERE id = {next(gone)}"), times=99)
+    when("commit.ready", lambda: table.sql(f"DELETE FROM {{t}} WHERE id = {next(gone)}"), times=99)
     with pytest.raises(StalePlan, match="were changed by other writers each time"):
         table.compact(where="part = 0")
     left = next(gone)
@@ -183,9 +163,7 @@ def test_a_writer_that_is_always_quicker_is_given_way_to(table: Compactable, mea
     assert table.unreached() == set()
 
 
-def test_a_lease_that_is_lost_right_before_the_commit(
-    table: Compactable, meanwhile: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lease_that_is_lost_right_before_the_commit(table: Compactable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is published, and nothing of it is left."""
     head, lost, made_with = table.table.metadata_location, list[bool](), commit_module.DirectCommits.__init__
 
@@ -198,7 +176,7 @@ def test_a_lease_that_is_lost_right_before_the_commit(
         made_with(self, tables, fenced, *others, **more)
 
     monkeypatch.setattr(commit_module.DirectCommits, "__init__", with_lease)
-    meanwhile("commit.ready", lambda: lost.append(True))
+    when("commit.ready", lambda: lost.append(True))
     with pytest.raises(LeaseLost):
         table.compact()
     assert table.table.metadata_location == head
@@ -274,11 +252,9 @@ def test_an_answer_that_was_lost_leaves_what_may_be_in_use(
 
 
 @POINTS
-def test_an_equality_delete_by_another_writer_is_not_passed_over(
-    table: Compactable, meanwhile: Any, point: str
-) -> None:
+def test_an_equality_delete_by_another_writer_is_not_passed_over(table: Compactable, point: str) -> None:
     """Only Spark can apply it, so the plan is stale; the rows stay deleted, before and after planning again."""
-    meanwhile(point, lambda: table.delete_by_equality([3, 33]))
+    when(point, lambda: table.delete_by_equality([3, 33]))
     with pytest.raises(StalePlan, match="equality deletes"):
         table.compact()
     expected = [i for i in range(60) if i not in (3, 33)]

@@ -36,6 +36,23 @@ def arm(specification: str) -> None:
     _armed[:] = [_parse(part) for part in specification.split(",") if part]
 
 
+def when(point: str, act: Callable[[], object], times: int = 1) -> list[str]:
+    """From within the process: do something when a point is passed, the first time or so many times.
+
+    Answers with a list that has an entry for each pass.
+    """
+    passed: list[str] = []
+
+    def meanwhile(name: str, number: int) -> None:
+        if name == point:
+            passed.append(name)
+            if len(passed) <= times:
+                act()
+
+    _armed.append(meanwhile)
+    return passed
+
+
 def _parse(part: str) -> Callable[[str, int], None]:
     if part.startswith("trace:"):
         return _trace(Path(part.removeprefix("trace:")))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine import publish
 from lakewarden.engine.manifests import read_entries
+from lakewarden.lifecycle.failpoints import when
 from tests.features.compaction.compacted import Compactable
 from tests.small_lake import SmallLake
 
@@ -88,18 +87,9 @@ def test_specs_are_kept_apart_and_partitions_in_order(lake: SmallLake) -> None:
     assert read == [{"id": 6, "part": "p3"}]
 
 
-@pytest.fixture
-def at_commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    def arm(act: Callable[[], object]) -> None:
-        left = [act]
-        monkeypatch.setattr(publish, "reach", lambda point: left.pop()() if left and point == "commit.fenced" else 0)
-
-    return arm
-
-
-def test_an_append_meanwhile_is_kept(lake: SmallLake, at_commit: Any) -> None:
+def test_an_append_meanwhile_is_kept(lake: SmallLake) -> None:
     lake.create(appends=10)
-    at_commit(lake.append)
+    when("commit.fenced", lake.append)
     lake.warden.compaction.manifests("sales.orders").apply()
     table = Compactable(lake, "sales.orders")
     assert lake.ids() == list(range(22))
@@ -107,23 +97,23 @@ def test_an_append_meanwhile_is_kept(lake: SmallLake, at_commit: Any) -> None:
     table.look_at_metadata()
 
 
-def test_manifests_that_are_gone_meanwhile_leave_the_rest_as_it_is(lake: SmallLake, at_commit: Any) -> None:
+def test_manifests_that_are_gone_meanwhile_leave_the_rest_as_it_is(lake: SmallLake) -> None:
     lake.create(appends=10)
-    at_commit(lambda: lake.catalog.load_table("sales.orders").delete("id < 4"))
+    when("commit.fenced", lambda: lake.catalog.load_table("sales.orders").delete("id < 4"))
     lake.warden.compaction.manifests("sales.orders").apply()
     table = Compactable(lake, "sales.orders")
     assert lake.ids() == list(range(4, 20))
     assert table.unreached() == set()
 
 
-def test_only_what_was_done_is_told(lake: SmallLake, at_commit: Any) -> None:
+def test_only_what_was_done_is_told(lake: SmallLake) -> None:
     """Two specs with ten manifests each; those of one are replaced by somebody else meanwhile."""
     lake.create(appends=10)
     with lake.catalog.load_table("sales.orders").update_spec() as change:
         change.add_field("city", IdentityTransform())
     for _ in range(10):
         lake.append(rows=1)
-    at_commit(lambda: lake.catalog.load_table("sales.orders").delete("id < 4"))
+    when("commit.fenced", lambda: lake.catalog.load_table("sales.orders").delete("id < 4"))
     result = lake.warden.compaction.manifests("sales.orders").apply().result
     assert (result["manifests_replaced"], result["manifests_written"]) == (10, 1)
     assert lake.ids() == list(range(4, 30))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine import publish
 from lakewarden.engine.position_deletes import request_of
 from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
-from lakewarden.features.erasure import covering, masks
+from lakewarden.features.erasure import covering
 from lakewarden.features.erasure.held import held_files
+from lakewarden.lifecycle.failpoints import when
 from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 from tests import killing
 from tests.features.compaction.compacted import Compactable
@@ -224,40 +223,21 @@ class TestNoValueIsTold:
 
 
 class TestOthersMeanwhile:
-    @pytest.fixture
-    def meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-        """Lets something happen when a point is passed, the first time only or so many times."""
-
-        def arm(point: str, act: Callable[[], object], times: int = 1) -> list[str]:
-            passed: list[str] = []
-
-            def reach(name: str) -> None:
-                if name == point:
-                    passed.append(name)
-                    if len(passed) <= times:
-                        act()
-
-            monkeypatch.setattr(publish, "reach", reach)
-            monkeypatch.setattr(masks, "reach", reach)
-            return passed
-
-        return arm
-
     @pytest.mark.parametrize("point", ["hide.written", "commit.ready"])
     def test_an_append_is_kept_and_the_rows_that_it_brings_are_hidden_by_the_next(
-        self, lake: SmallLake, meanwhile: Any, point: str
+        self, lake: SmallLake, point: str
     ) -> None:
         with_people(lake)
         lake.warden.erasure.request("crm.people", key="id", value=["1"])
-        meanwhile(point, lambda: append(lake, 7, 8))
+        when(point, lambda: append(lake, 7, 8))
         lake.warden.erasure.hide("crm.people").apply()
         assert seen(lake) == [0, 2, 3, 4, 5, 7, 8]
 
     @pytest.mark.parametrize("point", ["hide.written", "commit.ready"])
-    def test_a_file_that_is_written_anew_is_looked_at_again(self, lake: SmallLake, meanwhile: Any, point: str) -> None:
+    def test_a_file_that_is_written_anew_is_looked_at_again(self, lake: SmallLake, point: str) -> None:
         with_people(lake)
         lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
-        passed = meanwhile(point, lambda: lake.catalog.load_table("crm.people").delete("id = 0"))
+        passed = when(point, lambda: lake.catalog.load_table("crm.people").delete("id = 0"))
         lake.warden.erasure.hide("crm.people").apply()
         assert seen(lake) == [2, 3, 5]
         assert len(passed) == 2
@@ -273,13 +253,13 @@ class TestOthersMeanwhile:
         planned.apply()
         assert seen(lake) == [0, 1, 3, 4, 5]
 
-    def test_a_request_that_is_withdrawn_while_it_is_applied(self, lake: SmallLake, meanwhile: Any) -> None:
+    def test_a_request_that_is_withdrawn_while_it_is_applied(self, lake: SmallLake) -> None:
         with_people(lake)
         one = lake.warden.erasure.request("crm.people", key="id", value=["1"])
         lake.warden.erasure.request("crm.people", key="id", value=["2"])
         store = lake.warden.ground.tombstones
         now = lake.warden.ground.clock()
-        meanwhile("commit.landed", lambda: store.move(one.id, ErasureState.WITHDRAWN, now))
+        when("commit.landed", lambda: store.move(one.id, ErasureState.WITHDRAWN, now))
         lake.warden.erasure.hide("crm.people").apply()
         assert seen(lake) == [0, 1, 3, 4, 5]
 

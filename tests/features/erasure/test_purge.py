@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from lakewarden.errors import Conflict, DeletionForbidden, StalePlan, TracesLeft
-from lakewarden.features.erasure import purging
+from lakewarden.lifecycle.failpoints import when
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
 from tests.small_lake import SmallLake
 
@@ -44,21 +44,6 @@ def people(any_lake: SmallLake) -> SmallLake:
     lake.warden.version.tag(f"crm.people@{first}", "first", keep="90d", note="for the audit").apply()
     lake.warden.version.branch("crm.people", "work").apply()
     return lake
-
-
-class Between:
-    """Does something when a run passes a point, once."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, point: str, act: Callable[[], None]) -> None:
-        self.passed = 0
-        self._point, self._act = point, act
-        monkeypatch.setattr(purging, "reach", self._reach)
-
-    def _reach(self, point: str) -> None:
-        if point == self._point:
-            self.passed += 1
-            if self.passed == 1:
-                self._act()
 
 
 class TestThePlan:
@@ -206,35 +191,32 @@ class TestPurging:
 
 
 class TestOthers:
-    def test_what_is_appended_meanwhile_stays(self, people: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_is_appended_meanwhile_stays(self, people: SmallLake) -> None:
         asked = ask(people, 1)
-        between = Between(monkeypatch, "purge.rewritten", lambda: add(people, 7))
+        passed = when("purge.rewritten", lambda: add(people, 7))
         purge(people, "crm.people")
-        assert between.passed == 1
+        assert len(passed) == 1
         assert ids(people, raw=True) == [0, 2, 3, 4, 5, 7]
         assert people.warden.erasure.show(asked).state == "closed"
 
-    def test_who_arrives_meanwhile_is_found_and_goes_with_the_next(
-        self, people: SmallLake, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_who_arrives_meanwhile_is_found_and_goes_with_the_next(self, people: SmallLake) -> None:
         asked = ask(people, 1)
-        Between(monkeypatch, "purge.rewritten", lambda: add(people, 1))
+        when("purge.rewritten", lambda: add(people, 1))
         with pytest.raises(TracesLeft, match="crm.people"):
             purge(people, "crm.people")
         assert people.warden.erasure.show(asked).state == "open"
-        monkeypatch.undo()
         purge(people, "crm.people")
         assert people.warden.erasure.show(asked).state == "closed"
         assert ids(people, raw=True) == [0, 2, 3, 4, 5]
 
-    def test_a_tag_made_meanwhile_is_not_lost(self, people: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_tag_made_meanwhile_is_not_lost(self, people: SmallLake) -> None:
         ask(people, 1)
 
         def tag() -> None:
             table = people.catalog.load_table("crm.people")
             table.manage_snapshots().create_tag(table.metadata.snapshots[0].snapshot_id, "theirs").commit()
 
-        Between(monkeypatch, "purge.rewritten", tag)
+        when("purge.rewritten", tag)
         purge(people, "crm.people")
         assert ids(people, "crm.people@theirs", raw=True) == [0, 2]
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from lakewarden.errors import Conflict, LakewardenError, LeaseHeld, NotFound, StalePlan
-from lakewarden.features.erasure import purging, uncovering
 from lakewarden.features.erasure.uncovering import live_masks
+from lakewarden.lifecycle.failpoints import when
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 from tests import killing
 from tests.features.erasure.people import configured, ids, with_people
@@ -119,36 +117,29 @@ class TestHiddenFromEveryEngine:
         assert seen(lake) == seen(lake, "dev") == ids(lake) == [0, 1, 2, 3, 4, 5]
         assert lake.warden.erasure.show(asked.id).state == "withdrawn"
 
-    def test_rows_that_are_hidden_in_another_table_in_the_very_moment(
-        self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_rows_that_are_hidden_in_another_table_in_the_very_moment(self, lake: SmallLake) -> None:
         for name in ("crm.people", "web.people"):
             with_people(lake, name)
         configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "email"}})
         asked = lake.warden.erasure.request(subject="customer", value=["p3@example.org"])
 
-        def reach(point: str) -> None:
-            if point == "withdraw.revealed":
-                lake.warden.erasure.hide("web.people").apply()
-
-        monkeypatch.setattr(uncovering, "reach", reach)
+        when("withdraw.revealed", lambda: lake.warden.erasure.hide("web.people").apply())
         with pytest.raises(StalePlan, match="hidden in main.web.people still, or again") as caught:
             lake.warden.erasure.withdraw(asked.id).apply()
         assert "It is withdrawn. Withdraw it once more" in caught.value.hint
         lake.warden.erasure.withdraw(asked.id).apply()
         assert seen(lake, name="web.people") == [0, 1, 2, 3, 4, 5]
 
-    def test_nobody_hides_rows_of_its_table_meanwhile(self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_nobody_hides_rows_of_its_table_meanwhile(self, lake: SmallLake) -> None:
         with_people(lake)
         asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
         planned = lake.warden.erasure.hide("crm.people")
 
-        def reach(point: str) -> None:
-            if point == "withdraw.revealed":
-                with pytest.raises(LeaseHeld):
-                    planned.apply()
+        def hide() -> None:
+            with pytest.raises(LeaseHeld):
+                planned.apply()
 
-        monkeypatch.setattr(uncovering, "reach", reach)
+        when("withdraw.revealed", hide)
         lake.warden.erasure.withdraw(asked.id).apply()
         assert seen(lake) == [0, 1, 2, 3, 4, 5]
 
@@ -304,20 +295,16 @@ class TestBesidePurges:
         assert seen(lake) == ids(lake) == [0, 1, 2, 3, 4, 5]
         assert lake.warden.ground.tombstones.evidence([EvidenceKind.INTENT]) == []
 
-    def test_withdrawn_before_a_purge_of_another_table_commits(
-        self, any_lake: SmallLake, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_withdrawn_before_a_purge_of_another_table_commits(self, any_lake: SmallLake) -> None:
         lake = any_lake
         asked = self.asked_in_two_tables(lake)
-        self.when(monkeypatch, purging, "purge.rewritten", lambda: lake.warden.erasure.withdraw(asked).apply())
+        when("purge.rewritten", lambda: lake.warden.erasure.withdraw(asked).apply())
         with pytest.raises(StalePlan, match=f"request {asked} is withdrawn"):
             lake.warden.erasure.purge("web.people").apply()
         assert lake.warden.erasure.show(asked).state == "withdrawn"
         assert seen(lake, name="crm.people") == seen(lake, name="web.people") == [0, 1, 2, 3, 4, 5]
 
-    def test_refused_while_a_purge_of_another_table_commits(
-        self, any_lake: SmallLake, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_refused_while_a_purge_of_another_table_commits(self, any_lake: SmallLake) -> None:
         lake = any_lake
         asked = self.asked_in_two_tables(lake)
         planned = lake.warden.erasure.withdraw(asked)
@@ -326,17 +313,15 @@ class TestBesidePurges:
             with pytest.raises(Conflict, match="is about to erase rows"):
                 planned.apply()
 
-        self.when(monkeypatch, purging, "purge.intended", withdraw)
+        when("purge.intended", withdraw)
         lake.warden.erasure.purge("web.people").apply()
         assert lake.warden.erasure.show(asked).state == "open"
         assert (seen(lake, name="crm.people"), seen(lake, name="web.people")) == ([0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 5])
 
-    def test_refused_where_a_purge_came_in_the_very_moment(
-        self, any_lake: SmallLake, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_refused_where_a_purge_came_in_the_very_moment(self, any_lake: SmallLake) -> None:
         lake = any_lake
         asked = self.asked_in_two_tables(lake)
-        self.when(monkeypatch, uncovering, "withdraw.revealed", lambda: lake.warden.erasure.purge("web.people").apply())
+        when("withdraw.revealed", lambda: lake.warden.erasure.purge("web.people").apply())
         with pytest.raises(Conflict, match="a purge is erasing rows of request .* in main.web.people, or has just"):
             lake.warden.erasure.withdraw(asked).apply()
         assert lake.warden.erasure.show(asked).state == "open"
@@ -348,10 +333,6 @@ class TestBesidePurges:
             with_people(lake, name)
         configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "email"}})
         return str(lake.warden.erasure.request(subject="customer", value=["p4@example.org"]).id)
-
-    def when(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType, where: str, then: Callable[[], object]) -> None:
-        """Do something when a module comes to a point."""
-        monkeypatch.setattr(module, "reach", lambda point: then() if point == where else None)
 
 
 def test_names_of_masks_are_found_on_every_branch(lake: SmallLake) -> None:
