@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.changes import Replacement
 from lakewarden.engine.equality_deletes import without_keys
@@ -114,4 +114,13 @@ def _sha256(storage: StoredFiles, path: str) -> str:
 def _drops(keys: Sequence[HiddenKey]) -> list[Drop]:
     from lakewarden.engine.kernel_task import pack
 
-    return [Drop(key.field_id, pack(as_arrow(key.kind, key.values))) for key in keys]
+    return [Drop(key.field_id, pack(_widest(as_arrow(key.kind, key.values)))) for key in keys]
+
+
+def _widest(values: Any) -> Any:
+    """In the widest type of their family: a column may have grown since the request, and hold larger values."""
+    import pyarrow as pa
+
+    if pa.types.is_integer(values.type):
+        return values.cast(pa.int64())
+    return values.cast(pa.decimal128(38, values.type.scale)) if pa.types.is_decimal(values.type) else values
