@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.carried_deletes import CarriedDeletes
 from lakewarden.engine.changes import Cleansed
 from lakewarden.engine.clean_versions import CleanVersions
+from lakewarden.engine.cleansing_costs import check_nothing_staged
 from lakewarden.engine.expiry import expiry_updates
 from lakewarden.engine.locations import same_place
 from lakewarden.engine.publish import Attempt, at_refs, check_format
@@ -105,6 +106,7 @@ class _Cleanse:
         if not dirty:
             return None
         reach("cleansing.surveyed")
+        check_nothing_staged(table, self._change.table, dirty)
         self._check_obsolete(table, lists)
         self._carried.begin()
         new = CleanVersions(table, self._change, self._survey, self._carried, self._reader, self._stamp)

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.expiry import iceberg_would_also_take
+from lakewarden.engine.tables import ancestors
 from lakewarden.engine.unreachable import unreachable_after
-from lakewarden.errors import CommitRefused
+from lakewarden.errors import CommitRefused, Conflict, StalePlan
 from lakewarden.quantities import to_millis
 
 if TYPE_CHECKING:
@@ -67,6 +68,29 @@ def check_nothing_elsewhere(name: TableName, files: int, so_far: str) -> None:
             "name their folder in its property write.data.path; else copy its rows to a new table, and drop this one "
             "without PURGE.",
         )
+
+
+def check_nothing_staged(table: Table, name: str, snapshots: Collection[int], is_planned: bool = True) -> None:
+    """Refuse, on any route, to let a version go that was written to be looked at before it is published.
+
+    It belongs to no ref yet. One that a ref was simply moved to was published by that, and is in the ref's line.
+    """
+    notes = {s.snapshot_id: s.summary.additional_properties if s.summary else {} for s in table.metadata.snapshots}
+    published = {told.get("published-wap-id") for told in notes.values()}
+    waiting = [
+        id for id, told in notes.items() if id in snapshots and told.get("wap.id") and told["wap.id"] not in published
+    ]
+    if not waiting:
+        return
+    named = {id for ref in table.metadata.refs.values() for id in ancestors(table, ref.snapshot_id)}
+    staged = [id for id in waiting if id not in named]
+    if staged:
+        what = (
+            f"{name}: snapshot {staged[0]} was staged and is not published yet; it holds such rows, and erasing them "
+            "would lose all of it"
+        )
+        hint = "Publish it, or let it go (retention expire), and plan again."
+        raise StalePlan(f"the plan is stale: {what}", hint) if is_planned else Conflict(what, hint)
 
 
 def _own_schema(table: Table, ref: str) -> Schema | None:

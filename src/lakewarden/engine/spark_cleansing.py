@@ -16,7 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.changes import Cleansed, Expiry
-from lakewarden.engine.cleansing_costs import check_nothing_else_goes, check_nothing_elsewhere, costs
+from lakewarden.engine.cleansing_costs import (
+    check_nothing_else_goes,
+    check_nothing_elsewhere,
+    check_nothing_staged,
+    costs,
+)
 from lakewarden.engine.faults import told
 from lakewarden.engine.key_rows import KeyRows
 from lakewarden.engine.locations import same_place
@@ -143,6 +148,7 @@ class _Run:
         """Make versions anew for all refs at versions with such rows, and move them; whether there were any."""
         table = self.load()
         self._look_at_new(table)
+        check_nothing_staged(table, str(self.name), self.dirty)
         at = self._dirty_refs(table)
         self.drop_branches(keep=at)
         if not at:

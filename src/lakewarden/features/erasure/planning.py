@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.cleansing_costs import costs, lost_columns
+from lakewarden.engine.cleansing_costs import check_nothing_else_goes, check_nothing_staged, costs, lost_columns
 from lakewarden.engine.route import route_of_manifests
 from lakewarden.engine.search import search
-from lakewarden.engine.spark_cleansing import check_nothing_else_goes
 from lakewarden.engine.unreachable import is_own
 from lakewarden.engine.veil import Veil
 from lakewarden.engine.working_branch import is_working, known_to
@@ -17,14 +16,12 @@ from lakewarden.features.erasure import proving
 from lakewarden.features.erasure.intent import RefBefore
 from lakewarden.features.erasure.strays import refuse_strangers
 from lakewarden.features.orphan.judgement import refuse_forbidden
-from lakewarden.features.table.summary import summary
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Plan, PlannedFile, Verdict
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.tombstones import EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.reference import TableName
     from lakewarden.engine.search import Searched
@@ -49,13 +46,13 @@ def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_col
     if proving.is_proved(lake, table, due.ids):
         return Plan(kind, str(name))
     refuse_forbidden(name, table)
-    refuse_strangers(lake, name, table, neighbours)
     keys = lake.tombstones.hidden(due.uuid, due.ids)
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():
+        refuse_strangers(lake, name, table, neighbours)
         found = search(table, keys, lake.files, lake.storage(name.lake))
     action = _action(lake, name, table, due, found, veil)
-    _refuse_staged(name, table, found)
+    check_nothing_staged(table, str(name), planned_snapshots(action), is_planned=False)
     if action.route == SPARK_SQL:
         check_nothing_else_goes(
             table, name, planned_snapshots(action), [ref.name for ref in dirty_refs(lake, table, found)]
@@ -81,30 +78,6 @@ def dirty_refs(lake: Reader, table: Table, found: Searched) -> list[RefBefore]:
     """Those that lead to a version which must go."""
     dirty = {*found.snapshots, *found.tainted}
     return [ref for ref in refs_before(lake, table, found).values() if ref.before in dirty]
-
-
-def _refuse_staged(name: TableName, table: Table, found: Searched) -> None:
-    """A version that was written to be looked at before it is published belongs to no ref yet, and would be lost."""
-    refs = {ref.snapshot_id for ref in table.metadata.refs.values()}
-    published = {_fact(snapshot, "published-wap-id") for snapshot in table.metadata.snapshots}
-    staged = [
-        snapshot.snapshot_id
-        for snapshot in table.metadata.snapshots
-        if (snapshot.snapshot_id in found.snapshots or snapshot.snapshot_id in found.tainted)
-        and snapshot.snapshot_id not in refs
-        and (wap := _fact(snapshot, "wap.id"))
-        and wap not in published
-    ]
-    if staged:
-        raise Conflict(
-            f"{name}: snapshot {staged[0]} was staged and is not published yet; it holds such rows, and erasing them "
-            "would lose all of it",
-            "Publish it, or let it go (retention expire), and plan again.",
-        )
-
-
-def _fact(snapshot: Snapshot, name: str) -> str:
-    return summary(snapshot).get(name, "")
 
 
 def refuse_losing_columns(lake: Reader, name: TableName, table: Table, found: Searched) -> None:
