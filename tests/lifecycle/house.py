@@ -60,9 +60,10 @@ class FakeWriter(FakeLake):
 
 
 class Mark(Operation):
-    """Set a ref on some tables, in two actions each."""
+    """Set refs on some tables, in an action each."""
 
     tables: list[str]
+    refs: tuple[str, ...] = ("a", "b")
     lies: bool = False
     budget: Duration | None = None
     parallel: int = 1
@@ -82,7 +83,7 @@ class Mark(Operation):
                 files=FileList.of(PlannedFile(f"{table}/{ref}/{n}", n, "data") for n in range(self.files)),
             )
             for table in self.tables
-            for ref in ("a", "b")
+            for ref in self.refs
         ]
         return Plan(self.kind(), ",".join(self.tables), tuple(actions))
 

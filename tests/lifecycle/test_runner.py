@@ -11,11 +11,13 @@ import pytest
 
 from lakewarden.errors import (
     IllegalTransition,
+    Interrupted,
     LakewardenError,
     LeaseHeld,
     LeaseLost,
     SomeTablesFailed,
     StalePlan,
+    StorageUnavailable,
     VerificationFailed,
 )
 from lakewarden.lifecycle.journal import Record
@@ -102,6 +104,29 @@ def test_what_was_not_so_before_a_table_stopped_is_written_down(house: House) ->
     record = house.journal.get("op-0")
     assert [str(step.progress) for step in record.steps] == ["done", "stale"]
     assert [finding.message for finding in record.findings] == ["not so after applying: mark t a"]
+
+
+def test_what_nobody_looked_at_is_not_verified(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are applied, and the run ends before it looks; when it is taken up, the second cannot be looked at."""
+
+    def interrupted(self: Mark, plan: Plan, lake: Any) -> list[Finding]:
+        raise KeyboardInterrupt
+
+    def unknown(self: Mark, action: Action, lake: Any) -> bool:
+        if action.arguments["ref"] == "b":
+            raise StorageUnavailable("gone for a moment")
+        return True
+
+    operation = Mark(tables=["t"], refs=("a", "b", "c"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Mark, "verify", interrupted)
+        with pytest.raises(Interrupted):
+            house.runner.start(operation, house.runner.plan(operation))
+    with monkeypatch.context() as patched, pytest.raises(StorageUnavailable):
+        patched.setattr(Mark, "holds", unknown)
+        house.runner.run("op-0")
+    assert [str(step.progress) for step in house.journal.get("op-0").steps] == ["verified", "failed", "done"]
+    assert house.runner.run("op-0").state is State.DONE
 
 
 def test_a_defect_on_one_table_does_not_stop_the_others(house: House) -> None:

@@ -7,7 +7,7 @@ operation that is read back has its files counted; `files` answers with those of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -111,8 +111,8 @@ class Journal(JournalReader, Protocol):
         """Write down how far one action came."""
         ...
 
-    def verified(self, id: str, table: str, at: datetime) -> None:
-        """Write down that all that was done to one table has been looked at and is so; the rest stays as it is."""
+    def verified(self, id: str, actions: Collection[str], at: datetime) -> None:
+        """Write down that what some actions did has been looked at and is so; what is not done stays as it is."""
         ...
 
     def request_cancel(self, id: str) -> None:
@@ -187,12 +187,12 @@ class MemoryJournal:
             steps = tuple(step if old.action == step.action else old for old in record.steps)
             self._records[id] = replace(record, steps=steps)
 
-    def verified(self, id: str, table: str, at: datetime) -> None:
+    def verified(self, id: str, actions: Collection[str], at: datetime) -> None:
         with self._lock:
             record = self._own(id)
             steps = tuple(
                 replace(step, progress=Progress.VERIFIED, at=at)
-                if step.table == table and step.progress is Progress.DONE
+                if step.action in actions and step.progress is Progress.DONE
                 else step
                 for step in record.steps
             )

@@ -63,7 +63,7 @@ class TableRun:
                 for action in part.actions:
                     self._apply(action, fence)
             except LakewardenError:
-                with suppress(LakewardenError):  # what stopped it is what is told
+                with suppress(Exception):  # what stopped it is what is told
                     self._look_at(self._applied(part))
                 raise
             self._applying = False
@@ -161,7 +161,7 @@ class TableRun:
         run.findings += findings
         if not findings:
             run.fence()
-            self._means.journal.verified(run.record.id, table, self._means.clock())
+            self._means.journal.verified(run.record.id, [action.id for action in part.actions], self._means.clock())
         return findings
 
     def _teller(self, action: Action) -> Tell:

@@ -8,7 +8,7 @@ The queries are at the end, each with its name and a sentence.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from itertools import groupby
@@ -75,11 +75,11 @@ class SqlJournal:
                 raise not_found(id)
             connection.execute(_change_step(id, step))
 
-    def verified(self, id: str, table: str, at: datetime) -> None:
+    def verified(self, id: str, actions: Collection[str], at: datetime) -> None:
         with self._database.begin() as connection:
             if connection.execute(_lock(id)).first() is None:
                 raise not_found(id)
-            connection.execute(_mark_verified(id, table, at))
+            connection.execute(_mark_verified(id, actions, at))
 
     def cancel_requested(self, id: str) -> bool:
         with self._database.connect() as connection:
@@ -294,9 +294,9 @@ def _change_step(id: str, step: Step) -> Update:
     return update(steps).where(steps.c.operation == id, steps.c.action == step.action).values(_step_row(step))
 
 
-def _mark_verified(id: str, table: str, at: datetime) -> Update:
-    """Write down that everything done to one table was looked at again."""
-    done = (steps.c.operation == id, steps.c.table == table, steps.c.progress == str(Progress.DONE))
+def _mark_verified(id: str, actions: Collection[str], at: datetime) -> Update:
+    """Write down that what some actions did was looked at again."""
+    done = (steps.c.operation == id, steps.c.action.in_(actions), steps.c.progress == str(Progress.DONE))
     return update(steps).where(*done).values(progress=str(Progress.VERIFIED), at=at)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -39,4 +40,4 @@ def _key_to_sign_with(lake: Reader) -> Check:
     try:
         return Check("signing key", "ok", f"{path}: {signing_key.load(path).public.fingerprint}")
     except ConfigProblem as error:
-        return Check("signing key", "failed" if path.exists() else "warning", error.message, error.hint)
+        return Check("signing key", "failed" if os.path.lexists(path) else "warning", error.message, error.hint)
