@@ -13,13 +13,15 @@ from sqlalchemy import text
 from lakewarden.features.erasure.forgetting import veil_of
 from lakewarden.lifecycle.journal import Progress, Record
 from lakewarden.lifecycle.plan import Action, FileList, Finding, Plan, PlannedFile
+from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.states import State
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
 from lakewarden.state.tombstones import SqlTombstones
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
-PEOPLE = "main.crm.people"
+PEOPLE, OTHERS = "main.crm.people", "main.crm.others"
+UUIDS = {PEOPLE: "0b0c5c3e-7d5e-4c8c-9d53-5f6a3f0a7f01", OTHERS: "6b1f7c1a-1d0e-4a55-8a3b-0f5c1c2d3e02"}
 TOLD = veil_of({"email": frozenset({"a+b@x.org", "é@x.org"})})
 
 
@@ -29,7 +31,7 @@ def path(value: str) -> str:
 
 def operation(id: str, table: str, *paths: str) -> Record:
     files = FileList.of(PlannedFile(each, 5, "data") for each in paths)
-    action = Action("compact", table, f"compact {paths[0]}", {"uuid": "u"}, files=files)
+    action = Action("compact", table, f"compact {paths[0]}", {}, (TableIs(table, UUIDS[table]),), files=files)
     return Record.planned(id, Plan("compaction.compact", table, (action,)), "{}", "somebody", NOW)
 
 
@@ -39,7 +41,7 @@ def told(database: Database) -> Database:
         connection.execute(text("DELETE FROM operations"))
     journal = SqlJournal(database)
     journal.add(operation("op-1", PEOPLE, path("a%2Bb%40x.org"), path("%C3%A9%40x.org"), path("c%40x.org")))
-    journal.add(operation("op-2", "main.crm.others", path("a%2Bb%40x.org")))
+    journal.add(operation("op-2", OTHERS, path("a%2Bb%40x.org")))
     record = journal.move("op-1", State.RUNNING, NOW)
     error = {"code": "broken-table", "message": f"{path('a%2Bb%40x.org')} is gone", "hint": ""}
     journal.step("op-1", replace(record.steps[0], progress=Progress.FAILED, error=error))
@@ -48,28 +50,44 @@ def told(database: Database) -> Database:
 
 
 def test_values_are_gone_from_every_row_and_list(told: Database) -> None:
-    SqlTombstones(told).veil([PEOPLE, "main.crm.others"], ["email="], TOLD)
+    for table, uuid in UUIDS.items():
+        SqlTombstones(told).veil(table, uuid, ["email="], TOLD)
     assert "a%2Bb" not in everything(told) and "%C3%A9" not in everything(told)
     record = SqlJournal(told).get("op-1")
     assert record.error and record.error["message"] == f"{path('*')} is gone"
     assert record.findings[0].message == path("*") and record.steps[0].says == f"compact {path('*')}"
-    files = record.plan.with_files(lambda action: SqlJournal(told).files("op-1", action)).actions[0].files
-    assert sorted(file.path for file in files.items) == sorted([path("*"), path("*"), path("c%40x.org")])
+    assert paths_of(told, "op-1") == sorted([path("*"), path("*"), path("c%40x.org")])
+
+
+@pytest.mark.parametrize(
+    ("table", "uuid"), [("main.crm.persons", UUIDS[PEOPLE]), (PEOPLE, "another-table-of-that-name")]
+)
+def test_a_table_is_known_under_the_name_that_it_had_and_by_its_name_alone(
+    told: Database, table: str, uuid: str
+) -> None:
+    SqlTombstones(told).veil(table, uuid, ["email="], TOLD)
+    assert paths_of(told, "op-1") == sorted([path("*"), path("*"), path("c%40x.org")])
+    assert paths_of(told, "op-2") == [path("a%2Bb%40x.org")]
 
 
 def test_lists_of_other_tables_are_not_looked_at(told: Database) -> None:
-    SqlTombstones(told).veil([PEOPLE], ["email="], TOLD)
-    record = SqlJournal(told).get("op-2")
-    files = record.plan.with_files(lambda action: SqlJournal(told).files("op-2", action)).actions[0].files
-    assert files.items[0].path == path("a%2Bb%40x.org")
+    SqlTombstones(told).veil(PEOPLE, UUIDS[PEOPLE], ["email="], TOLD)
+    assert paths_of(told, "op-2") == [path("a%2Bb%40x.org")]
 
 
 def test_a_second_time_changes_nothing(told: Database) -> None:
     store = SqlTombstones(told)
-    store.veil([PEOPLE], ["email="], TOLD)
+    store.veil(PEOPLE, UUIDS[PEOPLE], ["email="], TOLD)
     before = everything(told)
-    store.veil([PEOPLE], ["email="], TOLD)
+    store.veil(PEOPLE, UUIDS[PEOPLE], ["email="], TOLD)
     assert everything(told) == before
+
+
+def paths_of(database: Database, id: str) -> list[str]:
+    """The files of an operation's only action, loaded as its runner does it."""
+    journal = SqlJournal(database)
+    (action,) = journal.get(id).plan.with_files(lambda action: journal.files(id, action)).actions
+    return sorted(file.path for file in action.files.items)
 
 
 def everything(database: Database) -> str:

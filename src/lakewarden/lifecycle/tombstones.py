@@ -6,7 +6,7 @@ long as they are needed to find rows. After that a keyed digest stays, by which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -177,9 +177,9 @@ class Tombstones(TombstoneReader, Protocol):
         """Withdraw or close several open requests at once, all of them or none."""
         ...
 
-    def veil(self, tables: Collection[str], marks: Sequence[str], told: Callable[[str], str]) -> None:
+    def veil(self, table: str, uuid: str, marks: Sequence[str], told: Callable[[str], str]) -> None:
         """Tell otherwise what the journal tells of somebody, in rows that hold one of the marks and in the lists of
-        files of operations on these tables."""
+        files of operations on a table, whatever it was called then."""
         ...
 
     def record(self, evidence: Evidence) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets as random
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -126,9 +126,9 @@ class SqlTombstones:
         self._database.wipe(tombstones.name, erasure_evidence.name)
         return ended
 
-    def veil(self, tables: Collection[str], marks: Sequence[str], told: Callable[[str], str]) -> None:
+    def veil(self, table: str, uuid: str, marks: Sequence[str], told: Callable[[str], str]) -> None:
         with self._database.begin() as connection:
-            veil_journal(connection, tables, marks, told)
+            veil_journal(connection, table, uuid, marks, told)
 
     def evidence(
         self,

@@ -6,13 +6,14 @@ their paths go too. Only rows that name such a partition are looked at, and only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, column, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, column, or_, select, union, update
 from sqlalchemy import table as plain_table
 
 from lakewarden.lifecycle.plan import veil_files
-from lakewarden.state.tables import action_files, steps
+from lakewarden.state.tables import action_files, operations, steps
 
 Told = Callable[[str], str]
 _TEXTS = {  # as they are stored, whatever is in them
@@ -21,13 +22,12 @@ _TEXTS = {  # as they are stored, whatever is in them
 }
 
 
-def veil_journal(connection: Connection, tables: Collection[str], marks: Sequence[str], told: Told) -> None:
-    """Tell otherwise what rows tell that hold one of the marks, and the files of operations on these tables."""
+def veil_journal(connection: Connection, table: str, uuid: str, marks: Sequence[str], told: Told) -> None:
+    """Tell otherwise what rows tell that hold one of the marks, whatever they are about, and the files of operations
+    on a table."""
     for name, (keys, texts) in _TEXTS.items():
         _veil_texts(connection, name, keys, texts, marks, told)
-    about = select(steps.c.operation).where(steps.c.table.in_(tables))
-    of_tables = action_files.c.operation.in_(about)
-    for row in connection.execute(select(action_files).where(of_tables)).all():
+    for row in connection.execute(_lists_of(table, uuid)).all():
         veiled = veil_files(bytes(row.packed), told)
         if veiled != row.packed:
             same = (action_files.c.operation == row.operation) & (action_files.c.action == row.action)
@@ -44,3 +44,12 @@ def _veil_texts(
         if any(veiled[text] != row[text] for text in veiled):
             place = [rows.c[key] == bindparam(f"at_{key}", row[key]) for key in keys]
             connection.execute(update(rows).where(*place).values(veiled))
+
+
+def _lists_of(table: str, uuid: str) -> Select[Any]:
+    """The lists of files of operations on a table, by its name and under any other that it had: packed, they cannot be
+    chosen by what they hold. Of the plans only those are looked into that have lists."""
+    listed = operations.c.id.in_(select(action_files.c.operation))
+    named = select(steps.c.operation).where(steps.c.table == table)
+    meant = select(operations.c.id).where(listed, operations.c.plan.contains(uuid, autoescape=True))
+    return select(action_files).where(action_files.c.operation.in_(union(named, meant)))

@@ -25,7 +25,8 @@ def forget_paths(lake: Writer, table: str, metadata: TableMetadata, keys: Sequen
     """Have the journal tell no path any more that tells of one of the values."""
     spelled = spellings(metadata, keys)
     if spelled:
-        lake.tombstones.veil([table], [f"{name}=" for name in spelled], veil_of(spelled))
+        marks = [f"{name}=" for name in spelled]
+        lake.tombstones.veil(table, str(metadata.table_uuid), marks, veil_of(spelled))
 
 
 def spellings(metadata: TableMetadata, keys: Sequence[HiddenKey]) -> dict[str, frozenset[str]]:
