@@ -54,11 +54,15 @@ class Veil:
         )
 
     def text(self, text: str) -> str:
-        """A message without what paths in it tell of a key."""
+        """A message without what paths in it tell of a key.
+
+        A value may have spaces and quotes, as in paths of migrated tables, so it goes on until the next slash, or else
+        to the end of the line: rather are words of the message hidden too than a part of a value told.
+        """
         if not self.names:
             return text
         told = "|".join(re.escape(name) for name in sorted(self.names, key=len, reverse=True))
-        return re.sub(rf"(?<=/)({told})=[^/\s'\"]*", r"\1=*", text)
+        return re.sub(rf"(?<=/)({told})=[^/\n]*", r"\1=*", text)
 
     @contextmanager
     def over_errors(self) -> Iterator[None]:
