@@ -12,9 +12,8 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.faults import told
-from lakewarden.engine.hiding import comparable
-from lakewarden.engine.keys import as_arrow
+from lakewarden.engine.faults import quietly_read, told
+from lakewarden.engine.key_values import KeyValues
 from lakewarden.engine.new_files import delete_file, read_footer
 from lakewarden.engine.one_to_one import RewrittenFile
 from lakewarden.errors import BrokenTable
@@ -43,13 +42,11 @@ def without_keys(
         )
     with told(delete.path):
         content = storage.read(delete.path)
-    try:
-        rows = pq.ParquetFile(pa.BufferReader(content)).read()
-    except pa.ArrowInvalid:  # which may quote what it read
-        raise BrokenTable(f"the delete file {delete.path} cannot be read", "Is it whole?") from None
     compared = set(delete.entry.data_file.equality_ids or ())
-    kept = _without_rows(rows, [key for key in keys if key.field_id in compared])
-    kept = _without_columns(kept, compared)
+    with quietly_read(delete.path, "Restore it, or roll back to a version without it."):
+        rows = pq.ParquetFile(pa.BufferReader(content)).read()
+        kept = _without_rows(rows, [KeyValues(key) for key in keys if key.field_id in compared])
+        kept = _without_columns(kept, compared)
     before = hashlib.sha256(content).hexdigest()
     if not kept.num_rows:
         return RewrittenFile(delete.path, None, rows.num_rows, rows.num_rows, (), before, None)
@@ -63,28 +60,30 @@ def without_keys(
     return RewrittenFile(delete.path, file, rows.num_rows, dropped, (), before, hashlib.sha256(written).hexdigest())
 
 
-def _without_rows(rows: Any, keys: Sequence[HiddenKey]) -> Any:
+def _without_rows(rows: Any, keys: Sequence[KeyValues]) -> Any:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     for key in keys:
-        values = as_arrow(key.kind, key.values)
-        column = _column(rows, key.field_id)
-        if column is None:
-            continue
-        column, values = comparable(column, values)
-        rows = rows.filter(pc.invert(pc.is_in(column, value_set=values, skip_nulls=True)))
+        column = _column(rows, key)
+        if column is not None:
+            held = pa.chunked_array([key.matches(chunk) for chunk in column.chunks], pa.bool_())
+            rows = rows.filter(pc.invert(held))
     return rows
 
 
-def _column(rows: Any, field_id: int) -> Any:
-    """A column by its field id, wherever in a struct it is; nothing where the file has none."""
+def _column(rows: Any, key: KeyValues) -> Any:
+    """A key's column by its field id, wherever in a struct it is; nothing where the file has none."""
+    from lakewarden.engine.kernel import RewriteFault
     from lakewarden.engine.kernel_schema import column_at, find
 
-    place = find(rows.schema, field_id)
+    place = find(rows.schema, key.field_id)
     if place is None:
         return None
     column = column_at(rows, place)
-    return getattr(column, "storage", column)
+    if not key.can_be(column.type):
+        raise RewriteFault("schema", f"a column is {column.type}, which cannot be read as {key.kind}")
+    return column
 
 
 def _without_columns(rows: Any, compared: set[int]) -> Any:
