@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import uuid
 from typing import Any
 
 import pytest
@@ -11,21 +12,27 @@ from hypothesis import strategies as st
 from pyiceberg.conversions import to_bytes
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, LongType, NestedField, StringType
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType, UUIDType
 from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
 from lakewarden.engine.bounds import check_bounds
 from lakewarden.errors import VerificationFailed
 
 SCHEMA = Schema(
-    NestedField(1, "id", LongType()), NestedField(2, "name", StringType()), NestedField(3, "rate", DoubleType())
+    NestedField(1, "id", LongType()),
+    NestedField(2, "name", StringType()),
+    NestedField(3, "rate", DoubleType()),
+    NestedField(4, "code", UUIDType()),
 )
 
 
 def file(lower: dict[int, bytes], upper: dict[int, bytes], values: int = 1, nulls: int = 0) -> DataFile:
-    counts = dict.fromkeys((1, 2, 3), values)
+    counts = dict.fromkeys((1, 2, 3, 4), values)
     return DataFile.from_args(
-        lower_bounds=lower, upper_bounds=upper, value_counts=counts, null_value_counts=dict.fromkeys((1, 2, 3), nulls)
+        lower_bounds=lower,
+        upper_bounds=upper,
+        value_counts=counts,
+        null_value_counts=dict.fromkeys((1, 2, 3, 4), nulls),
     )
 
 
@@ -38,6 +45,12 @@ def of_texts(values: list[str], length: int) -> DataFile:
     low, high = min(values)[:length], max(values)
     raised = high if len(high) <= length else truncate_upper_bound_text_string(high, length)
     return file({2: low.encode()}, {2: raised.encode()} if raised is not None else {})
+
+
+def of_uuids(values: list[uuid.UUID], as_java: bool = False) -> DataFile:
+    """Bounds of both kinds of writers: Java took UUIDs for pairs of signed numbers."""
+    ordered = sorted((value.bytes for value in values), key=struct.Struct(">qq").unpack if as_java else None)
+    return file({4: ordered[0]}, {4: ordered[-1]})
 
 
 def outside(inputs: list[DataFile], outputs: list[DataFile]) -> bool:
@@ -90,3 +103,41 @@ def test_a_file_of_nulls_has_no_bounds_and_is_left_out() -> None:
 def test_zero_is_zero(zero: float) -> None:
     bounds = {3: to_bytes(DoubleType(), 0.0)}
     assert not outside([file(bounds, bounds)], [file({3: to_bytes(DoubleType(), zero)}, bounds)])
+
+
+@example([uuid.UUID(int=0x80 << 120), uuid.UUID(int=0x7F << 120)], [], True, False, [0])
+@example(  # neither order has all of these bounds in it
+    [uuid.UUID(int=0x90 << 120), uuid.UUID(int=1 << 120), uuid.UUID(int=5 << 120)],
+    [uuid.UUID(int=0x10 << 120), uuid.UUID(int=0x85 << 120)],
+    True,
+    False,
+    [1, 3],
+)
+@given(
+    st.lists(st.uuids(), min_size=1),
+    st.lists(st.uuids()),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.integers(0, 1000), min_size=1),
+)
+def test_uuids_are_within_in_the_order_of_any_writer(
+    some: list[uuid.UUID], others: list[uuid.UUID], one: bool, other: bool, picked: list[int]
+) -> None:
+    inputs = [of_uuids(some, one), *([of_uuids(others, other)] if others else [])]
+    values = [*some, *others]
+    assert not outside(inputs, [of_uuids([values[number % len(values)] for number in picked])])
+
+
+def test_a_uuid_that_is_outside_in_both_orders_is_found() -> None:
+    low, high, below, above, wrapped = (uuid.UUID(int=n << 120) for n in (0x10, 0x20, 0x05, 0x25, 0x95))
+    for beyond in (below, above, wrapped):
+        assert outside([of_uuids([low, high])], [of_uuids([low, beyond])])
+        assert outside([of_uuids([low, high], as_java=True)], [of_uuids([low, beyond])])
+    last = uuid.UUID(int=(0x20 << 120) + 1)
+    assert outside([of_uuids([low, high])], [of_uuids([last])])  # they are not cut
+
+
+def test_uuids_of_a_file_without_bounds_may_be_any() -> None:
+    low = uuid.UUID(int=1)
+    assert not outside([of_uuids([low]), file({}, {})], [of_uuids([uuid.UUID(int=5)])])
+    assert outside([of_uuids([low]), file({}, {}, values=3, nulls=3)], [of_uuids([uuid.UUID(int=5)])])

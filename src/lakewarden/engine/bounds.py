@@ -6,7 +6,8 @@ metadata said of the inputs. Bounds may be cut short and may be loose, so within
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.errors import VerificationFailed
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
     from pyiceberg.types import PrimitiveType
+
+_AS_JAVA = struct.Struct(">qq")  # a UUID as two signed numbers
 
 
 def check_bounds(about: str, schema: Schema, inputs: Sequence[DataFile], outputs: Sequence[DataFile]) -> None:
@@ -25,18 +28,59 @@ def check_bounds(about: str, schema: Schema, inputs: Sequence[DataFile], outputs
         kind = field.field_type
         if not isinstance(kind, PrimitiveType):
             continue
-        by_prefix = isinstance(kind, StringType | BinaryType | FixedType | UUIDType)
-        lower, upper = _lowest(inputs, field.field_id, kind), _highest(inputs, field.field_id, kind)
-        for file in outputs:
-            found = _bound(file.lower_bounds, field.field_id, kind), _bound(file.upper_bounds, field.field_id, kind)
-            below = lower is not None and found[0] is not None and _is_below(found[0], lower, by_prefix)
-            above = upper is not None and found[1] is not None and _is_below(upper, found[1], by_prefix)
-            if below or above:
-                raise VerificationFailed(
-                    f"{about}: new files have values of {field.name} that lie outside of the bounds of the old ones",
-                    "Nothing was published. Either the old files' bounds in the table's metadata are wrong, "
-                    "and reads that filter on that column miss rows, or this is a defect.",
-                )
+        if isinstance(kind, UUIDType):
+            is_outside = _outside_of_uuids(inputs, outputs, field.field_id)
+        else:
+            by_prefix = isinstance(kind, StringType | BinaryType | FixedType)
+            is_outside = _outside(inputs, outputs, field.field_id, kind, by_prefix)
+        if is_outside:
+            raise VerificationFailed(
+                f"{about}: new files have values of {field.name} that lie outside of the bounds of the old ones",
+                "Nothing was published. Either the old files' bounds in the table's metadata are wrong, "
+                "and reads that filter on that column miss rows, or this is a defect.",
+            )
+
+
+def _outside(
+    inputs: Sequence[DataFile], outputs: Sequence[DataFile], field_id: int, kind: PrimitiveType, by_prefix: bool
+) -> bool:
+    lower, upper = _lowest(inputs, field_id, kind), _highest(inputs, field_id, kind)
+    for file in outputs:
+        low, high = _bound(file.lower_bounds, field_id, kind), _bound(file.upper_bounds, field_id, kind)
+        below = lower is not None and low is not None and _is_below(low, lower, by_prefix)
+        above = upper is not None and high is not None and _is_below(upper, high, by_prefix)
+        if below or above:
+            return True
+    return False
+
+
+def _outside_of_uuids(inputs: Sequence[DataFile], outputs: Sequence[DataFile], field_id: int) -> bool:
+    """Whether a bound of a new file, which is one of its values, can have been in none of the inputs.
+
+    Java compared UUIDs as pairs of signed numbers for long, others compare their bytes: no file tells which it is of.
+    So each is taken in either order, by itself, since the lowest of bounds in two orders is the lowest of nothing.
+    """
+    spans = [
+        (_uuid(file.lower_bounds, field_id), _uuid(file.upper_bounds, field_id))
+        for file in inputs
+        if not _is_empty(file, field_id)
+    ]
+    found = [_uuid(bounds, field_id) for file in outputs for bounds in (file.lower_bounds, file.upper_bounds)]
+    return any(value and spans and not any(_may_be_within(value, *span) for span in spans) for value in found)
+
+
+def _uuid(bounds: dict[int, bytes] | None, field_id: int) -> bytes | None:
+    """A UUID's bytes, which are never cut; what has another length tells nothing."""
+    found = (bounds or {}).get(field_id)
+    return found if found is not None and len(found) == _AS_JAVA.size else None
+
+
+def _may_be_within(value: bytes, low: bytes | None, high: bytes | None) -> bool:
+    orders: tuple[Callable[[bytes], Any], ...] = (bytes, _AS_JAVA.unpack)
+    return any(
+        (low is None or order(low) <= order(value)) and (high is None or order(value) <= order(high))
+        for order in orders
+    )
 
 
 def _is_below(one: Any, other: Any, by_prefix: bool) -> bool:
@@ -46,14 +90,8 @@ def _is_below(one: Any, other: Any, by_prefix: bool) -> bool:
     """
     if not by_prefix:
         return bool(one < other)
-    a, b = _units(one), _units(other)
-    length = max(min(len(a), len(b)) - 1, 0)
-    return bool(a[:length] < b[:length])
-
-
-def _units(value: Any) -> Any:
-    """What a value is cut by. Characters are in the same order as their bytes."""
-    return value if isinstance(value, str | bytes) else bytes(value.bytes)
+    length = max(min(len(one), len(other)) - 1, 0)
+    return bool(one[:length] < other[:length])  # characters are in the same order as their bytes
 
 
 def _lowest(files: Sequence[DataFile], field_id: int, kind: PrimitiveType) -> Any:
