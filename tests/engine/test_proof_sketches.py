@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from base64 import b64decode
 
+import mmh3
 import pytest
 
 from lakewarden.engine.proof_keys import WantedKey
@@ -42,6 +44,22 @@ def test_each_value_is_known_by_its_hash(kind: str) -> None:
 def test_of_a_single_value(kind: str) -> None:
     sketch = b64decode(ONE[kind])
     assert [holds_one_of(sketch, key(kind, value)) for value in VALUES[kind]] == [True] + [False] * 5
+
+
+@pytest.mark.parametrize("asked", ["int", "long"])
+def test_a_column_that_was_widened_meanwhile(asked: str) -> None:
+    """Whether it was asked for before or after, sketches from both times tell of a value."""
+    after = b64decode(ONE["long"])
+    before = after[:8] + struct.pack("<Q", (mmh3.hash64(struct.pack("<i", 0), 9001)[0] & (1 << 64) - 1) >> 1)
+    for sketch in (before, after):
+        assert holds_one_of(sketch, key(asked, "0"))
+        assert not holds_one_of(sketch, key(asked, "1", "-1"))
+
+
+@pytest.mark.parametrize("asked", ["decimal(9, 2)", "decimal(18, 2)", "decimal(38, 2)"])
+def test_a_decimal_is_written_the_same_however_wide(asked: str) -> None:
+    sketch = b64decode(FIVE["decimal(9, 2)"])
+    assert [holds_one_of(sketch, key(asked, value)) for value in VALUES["decimal(9, 2)"]] == [True] * 5 + [False]
 
 
 def test_an_empty_one_holds_nothing() -> None:

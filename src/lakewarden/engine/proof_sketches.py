@@ -45,7 +45,7 @@ def _hashes(sketch: bytes) -> Iterator[int]:
 
 
 def _written(token: Token, key: WantedKey) -> Iterator[bytes]:
-    """A value in Iceberg's bytes for single values; of a widened column, also as it was before."""
+    """A value in Iceberg's bytes for single values; of a column that can be widened, as it is before and after."""
     if isinstance(token, str):
         yield token.encode("utf-8", "surrogatepass")
     elif isinstance(token, bytes):
@@ -53,7 +53,7 @@ def _written(token: Token, key: WantedKey) -> Iterator[bytes]:
     elif key.kind.startswith("decimal"):
         yield token.to_bytes((token if token >= 0 else ~token).bit_length() // 8 + 1, "big", signed=True)
     else:
-        if key.kind == "long":
+        if key.kind in ("int", "long"):
             yield token.to_bytes(8, "little", signed=True)
         if -(1 << 31) <= token < 1 << 31:
             yield token.to_bytes(4, "little", signed=True)
