@@ -411,7 +411,18 @@ class TestFaults:
         kept = Kept(lake, PLAIN)
         kept.add(people("secret"), arrow=pa.schema([("id", pa.int64()), ("email", pa.string())]), **NO_BOUNDS)
         error = self.refusal(kept, "secret")
-        assert "no field id" in error.message and "name mapping" in error.hint
+        assert "no field id" in error.message and "give the table a name mapping" in error.hint
+
+    def test_a_file_without_field_ids_in_a_table_with_a_name_mapping(self, lake: Lake) -> None:
+        """PyIceberg makes one by itself; then it is no help to ask for it."""
+        kept = Kept(lake, PLAIN)
+        path = f"{kept.table.metadata.location}/data/taken.parquet"
+        local(path).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"email": ["secret"], "id": [1]}), local(path))
+        kept.table.add_files([path])
+        error = self.refusal(kept, "secret")
+        assert "no field id" in error.message and path in error.message
+        assert "give the table" not in error.hint and "compaction compact --rewrite-all" in error.hint
 
     def test_a_column_of_another_type(self, lake: Lake) -> None:
         kept = Kept(lake, PLAIN)

@@ -11,6 +11,14 @@ from contextlib import contextmanager
 
 from lakewarden.errors import BrokenTable, CatalogBusy, CatalogUnavailable, LakewardenError, StorageUnavailable
 
+_UNNAMED = "It was not written for Iceberg: give the table a name mapping."
+_MAPPED = (
+    "The table has a name mapping, but rows are erased only from files with field ids. "
+    "Write it anew with lakewarden compaction compact --rewrite-all; once the table was written to again, "
+    "let the versions go that have it, with lakewarden retention expire --keep-last 1 --keep-days 0, and their tags. "
+    "If it lies outside of the table's folder, remove it yourself: nothing finds it then."
+)
+
 
 @contextmanager
 def told(about: str) -> Iterator[None]:
@@ -40,8 +48,11 @@ def decoding(location: str) -> Iterator[None]:
 
 
 @contextmanager
-def quietly_read(path: str, hint: str, about: str = "") -> Iterator[None]:
-    """Tell which data or delete file cannot be read, but not what Arrow says of it: that may quote a value."""
+def quietly_read(path: str, hint: str, about: str = "", is_mapped: bool = False) -> Iterator[None]:
+    """Tell which data or delete file cannot be read, but not what Arrow says of it: that may quote a value.
+
+    `is_mapped` where the table says which columns are meant by the names in files without field ids.
+    """
     import pyarrow as pa
 
     from lakewarden.engine.kernel import RewriteFault
@@ -50,7 +61,7 @@ def quietly_read(path: str, hint: str, about: str = "") -> Iterator[None]:
     try:
         yield
     except RewriteFault as fault:
-        unnamed = "It was not written for Iceberg: give the table a name mapping."
+        unnamed = _MAPPED if is_mapped else _UNNAMED
         raise BrokenTable(f"{of}{fault.message}: {path}", unnamed if fault.kind == "no-field-ids" else "") from None
     except FileNotFoundError:
         raise BrokenTable(f"{of}the file {path} is not there", hint) from None

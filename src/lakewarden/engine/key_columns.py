@@ -41,13 +41,19 @@ class _Column:
 
 
 def look_into(
-    storage: StoredFiles, path: str, keys: Sequence[KeyValues], by_partition: Collection[int], about: str
+    storage: StoredFiles,
+    path: str,
+    keys: Sequence[KeyValues],
+    by_partition: Collection[int],
+    about: str,
+    is_mapped: bool = False,
 ) -> Looked:
     """Count a file's rows that hold a value of one of the keys, whether or not deletes mask them.
 
     Where the file lacks a key's column and is of a partition of one of its values (`by_partition`), all rows do.
     """
-    with quietly_read(path, "Restore it, or expire the versions that have it.", about), storage.open(path) as source:
+    hint = "Restore it, or expire the versions that have it."
+    with quietly_read(path, hint, about, is_mapped), storage.open(path) as source:
         return _look(source, keys, by_partition)
 
 

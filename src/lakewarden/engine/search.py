@@ -99,9 +99,12 @@ def search(
 
 class _Search:
     def __init__(self, table: Table, keys: Sequence[KeyValues], files: Files, storage: StoredFiles) -> None:
+        from pyiceberg.table import TableProperties
+
         self._table, self._keys, self._storage = table, keys, storage
         self._reader = files.reader
         self._about = f"table {'.'.join(table.name())}"
+        self._is_mapped = TableProperties.DEFAULT_NAME_MAPPING in table.metadata.properties
         self._sieve = Sieve(table.metadata, keys)
 
     def run(self, only: Collection[int] | None, progress: Progress | None) -> Searched:
@@ -196,7 +199,7 @@ class _Search:
                 f"{self._about}: the file {path} is {suspect.file.file_format.value}, of which rows cannot be erased",
                 "Only Parquet files are looked into. Write the others anew, and expire the versions that have them.",
             )
-        return look_into(self._storage, path, suspect.keys, suspect.by_partition, self._about)
+        return look_into(self._storage, path, suspect.keys, suspect.by_partition, self._about, self._is_mapped)
 
 
 def _properties(snapshot: Snapshot) -> Mapping[str, str]:
