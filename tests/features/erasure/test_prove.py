@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import Engine, event
 
-from lakewarden.errors import Conflict, NotFound, SomeTablesFailed, StalePlan, TracesLeft
-from lakewarden.features.erasure.proofs import to_close
+from lakewarden.errors import Conflict, LakewardenError, NotFound, SomeTablesFailed, StalePlan, TracesLeft
+from lakewarden.features.erasure.proofs import ThisRun, to_close
+from lakewarden.lifecycle.failpoints import when
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 from tests.engine.lakes import local
 from tests.features.erasure.people import SCHEMA, configured, person, with_people
@@ -263,9 +264,10 @@ class TestManyRequests:
                 Evidence(EvidenceKind.PROVED, "main.crm.people", uuid, operation, "act-1", at, tuple(requests), facts)
             )
 
-        def closable(requests: Sequence[str], by: str = "") -> tuple[list[str], int]:
+        def closable(requests: Sequence[str], by: str = "", this_run: bool = True) -> tuple[list[str], int]:
+            run = ThisRun(by, {"act-1"} if this_run else set())
             with queries() as asked:
-                found = to_close(ground, requests, (), by)
+                found = to_close(ground, requests, (), by, run)
             return [each.id for each in found], len(asked)
 
         assert closable(many)[0] == []
@@ -283,6 +285,7 @@ class TestManyRequests:
         lake.catalog.load_table("crm.people").append(pa.Table.from_pylist([person(7)], schema=SCHEMA))
         assert closable(many)[0] == []
         assert closable(many, "op-x03")[0] == [many[3]]
+        assert closable(many, "op-x03", this_run=False)[0] == []
 
     def test_a_plan_for_one_that_is_withdrawn_by_now(self, lake: SmallLake) -> None:
         with_people(lake)
@@ -342,6 +345,107 @@ class TestSeveralTables:
         both.catalog.rename_table("crm.others", "crm.renamed")
         plan = both.warden.erasure.prove(id).plan
         assert set(plan.tables) == {"main.crm.people", "main.crm.renamed"} and plan.refused == ()
+
+
+class TestResumed:
+    """An operation keeps its id for days: what an earlier run of it proved is looked at again before it counts."""
+
+    STRAY = "stray.parquet"
+
+    def failed_on_the_second(self, lake: SmallLake, kind: str) -> tuple[str, str]:
+        """The request, and an operation that proved crm.a and not crm.b, where a new file tells the value."""
+        for name in ("crm.a", "crm.b"):
+            with_people(lake, name)
+        configured(lake, subjects={"person": {"crm.a": "email", "crm.b": "email"}})
+        id = str(lake.warden.erasure.request(subject="person", value=["p8@example.org"]).id)
+        actions = self.planned(lake, kind, id).plan.actions
+        first, second = dict.fromkeys(action.table.removeprefix("main.") for action in actions)
+        self.first, self.stray = first, data_folder(lake, second) / self.STRAY
+        pq.write_table(pa.Table.from_pylist([person(8)], schema=SCHEMA), self.stray)
+        with pytest.raises(SomeTablesFailed) as failed:
+            self.planned(lake, kind, id).apply()
+        assert [failure["table"] for failure in failed.value.details["failures"]] == [f"main.{second}"]
+        assert sorted(proof["clean"] for proof in proofs(lake, id)) == [False, True]
+        self.stray.unlink()
+        return id, str(failed.value.details["operation"])
+
+    def planned(self, lake: SmallLake, kind: str, id: str) -> Any:
+        return lake.warden.erasure.prove(id) if kind == "prove" else lake.warden.erasure.purge(request=[id])
+
+    @pytest.mark.parametrize("kind", ["prove", "purge"])
+    def test_a_row_came_to_what_was_proved(self, lake: SmallLake, kind: str) -> None:
+        id, operation = self.failed_on_the_second(lake, kind)
+        lake.catalog.load_table(self.first).append(pa.Table.from_pylist([person(8)], schema=SCHEMA))
+
+        told = " ".join(lake.run("operation", "resume", operation).stderr.split())
+        result = lake.warden.operation.show(operation).result
+
+        assert state(lake, id) == "open"
+        assert f"left open: {id}, as main.{self.first} changed" in told
+        assert result["requests_closed"] == 0
+        assert result["left_open"] == (
+            f"{id}, as main.{self.first} changed since it was proved in an earlier run; "
+            f"lakewarden erasure purge --request {id} --apply looks again"
+        )
+        again = lake.warden.erasure.purge(request=[id]).apply()
+        assert again.result["requests_closed"] == 1 and "left_open" not in again.result
+        assert state(lake, id) == "closed"
+        emails = lake.catalog.load_table(self.first).scan().to_arrow()["email"].to_pylist()
+        assert "p8@example.org" not in emails and len(emails) == 6
+
+    @pytest.mark.parametrize("kind", ["prove", "purge"])
+    def test_nothing_came(self, lake: SmallLake, kind: str) -> None:
+        id, operation = self.failed_on_the_second(lake, kind)
+        lake.run("operation", "resume", operation)
+        result = lake.warden.operation.show(operation).result
+        assert state(lake, id) == "closed"
+        assert result["requests_closed"] == 1 and "left_open" not in result
+
+    @pytest.mark.parametrize("kind", ["prove", "purge"])
+    def test_a_table_that_others_write_to_all_the_time(self, lake: SmallLake, kind: str) -> None:
+        """What came after its proof in this very run is for the watch: else such a request could never be closed."""
+        for name in ("crm.a", "crm.b"):
+            with_people(lake, name)
+        configured(lake, subjects={"person": {"crm.a": "email", "crm.b": "email"}})
+        id = str(lake.warden.erasure.request(subject="person", value=["p8@example.org"]).id)
+
+        def append() -> None:
+            for name in ("crm.a", "crm.b"):
+                lake.catalog.load_table(name).append(pa.Table.from_pylist([person(9)], schema=SCHEMA))
+
+        when("prove.recorded", append, times=2)
+        report = self.planned(lake, kind, id).apply()
+        assert report.result["requests_closed"] == 1 and state(lake, id) == "closed"
+
+    def test_a_proof_that_was_made_and_not_counted_yet(self, tmp_path: Path) -> None:
+        with SmallLake(tmp_path / "lake", lease_timeout="2s") as lake:
+            with_people(lake)
+            id = request(lake, "p8@example.org")
+            killed = lake.run("erasure", "prove", id, failpoints="kill@prove.recorded", check=None)
+            assert killed.returncode != 0 and [proof["clean"] for proof in proofs(lake, id)] == [True]
+            lake.catalog.load_table("crm.people").append(pa.Table.from_pylist([person(8)], schema=SCHEMA))
+            lake.run("operation", "resume", check=None)
+            assert state(lake, id) == "open"
+            assert [proof["clean"] for proof in proofs(lake, id)] == [False]
+            lake.warden.erasure.purge(request=[id]).apply()
+            assert state(lake, id) == "closed"
+
+    def test_the_same_plan_applied_twice_by_one_program(self, lake: SmallLake) -> None:
+        for name in ("crm.a", "crm.b"):
+            with_people(lake, name)
+        configured(lake, subjects={"person": {"crm.a": "email", "crm.b": "email"}})
+        id = str(lake.warden.erasure.request(subject="person", value=["p8@example.org"]).id)
+        planned = lake.warden.erasure.prove(id)
+        first, second = (table.removeprefix("main.") for table in planned.plan.tables)
+        stray = data_folder(lake, second) / self.STRAY
+        pq.write_table(pa.Table.from_pylist([person(8)], schema=SCHEMA), stray)
+        with pytest.raises(SomeTablesFailed):
+            planned.apply()
+        stray.unlink()
+        lake.catalog.load_table(first).append(pa.Table.from_pylist([person(8)], schema=SCHEMA))
+        with suppress(LakewardenError):
+            planned.apply()
+        assert state(lake, id) == "open"
 
 
 class TestVersions:

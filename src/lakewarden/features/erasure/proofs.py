@@ -6,8 +6,10 @@ once for a table, and in full only the newest about each request.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import LakewardenError
@@ -19,7 +21,42 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.lifecycle.tombstones import ErasureRequest, KeyAsked
 
+log = logging.getLogger(__name__)
+
 _FEW = 10  # operations that are asked for one by one
+_TOLD = 3  # requests that a result names
+
+
+@dataclass
+class ThisRun:
+    """What one run of an operation knows of proofs. The operation may have had others before, and was resumed."""
+
+    operation: str = ""
+    proved: set[str] = field(default_factory=set)
+    """The actions whose proof this run made, or found to be of the table as it was then."""
+    outdated: dict[str, str] = field(default_factory=dict)
+    """Requests that stay open since an earlier run had proved a table, and it has changed: which table."""
+
+    def of(self, operation: str) -> ThisRun:
+        """The same, but for another operation, which is another run."""
+        if operation != self.operation:
+            self.operation = operation
+            self.proved.clear()
+            self.outdated.clear()
+        return self
+
+    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The result of the run, with what is to be done about requests that stay open."""
+        if not self.outdated:
+            return result
+        some = sorted(self.outdated)[:_TOLD]
+        more = f" and {len(self.outdated) - _TOLD} more" if len(self.outdated) > _TOLD else ""
+        tables = ", ".join(sorted(set(self.outdated.values())))
+        told = f"{', '.join(some)}{more}, as {tables} changed since it was proved in an earlier run"
+        named = " ".join(f"--request {id}" for id in some)
+        left = f"{told}; lakewarden erasure purge {named} --apply looks again"
+        log.info("left open: %s", left)  # who resumes an operation is not shown its result
+        return {**result, "left_open": left}
 
 
 class Proofs:
@@ -48,6 +85,12 @@ class Proofs:
             self._tables[proof.table] = self._loaded(proof.table)
         table = self._tables[proof.table]
         return table is not None and self.is_of(proof, table)
+
+    def are_current(self, uuid: str) -> bool:
+        """Whether what is still open of the requests has a clean proof of this table as it is now."""
+        found = self._lake.tombstones.many(sorted(self._requests))
+        newest = [self.clean(request.id, uuid) for request in found if request.state is ErasureState.OPEN]
+        return all(proof is not None and self.still_counts(proof) for proof in newest)
 
     def is_of(self, proof: Evidence, table: Table) -> bool:
         """Whether a proof is of a table in this very state."""
@@ -81,21 +124,37 @@ class Proofs:
         return newest
 
 
-def to_close(lake: Reader, requests: Sequence[str], together: Collection[str], operation: str) -> list[ErasureRequest]:
-    """The open requests of which each table has a clean proof: by this operation, or of the table as it is.
+def to_close(
+    lake: Reader, requests: Sequence[str], together: Collection[str], operation: str, run: ThisRun
+) -> list[ErasureRequest]:
+    """The open requests of which each table has a clean proof: by this run, or of the table as it is.
 
-    Of tables in `together`, by their uuid, only proofs by this operation count.
+    Others may write to a table between its proof and that of the last one, so what this run proved counts as it is.
+    An operation that is resumed may have made a proof days ago, which counts like anybody's. Of tables in `together`,
+    by their uuid, only proofs by this operation count. Requests that wait for nothing but a new proof of a table that
+    an earlier run had proved are noted in `run`.
     """
     proofs = Proofs(lake, requests)
 
-    def counts(request: str, uuid: str) -> bool:
-        newest = proofs.clean(request, uuid)
-        if newest is None:
-            return False
-        return newest.operation == operation or (uuid not in together and proofs.still_counts(newest))
+    def counts(proof: Evidence) -> bool:
+        own = proof.operation == operation
+        if own and proof.action in run.proved:
+            return True
+        return (own or proof.uuid not in together) and proofs.still_counts(proof)
 
-    found = [request for request in lake.tombstones.many(requests) if request.state is ErasureState.OPEN]
-    return [request for request in found if all(counts(request.id, uuid) for uuid in {k.uuid for k in request.keys})]
+    ready = []
+    for request in lake.tombstones.many(requests):
+        newest = [proofs.clean(request.id, uuid) for uuid in sorted({key.uuid for key in request.keys})]
+        clean = [proof for proof in newest if proof is not None]
+        if request.state is not ErasureState.OPEN or len(clean) < len(newest):
+            continue
+        outdated = [proof for proof in clean if not counts(proof)]
+        if not outdated:
+            ready.append(request)
+            run.outdated.pop(request.id, None)
+        elif all(proof.operation == operation for proof in outdated):
+            run.outdated[request.id] = outdated[0].table
+    return ready
 
 
 def fields_of(lake: Reader, uuid: str, requests: Sequence[str]) -> list[int]:

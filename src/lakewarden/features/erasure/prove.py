@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from lakewarden.errors import Conflict
 from lakewarden.features.erasure import proving
+from lakewarden.features.erasure.proofs import ThisRun
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Positional
 from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState
@@ -34,6 +35,7 @@ class Prove(Operation):
     accept_missing: bool = Field(
         False, description="Let tables that are gone from the catalog count as proved. The record says so."
     )
+    _run: ThisRun = PrivateAttr(default_factory=ThisRun)
 
     def plan(self, lake: Reader) -> Plan:
         request = lake.tombstones.get(self.id)
@@ -54,10 +56,13 @@ class Prove(Operation):
         return Plan(self.kind(), request.id, tuple(actions), (), tuple(refused))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return proving.holds(action, lake)
+        return proving.holds(action, lake, self._run)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return proving.apply(action, lake)
+        return proving.apply(action, lake, self._run)
+
+    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
+        return self._run.concluded(result)
 
 
 def _gone(request: ErasureRequest, table: str) -> str:

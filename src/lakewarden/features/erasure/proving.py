@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.proof import Proof
     from lakewarden.engine.reference import TableName
+    from lakewarden.features.erasure.proofs import ThisRun
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import ErasureRequest
 
@@ -97,21 +98,31 @@ def is_proved(lake: Reader, table: Table, requests: Sequence[str]) -> bool:
     return all(proof is not None and proofs.is_of(proof, table) for proof in newest)
 
 
-def holds(action: Action, lake: Reader) -> bool:
-    """Whether this very proof was made and was clean, and every request is closed that it completes."""
+def holds(action: Action, lake: Reader, run: ThisRun) -> bool:
+    """Whether this very proof was made and was clean, and every request is closed that it completes.
+
+    One that an earlier run made is made again where it is needed still and the table is not what it was.
+    """
     proved, uuid = [EvidenceKind.PROVED], str(action.arguments["uuid"])
     told = lake.tombstones.evidence(proved, uuid=uuid, documents=False)
     operations = dict.fromkeys(proof.operation for proof in told if proof.action == action.id)
     full = [proof for by in operations for proof in lake.tombstones.evidence(proved, uuid=uuid, operation=by)]
     mine = [proof for proof in full if proof.action == action.id and proof.document["clean"]]
-    return bool(mine) and not _to_close(lake, action, mine[-1].operation)
+    if not mine:
+        return False
+    operation = mine[-1].operation
+    known = run.of(operation).proved
+    if action.id not in known and not Proofs(lake, requests_of(action)).are_current(uuid):
+        return False
+    known.add(action.id)
+    return not _to_close(lake, action, operation, run)
 
 
-def apply(action: Action, lake: Writer) -> Outcome:
+def apply(action: Action, lake: Writer, run: ThisRun) -> Outcome:
     """Look, write down what was found, and close what is proved; traces are an error that tells where they are."""
     requests = still_open(action, lake)
     if action.arguments.get("gone"):
-        return _gone(action, lake, requests)
+        return _gone(action, lake, requests, run)
     table = lake.tables.load(action.table)
     proof = _looked(action, lake, table, requests)
     if proof.clean:
@@ -122,11 +133,11 @@ def apply(action: Action, lake: Writer) -> Outcome:
     reach("prove.recorded")
     if not proof.clean:
         raise traces_left(action.table, table, proof, requests, age_of_orphans(lake))
-    closed = _close(lake, action)
+    closed = _close(lake, action, run)
     return Outcome({"objects_read": proof.objects, "bytes_read": proof.bytes, "requests_closed": closed})
 
 
-def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
+def _gone(action: Action, lake: Writer, requests: Sequence[str], run: ThisRun) -> Outcome:
     found = where_is(lake, action.table, str(action.arguments["uuid"]))
     if found is not None:
         raise StalePlan(f"the plan is stale: {action.table} is there, as {found}", "Plan again.")
@@ -134,12 +145,13 @@ def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
     nothing = {"places": [], "not_read": [], "young": 0, "objects": 0, "bytes": 0, "by_kind": {}, "snapshots": 0}
     document = {"clean": True, "gone": True, **nothing, "method": method, "metadata": "", "refs": {}}
     evidence(lake, action, EvidenceKind.PROVED, requests, document)
-    return Outcome({"objects_read": 0, "bytes_read": 0, "requests_closed": _close(lake, action)})
+    return Outcome({"objects_read": 0, "bytes_read": 0, "requests_closed": _close(lake, action, run)})
 
 
-def _close(lake: Writer, action: Action) -> int:
+def _close(lake: Writer, action: Action, run: ThisRun) -> int:
     """Close the requests that are proved everywhere: their values are forgotten with that."""
-    ready = _to_close(lake, action, lake.stamp.operation)
+    run.of(lake.stamp.operation).proved.add(action.id)
+    ready = _to_close(lake, action, lake.stamp.operation, run)
     if ready:
         lake.tombstones.move_all([request.id for request in ready], ErasureState.CLOSED, lake.clock())
         reach("prove.closed")
@@ -180,8 +192,9 @@ def _document(table: Table, proof: Proof) -> dict[str, Any]:
     }
 
 
-def _to_close(lake: Reader, action: Action, operation: str) -> list[ErasureRequest]:
-    return to_close(lake, requests_of(action), str(action.arguments.get("together", "")).split(","), operation)
+def _to_close(lake: Reader, action: Action, operation: str, run: ThisRun) -> list[ErasureRequest]:
+    together = str(action.arguments.get("together", "")).split(",")
+    return to_close(lake, requests_of(action), together, operation, run)
 
 
 def _uuid_or_why(lake: Reader, table: TableName) -> str | LakewardenError | None:

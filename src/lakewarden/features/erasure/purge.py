@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure import planning, proving, purging
 from lakewarden.features.erasure.due import Due, agenda
+from lakewarden.features.erasure.proofs import ThisRun
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.table.each import joined, refusal
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
@@ -38,6 +39,7 @@ class Purge(Operation):
     lose_columns: bool = Field(
         False, description="On format v3, even where a tag loses columns that the table has no more."
     )
+    _run: ThisRun = PrivateAttr(default_factory=ThisRun)
 
     def plan(self, lake: Reader) -> Plan:
         found, neighbours = agenda(lake, self.table, self.all, self.request, self.now), Neighbours(lake)
@@ -56,13 +58,13 @@ class Purge(Operation):
         return replace(plan, warnings=tuple(dict.fromkeys(plan.warnings)))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return proving.holds(action, lake) if action.verb == proving.PROVE else purging.holds(action, lake)
+        return proving.holds(action, lake, self._run) if action.verb == proving.PROVE else purging.holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return proving.apply(action, lake) if action.verb == proving.PROVE else self._purge(action, lake)
+        return proving.apply(action, lake, self._run) if action.verb == proving.PROVE else self._purge(action, lake)
 
     def _purge(self, action: Action, lake: Writer) -> Outcome:
         return purging.apply(action, lake, self.lose_columns)
 
     def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
-        return {**purging.NOTHING, **result} if result else result
+        return self._run.concluded({**purging.NOTHING, **result} if result else result)
