@@ -7,13 +7,16 @@ import zlib
 from typing import Any
 
 import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.errors import Conflict, LakewardenError, LeaseHeld, NotFound, StalePlan
 from lakewarden.features.erasure.uncovering import live_masks
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 from tests import killing
-from tests.features.erasure.people import configured, ids, with_people
+from tests.engine.cleansed import People, local
+from tests.features.erasure.people import SCHEMA, configured, ids, with_people
 from tests.features.erasure.seen import append, seen
 from tests.small_lake import SmallLake
 
@@ -192,6 +195,41 @@ class TestWhatDoesNotComeBack:
         assert f"snapshot {hidden} still has them" in note
         planned.apply()
         assert seen(lake) == [0, 3, 4, 5] and seen(lake, "dev") == [0, 1, 2, 3, 4, 5]
+
+    @pytest.mark.parametrize("content", [None, b"damaged"], ids=["missing", "damaged"])
+    def test_deletes_of_others_that_cannot_be_read_are_told_and_hinder_nothing(
+        self, lake: SmallLake, content: bytes | None
+    ) -> None:
+        lake.catalog.create_namespace("crm")
+        table = lake.catalog.create_table("crm.people", SCHEMA)
+        with table.update_spec() as spec:
+            spec.add_field("email", IdentityTransform(), "mail")
+        append(lake, 1, 2)
+        asked = lake.warden.erasure.request("crm.people", key="email", value=["p1@example.org"])
+        lake.warden.erasure.hide("crm.people").apply()
+
+        people = People(lake.warden)
+        (data,) = (file for file in people.files().data if "mail=p1" in file.path)
+        deletes = DataFile.from_args(
+            3,
+            content=DataFileContent.POSITION_DELETES,
+            file_path=data.path.replace(".parquet", "-deletes.parquet"),
+            file_format=FileFormat.PARQUET,
+            partition=data.entry.data_file.partition,
+            record_count=1,
+            file_size_in_bytes=16,
+        )
+        deletes.spec_id = data.partition[0]
+        people.commit("main", deletes, people.table.current_snapshot())
+        if content is not None:
+            local(deletes.file_path).write_bytes(content)
+
+        planned = lake.warden.erasure.withdraw(asked.id)
+        (note,) = planned.plan.warnings
+        assert "main.crm.people: it cannot be told whether all rows come back on branch main: " in note
+        assert "/mail=*/" in note and "p1" not in note
+        planned.apply()
+        assert lake.warden.erasure.show(asked.id).state == "withdrawn"
 
     def test_a_branch_that_went_back_has_lost_nothing(self, lake: SmallLake) -> None:
         with_people(lake)

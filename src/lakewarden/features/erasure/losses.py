@@ -1,7 +1,8 @@
 """Hidden rows that do not come back when a request is withdrawn: others have written their files anew meanwhile.
 
 What a branch had when rows were hidden is known from evidence; what became of it is looked up in its history. Told is
-which snapshot did it, and which is the last that has the rows. Nothing is decided by it.
+which snapshot did it, and which is the last that has the rows. Nothing is decided by it: where a file cannot be read
+that would tell, that is said.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.faults import decoding
 from lakewarden.engine.position_deletes import named_positions, request_of
 from lakewarden.engine.tables import ancestors
+from lakewarden.engine.veil import Veil
 from lakewarden.errors import LakewardenError
+from lakewarden.features.erasure.proofs import fields_of
 from lakewarden.lifecycle.ground import Stamp
 from lakewarden.lifecycle.plan import SPARK_SQL
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
@@ -28,17 +32,27 @@ _Moment = tuple[int | None, int | None]  # the snapshot that did it, and the las
 
 def losses(lake: Reader, name: str, table: Table, request: str) -> list[str]:
     """In words, for each branch, how many rows of a request do not come back, and why."""
-    told = lake.tombstones.evidence([EvidenceKind.HIDDEN], request=request, uuid=str(table.metadata.table_uuid))
+    uuid = str(table.metadata.table_uuid)
+    told = lake.tombstones.evidence([EvidenceKind.HIDDEN], request=request, uuid=uuid)
+    veil = Veil.of(table.metadata, fields_of(lake, uuid, [request]))
     found: Counter[tuple[str, _Moment]] = Counter()
+    unknown: dict[str, str] = {}
     for evidence in told:
         branch = str(evidence.document["branch"])
         since = _hidden_by(table, evidence)
         line = _line(table, branch, since)
         if since is None or since not in line:
             continue  # never hidden there after all, or the branch went back to before: then nothing is lost
-        for moment, rows in _lost(lake, name, table, request, evidence, line):
-            found[branch, moment] += rows
-    return [_told(name, table, branch, moment, rows) for (branch, moment), rows in found.items() if rows]
+        try:
+            for moment, rows in _lost(lake, name, table, request, evidence, line):
+                found[branch, moment] += rows
+        except LakewardenError as error:
+            unknown[branch] = veil.text(error.message)
+    lost = [_told(name, table, branch, moment, rows) for (branch, moment), rows in found.items() if rows]
+    return lost + [
+        f"{name}: it cannot be told whether all rows come back on branch {branch}: {why}"
+        for branch, why in unknown.items()
+    ]
 
 
 def _lost(
@@ -73,8 +87,10 @@ def _missing(lake: Reader, name: str, files: SnapshotFiles, path: str) -> Mappin
         if file is None:
             lost[data] = len(positions)
             continue
-        others = [delete for delete in file.deletes if request_of(delete.path) is None]
-        masked = set[int]().union(*(named_positions(storage, delete, [data]).get(data, set()) for delete in others))
+        masked: set[int] = set()
+        for delete in (delete for delete in file.deletes if request_of(delete.path) is None):
+            with decoding(delete.path):  # of a damaged vector anything can be raised
+                masked |= named_positions(storage, delete, [data]).get(data, set())
         lost |= {data: len(positions & masked)} if positions & masked else {}
     return lost
 
