@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DecimalType, LongType
 
-from lakewarden.errors import DeletionForbidden, StalePlan
+from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
 from lakewarden.lifecycle.failpoints import when
+from lakewarden.lifecycle.tombstones import EvidenceKind
 from tests.features.erasure.people import SCHEMA, ids, person, with_people
 from tests.small_lake import SmallLake
 
@@ -117,3 +120,100 @@ def test_a_refusal_of_the_plan_tells_no_value_in_a_path(lake: SmallLake) -> None
         lake.warden.erasure.purge("crm.people")
     assert "email=*/" in refused.value.message
     assert "p1%40" not in refused.value.message + refused.value.hint + str(refused.value)
+
+
+def add_from_elsewhere(lake: SmallLake, path: Path, *people: int) -> Path:
+    """A file that another table may own as well."""
+    table = lake.catalog.load_table("crm.people")
+    path.parent.mkdir(parents=True)
+    rows = pa.Table.from_pylist([person(n) for n in people], schema=SCHEMA)
+    pa.parquet.write_table(rows.cast(table.schema().as_arrow()), path)  # with field ids
+    table.add_files([f"file://{path}"])
+    return path
+
+
+def left_outside(lake: SmallLake, asked: str) -> list[dict[str, Any]]:
+    [told] = lake.warden.ground.tombstones.evidence([EvidenceKind.PURGED], request=asked)
+    found: list[dict[str, Any]] = told.document["outside"]
+    assert not {file["path"] for file in found} & {file["path"] for file in told.document["files"]}
+    return found
+
+
+class TestOutside:
+    """Files that do not lie where the table's own do are never deleted, and the certificate says so."""
+
+    @pytest.mark.parametrize("people", [(7, 8), (7,)], ids=["written anew", "all rows go"])
+    def test_they_stay(self, any_lake: SmallLake, tmp_path: Path, people: tuple[int, ...]) -> None:
+        lake = with_people(any_lake)
+        shared = add_from_elsewhere(lake, tmp_path / "shared" / "a.parquet", *people)
+        before = shared.read_bytes()
+        asked = ask(lake, 1, 7)
+        planned = lake.warden.erasure.purge("crm.people")
+        assert any("1 files with such rows lie outside" in warning for warning in planned.plan.warnings)
+        planned.apply()
+        assert shared.read_bytes() == before
+        assert ids(lake, raw=True) == sorted({0, 2, 3, 4, 5, *people} - {7})
+        assert lake.warden.erasure.show(asked).state == "closed"
+        [told] = left_outside(lake, asked)
+        assert (told["path"], told["kind"], told["rows"]) == (f"file://{shared}", "data", 1)
+        said = lake.warden.erasure.certificate(asked)
+        assert [line for line in said.not_covered if f"file://{shared}," in line and "still holds 1 such row" in line]
+        assert "Not removed was 1 file outside" in said.says
+        assert not [file for file in said.removed_files if "shared" in file.path]
+        assert [file for file in said.removed_files if file.kind == "data" and file.sha256]
+
+    def test_of_a_version_that_no_ref_leads_to(self, lake: SmallLake, tmp_path: Path) -> None:
+        with_people(lake)
+        before = lake.catalog.load_table("crm.people").current_snapshot().snapshot_id
+        shared = add_from_elsewhere(lake, tmp_path / "shared" / "a.parquet", 7, 8)
+        lake.catalog.load_table("crm.people").manage_snapshots().rollback_to_snapshot(before).commit()
+        asked = ask(lake, 7)
+        lake.warden.erasure.purge("crm.people").apply()
+        assert shared.exists()
+        assert [file["path"] for file in left_outside(lake, asked)] == [f"file://{shared}"]
+
+    def test_nor_by_a_run_that_goes_on_where_an_earlier_version_stopped(self, lake: SmallLake, tmp_path: Path) -> None:
+        """Which wrote files outside down as if they were the table's."""
+        with_people(lake)
+        shared = add_from_elsewhere(lake, tmp_path / "shared" / "a.parquet", 7, 8)
+        asked = ask(lake, 7)
+
+        def stop() -> None:
+            raise StorageUnavailable("stopped")
+
+        when("purge.committed", stop)
+        with pytest.raises(StorageUnavailable):
+            lake.warden.erasure.purge("crm.people").apply()
+        tombstones = lake.warden.runner.tombstones
+        told = tombstones.evidence([EvidenceKind.INTENT], request=asked)[-1]
+        outside = [{k: v for k, v in file.items() if k != "rows"} for file in told.document["outside"]]
+        assert [file["path"] for file in outside] == [f"file://{shared}"]
+        document = {name: fact for name, fact in told.document.items() if name != "outside"}
+        document["files"] = [*document["files"], *({**file, "sha256": "aa" * 32} for file in outside)]
+        tombstones.record(replace(told, document=document))
+        lake.warden.erasure.purge("crm.people").apply()
+        assert shared.exists()
+        [left] = left_outside(lake, asked)
+        assert (left["path"], left["rows"]) == (f"file://{shared}", 1)
+        assert lake.warden.erasure.show(asked).state == "closed"
+
+    def test_without_the_value_that_a_path_tells(self, lake: SmallLake, tmp_path: Path) -> None:
+        with_people(lake)
+        with lake.catalog.load_table("crm.people").update_spec() as change:
+            change.add_field("email", IdentityTransform(), "email")
+        shared = add_from_elsewhere(lake, tmp_path / "shared" / "email=p7@example.org" / "a.parquet", 7)
+        asked = ask(lake, 7)
+        lake.warden.erasure.purge("crm.people").apply()
+        assert shared.exists()
+        said = lake.warden.erasure.certificate(asked)
+        assert [line for line in said.not_covered if "/shared/email=*/a.parquet" in line]
+        assert "p7@" not in str(said) + str(left_outside(lake, asked))
+
+    def test_one_that_its_owner_has_removed_is_not_told(self, lake: SmallLake, tmp_path: Path) -> None:
+        with_people(lake)
+        shared = add_from_elsewhere(lake, tmp_path / "shared" / "a.parquet", 7, 8)
+        asked = ask(lake, 7)
+        when("purge.committed", shared.unlink)
+        lake.warden.erasure.purge("crm.people").apply()
+        assert left_outside(lake, asked) == []
+        assert "Not removed" not in lake.warden.erasure.certificate(asked).says

@@ -80,7 +80,7 @@ class FileRemoved:
 
 @dataclass(frozen=True)
 class FileWritten:
-    """A file with the rows that stay, in the place of one that is gone."""
+    """A file with the rows that stay, in the place of one that no version leads to any more."""
 
     table: str
     path: str

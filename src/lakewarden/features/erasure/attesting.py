@@ -86,7 +86,7 @@ def attest(
         format=FORMAT,
         version=VERSION,
         request=request.id,
-        says=" ".join(_says(request, values, {each.uuid for each in purged}, gone)),
+        says=" ".join(_says(request, values, purged, gone)),
         issued_at=issue.at,
         state=str(request.state),
         requester=request.requester,
@@ -116,6 +116,7 @@ def attest(
         method=[HowProved(each.table, str(step)) for each in last.values() for step in each.document.get("method", ())],
         not_covered=[
             *_NOT_COVERED,
+            *(told for each in purged for told in _left_outside(each)),
             *(f"What may be left of the files of {table}." for table in gone),
             *issue.other_tables,
         ],
@@ -150,9 +151,10 @@ def _is_clean(evidence: Evidence | None) -> bool:
     return evidence is not None and evidence.document.get("clean") is True
 
 
-def _says(request: ErasureRequest, values: int, purged: Collection[str], gone: Collection[str]) -> Iterator[str]:
+def _says(request: ErasureRequest, values: int, purged: Sequence[Evidence], gone: Collection[str]) -> Iterator[str]:
     """The certificate in a few sentences."""
-    there = {key.table: key.uuid in purged for key in request.keys if key.table not in gone}
+    runs = {each.uuid for each in purged}
+    there = {key.table: key.uuid in runs for key in request.keys if key.table not in gone}
     erased, without = ([table for table, was in there.items() if was is purge] for purge in (True, False))
     whose = f"{values:,} key value{'s' if values != 1 else ''}"
     if erased:
@@ -163,6 +165,13 @@ def _says(request: ErasureRequest, values: int, purged: Collection[str], gone: C
         yield (
             "After that everything that was stored of these tables was looked through, until "
             f"{request.closed_at:%Y-%m-%d %H:%M} UTC, and none of the values was found."
+        )
+    outside = sum(len(each.document.get("outside", ())) for each in purged)
+    if outside:
+        files = "1 file" if outside == 1 else f"{outside:,} files"
+        yield (
+            f"Not removed {'was' if outside == 1 else 'were'} {files} outside of the tables' locations, which other "
+            "tables may own: see what is not covered."
         )
     if gone:
         is_not = "is" if len(gone) == 1 else "are"
@@ -221,6 +230,17 @@ def _removed(evidence: Evidence) -> Iterator[FileRemoved]:
     for file in evidence.document.get("files", ()):
         sizes = (_number(file, "bytes"), _text(file, "sha256"))
         yield FileRemoved(evidence.table, _text(file, "path"), _text(file, "kind"), *sizes)
+
+
+def _left_outside(evidence: Evidence) -> Iterator[str]:
+    """Files that the table led to and that stay where they are, each in a sentence."""
+    for file in evidence.document.get("outside", ()):
+        rows = _number(file, "rows")
+        holds = f"still holds {rows:,} such {'row' if rows == 1 else 'rows'}" if rows else "may tell of such rows"
+        yield (
+            f"The file {_text(file, 'path')}, which lies outside of the location of {evidence.table} and was not "
+            f"removed, since another table may own it: it {holds}."
+        )
 
 
 def _written(evidence: Evidence) -> Iterator[FileWritten]:

@@ -6,7 +6,7 @@ the certificate is to tell of the first run. Paths are kept as they are, so an i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,19 @@ class OldFile:
     kind: str
     bytes: int
     sha256: str = ""
+
+
+@dataclass(frozen=True)
+class OutsideFile:
+    """A file that no version will lead to, but that stays: it lies outside of the table's location.
+
+    It has so many rows that were to go; where none, it may still tell of some.
+    """
+
+    path: str
+    kind: str
+    bytes: int
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,8 @@ class Intent:
     """All of it; several attempts of one purge add to one."""
 
     files: Mapping[str, OldFile] = field(default_factory=dict)
+    """The table's own: nothing else is ever deleted."""
+    outside: Mapping[str, OutsideFile] = field(default_factory=dict)
     new_files: Mapping[str, NewFile] = field(default_factory=dict)
     refs: Mapping[str, RefBefore] = field(default_factory=dict)
     snapshots: frozenset[int] = frozenset()
@@ -67,6 +82,7 @@ class Intent:
         """Both together; where both tell of the same, what came first is what was before."""
         return Intent(
             files={**other.files, **{p: f for p, f in self.files.items() if f.sha256 or p not in other.files}},
+            outside={**other.outside, **self.outside},
             new_files={**self.new_files, **other.new_files},
             refs={**other.refs, **self.refs},
             snapshots=self.snapshots | other.snapshots,
@@ -75,13 +91,36 @@ class Intent:
             metadata_before=self.metadata_before or other.metadata_before,
         )
 
-    def with_files(self, paths: Iterable[str], sizes: Mapping[str, int | None], kinds: Mapping[str, str]) -> Intent:
-        new = {p: OldFile(p, kinds.get(p) or kind_of(p), sizes.get(p) or 0) for p in paths if p not in self.files}
-        return replace(self, files={**self.files, **new})
+    def knows(self, path: str) -> bool:
+        return path in self.files or path in self.outside
+
+    def with_files(
+        self,
+        paths: Iterable[str],
+        is_own: Callable[[str], bool],
+        sizes: Mapping[str, int | None],
+        kinds: Mapping[str, str],
+    ) -> Intent:
+        """With files that nothing will lead to: the table's own go, and others stay."""
+        files = [OldFile(p, kinds.get(p) or kind_of(p), sizes.get(p) or 0) for p in paths if not self.knows(p)]
+        own = {file.path: file for file in files if is_own(file.path)}
+        outside = {f.path: OutsideFile(f.path, f.kind, f.bytes, 0) for f in files if f.path not in own}
+        return replace(self, files={**self.files, **own}, outside={**self.outside, **outside})
+
+    def of_free(self, free: Collection[str], is_own: Callable[[str], bool]) -> Intent:
+        """Only what nothing leads to now. An earlier version wrote down files outside as if they were the table's."""
+        own = {path: file for path, file in self.files.items() if path in free and is_own(path)}
+        once = {
+            path: OutsideFile(path, file.kind, file.bytes, self.rows_dropped.get(path, 0))
+            for path, file in self.files.items()
+        }
+        outside = {path: file for path, file in {**once, **self.outside}.items() if path in free and not is_own(path)}
+        return replace(self, files=own, outside=outside)
 
     def document(self) -> dict[str, Any]:
         return {
             "files": [asdict(file) for file in self.files.values()],
+            "outside": [asdict(file) for file in self.outside.values()],
             "new_files": [asdict(file) for file in self.new_files.values()],
             "refs": [asdict(ref) for ref in self.refs.values()],
             "snapshots": sorted(self.snapshots),
@@ -94,6 +133,7 @@ class Intent:
     def of(document: Mapping[str, Any]) -> Intent:
         return Intent(
             files={file["path"]: OldFile(**file) for file in document["files"]},
+            outside={file["path"]: OutsideFile(**file) for file in document.get("outside", ())},  # once there was none
             new_files={file["path"]: NewFile(**file) for file in document["new_files"]},
             refs={ref["name"]: RefBefore(**ref) for ref in document["refs"]},
             snapshots=frozenset(document["snapshots"]),

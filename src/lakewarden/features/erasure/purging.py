@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.changes import Cleansing
@@ -20,7 +21,7 @@ from lakewarden.engine.search import search
 from lakewarden.engine.unreachable import is_own, still_unreachable
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavailable
-from lakewarden.features.erasure.intent import Intent, OldFile, evidence, intended, write_down
+from lakewarden.features.erasure.intent import Intent, OldFile, OutsideFile, evidence, intended, write_down
 from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots, refs_before, refuse_losing_columns
 from lakewarden.features.erasure.proving import still_open
 from lakewarden.features.erasure.rewriting import rewrite
@@ -82,11 +83,11 @@ def apply(action: Action, lake: Writer, lose_columns: bool = False) -> Outcome:
         if found.matches or found.tainted:
             intent = _replace_everywhere(action, lake, table, keys, found, requests, intent)
         reach("purge.committed")
-        gone = _remove(action, lake, intent)
+        intent = _remove(action, lake, intent)
         reach("purge.removed")
         stray = erase_strays(lake, name, str(action.arguments["uuid"]), keys)
         reach("purge.strays")
-        return _told(action, lake, requests, keys, intent, gone, stray, veil)
+        return _told(action, lake, requests, keys, intent, stray, veil)
 
 
 def _replace_everywhere(
@@ -101,15 +102,21 @@ def _replace_everywhere(
     """Write the files anew and swap them in all versions at once; answers with what was intended, which is done."""
     dirty = frozenset({*found.snapshots, *found.tainted})
     all_there = frozenset(snapshot.snapshot_id for snapshot in table.metadata.snapshots)
-    intent = before.joined(Intent(refs=refs_before(lake, table, found), snapshots=all_there, dirty=dirty))
+    outside = {
+        path: OutsideFile(path, match.content, match.bytes, match.matching)
+        for path, match in found.matches.items()
+        if not is_own(table, path)
+    }
+    intent = before.joined(
+        Intent(outside=outside, refs=refs_before(lake, table, found), snapshots=all_there, dirty=dirty)
+    )
     intent = replace(intent, metadata_before=intent.metadata_before or table.metadata_location)
     storage = lake.storage(lake.tables.name(action.table).lake)
 
     def about_to(paths: Sequence[str]) -> None:
         nonlocal intent
-        own = [path for path in paths if is_own(table, path)]
-        unknown = [path for path in own if path not in intent.files]
-        intent = intent.with_files(own, storage.sizes(unknown), _kinds(found))
+        unknown = [path for path in paths if not intent.knows(path)]
+        intent = intent.with_files(unknown, partial(is_own, table), storage.sizes(unknown), _kinds(found))
         write_down(lake, action, requests, intent)
         reach("purge.intended")
 
@@ -143,19 +150,25 @@ def _replace_everywhere(
     return intent
 
 
-def _remove(action: Action, lake: Writer, intent: Intent) -> int:
-    """Take away for good what nothing leads to now; how many bytes are gone, whichever run took them."""
+def _remove(action: Action, lake: Writer, intent: Intent) -> Intent:
+    """Take away for good what is the table's own and nothing leads to now; the rest of what was intended stays.
+
+    Answers with what is gone, whichever run took it, and with what stays outside: another table may own that.
+    """
     name = lake.tables.name(action.table)
     table, storage = lake.tables.load(name), lake.storage(name.lake)
-    free = still_unreachable(table, list(intent.files))
-    removed = storage.erase_all(free, own_places(table), lambda done, all: lake.progress(done, all, "files removed"))
+    free = frozenset(still_unreachable(table, [*intent.files, *intent.outside]))
+    done = intent.of_free(free, partial(is_own, table))
+    removed = storage.erase_all(
+        list(done.files), own_places(table), lambda so_far, all: lake.progress(so_far, all, "files removed")
+    )
     if removed.failed:
         raise StorageUnavailable(
             f"{action.table}: {len(removed.failed)} files that hold erased rows could not be removed, as "
             f"{removed.failed[0][0]}: {removed.failed[0][1]}",
             "No version leads to them any more. Resume the operation when that is mended.",
         )
-    return sum(intent.files[path].bytes for path in free)
+    return done
 
 
 def _telling(keys: Sequence[HiddenKey]) -> Callable[[str], bool]:
@@ -177,13 +190,12 @@ def _told(
     requests: Sequence[str],
     keys: Sequence[HiddenKey],
     intent: Intent,
-    gone: int,
     stray: Sequence[OldFile],
     veil: Veil,
 ) -> Outcome:
     """Record what was done, as a certificate is to tell it; none of it holds a value."""
     table = lake.tables.load(action.table)
-    sizes = lake.storage(lake.tables.name(action.table).lake).sizes(intent.new_files)
+    sizes = lake.storage(lake.tables.name(action.table).lake).sizes([*intent.new_files, *intent.outside])
     now = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
     there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
     moved = [ref for ref in intent.refs.values() if now.get(ref.name) not in (None, ref.before)]
@@ -193,7 +205,7 @@ def _told(
         "files_rewritten": len(intent.rows_dropped),
         "refs_repointed": len(moved),
         "snapshots_expired": len(intent.snapshots - there),
-        "bytes_removed": gone + sum(file.bytes for file in stray),
+        "bytes_removed": sum(file.bytes for file in (*intent.files.values(), *stray)),
     }
     document = {
         "refs": [
@@ -202,6 +214,11 @@ def _told(
         ],
         "snapshots_expired": counts["snapshots_expired"],
         "files": [{**vars(file), "path": veil.path(file.path)} for file in (*intent.files.values(), *stray)],
+        "outside": [
+            {**vars(file), "path": veil.path(file.path)}
+            for file in intent.outside.values()
+            if sizes[file.path] is not None  # else whoever owned it has removed it
+        ],
         "new_files": [
             {**vars(file), "path": veil.path(file.path), "instead_of": veil.path(file.instead_of)}
             for file in intent.new_files.values()

@@ -16,6 +16,7 @@ from lakewarden.engine.keys import as_arrow
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.one_to_one import RewrittenFile
+from lakewarden.engine.unreachable import is_own
 from lakewarden.features.compaction.policy import declared_policy, policy_of
 from lakewarden.features.erasure.intent import Intent, NewFile, OldFile
 
@@ -35,7 +36,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What takes whose place; files that no ref leads to are not written anew."""
+    """What takes whose place; files that no ref leads to are not written anew. Old files are the table's own only."""
 
     replacements: Mapping[str, Replacement] = field(default_factory=dict)
     obsolete: frozenset[str] = frozenset()
@@ -83,7 +84,11 @@ def rewrite(action: Action, lake: Writer, table: Table, keys: Sequence[HiddenKey
     return Rewritten(
         replacements={path: Replacement(path, made.file, made.dropped) for path, made in written.items()},
         obsolete=frozenset(found.matches.keys() - written.keys()),
-        old_files=tuple(OldFile(path, kinds[path], sizes[path], made.sha256_before) for path, made in written.items()),
+        old_files=tuple(
+            OldFile(path, kinds[path], sizes[path], made.sha256_before)
+            for path, made in written.items()
+            if is_own(table, path)
+        ),
         new_files=tuple(
             NewFile(made.file.file_path, made.file.file_size_in_bytes, made.sha256_after or "", path)
             for path, made in written.items()
