@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ import pytest
 
 from lakewarden.errors import BrokenTable, LakewardenError, TableNotFound
 from lakewarden.features.erasure.due import agenda
-from tests.features.erasure.people import ids, with_people
-from tests.features.erasure.seen import seen
+from tests.features.erasure.people import configured, ids, with_people
+from tests.features.erasure.seen import append, seen
 from tests.small_lake import SmallLake
 
 NOBODYS = "p4@example.org"
@@ -137,3 +137,62 @@ class TestProve:
         with unreadable(lake, "crm.others"):
             (action,) = lake.warden.erasure.prove(id).plan.actions
         assert action.table == "main.crm.persons"
+
+
+class TestWatch:
+    COMES = "p8@example.org"
+
+    def came_back(self, lake: SmallLake, names: Sequence[str]) -> str:
+        """A request that was closed, and whose person came back to crm.people after that got another name."""
+        configured(lake, subjects={"customer": dict.fromkeys(names, "email")})
+        old = str(lake.warden.erasure.request(subject="customer", value=[self.COMES]).id)
+        lake.warden.erasure.prove(old).apply()
+        assert lake.warden.erasure.show(old).state == "closed"
+        rename(lake)
+        append(lake, 8, name="crm.persons")
+        return old
+
+    def again(self, lake: SmallLake) -> Any:
+        report = lake.warden.erasure.watch("crm.persons", again=True).apply()
+        assert report.result["requests_registered"] == 1
+        return lake.warden.erasure.show(report.result["registered"])
+
+    def test_whoever_came_back_is_asked_for_by_the_present_name(self, lake: SmallLake) -> None:
+        with_people(lake)
+        configured(lake, tables={"crm.persons": {"erasure": {"grace": "3d"}}})
+        old = self.came_back(lake, ["crm.people"])
+        new = self.again(lake)
+        assert new.reason == f"came back after {old}" and (new.grace_until - new.created_at).days == 3
+        assert [key.table for key in new.keys] == ["main.crm.persons"]
+        assert lake.warden.erasure.watch("crm.persons").is_empty
+        lake.warden.erasure.purge(request=[new.id], now=True).apply()
+        assert lake.warden.erasure.show(new.id).state == "closed"
+        assert seen(lake, name="crm.persons") == [0, 1, 2, 3, 4, 5]
+
+    def test_another_table_of_the_subject_does_not_stand_for_it(self, lake: SmallLake) -> None:
+        with_people(lake)
+        with_people(lake, "crm.others")
+        self.came_back(lake, ["crm.people", "crm.others"])
+        new = self.again(lake)
+        assert {key.table for key in new.keys} == {"main.crm.persons", "main.crm.others"}
+        lake.warden.erasure.purge(request=[new.id]).apply()
+        assert lake.warden.erasure.show(new.id).state == "closed"
+        assert seen(lake, name="crm.persons") == seen(lake, name="crm.others") == [0, 1, 2, 3, 4, 5]
+
+    def test_another_table_of_the_subject_that_is_renamed_or_gone(self, lake: SmallLake) -> None:
+        for name in ("crm.people", "crm.others", "crm.more"):
+            with_people(lake, name)
+        self.came_back(lake, ["crm.people", "crm.others", "crm.more"])
+        lake.catalog.rename_table("crm.others", "crm.strangers")
+        lake.catalog.drop_table("crm.more")
+        assert {key.table for key in self.again(lake).keys} == {"main.crm.persons", "main.crm.strangers"}
+
+    def test_nobody_counts_as_asked_for_while_it_cannot_be_told_where_another_table_is(self, lake: SmallLake) -> None:
+        with_people(lake)
+        with_people(lake, "crm.others")
+        self.came_back(lake, ["crm.people", "crm.others"])
+        lake.catalog.rename_table("crm.others", "crm.strangers")
+        with unreadable(lake, "crm.strangers"), pytest.raises(BrokenTable, match=r"while main\.crm\.strangers cannot"):
+            lake.warden.erasure.watch("crm.persons", again=True).apply()
+        assert lake.warden.erasure.list(state=["open"]) == []
+        assert len(self.again(lake).keys) == 2

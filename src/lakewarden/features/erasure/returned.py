@@ -9,13 +9,14 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.arrivals import Arrival, Mark, arrivals, fingerprint
 from lakewarden.engine.column_texts import column_texts
 from lakewarden.engine.keys import canonical
 from lakewarden.errors import BadValue, BrokenTable
+from lakewarden.features.erasure.proving import where_is
 from lakewarden.lifecycle.tombstones import ErasureRequest
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table.metadata import TableMetadata
 
+    from lakewarden.engine.reference import TableName
     from lakewarden.engine.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import HiddenKey, KeyAsked, Recognizer
@@ -98,13 +100,22 @@ def read_all(lake: Writer, table: str, recognizer: Recognizer, files: Sequence[A
     return seen
 
 
-def register(lake: Writer, came_back: Mapping[str, Returned], at: datetime) -> dict[str, str]:
-    """Ask for all that came back to be erased again: for each request a new one, with its keys and its subject."""
+def register(
+    lake: Writer, table: TableName, uuid: str, came_back: Mapping[str, Returned], at: datetime
+) -> dict[str, str]:
+    """Ask for all that came back to a table to be erased again: for each request a new one, with its subject, and its
+    keys in tables that are not gone, by the names that they have now.
+
+    None is made that would not ask for what came back in this very table.
+    """
     asked: dict[str, str] = {}
+    names = _Names(lake, {uuid: table})
     for id, one in came_back.items():
         old = lake.tombstones.get(id)
         texts = sorted({text for _, text in one.values})
-        values = {key: read for key in _still_there(lake, old.keys) if (read := _values(key, texts))}
+        values = {key: read for key in names.present(old.keys) if (read := _values(key, texts))}
+        if not _asks_for(one.values, values, uuid):
+            continue
         new = ErasureRequest(
             id=f"er-{at:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
             created_at=at,
@@ -145,8 +156,28 @@ def _names(metadata: TableMetadata, fields: Iterable[int]) -> dict[int, str]:
     return found
 
 
-def _still_there(lake: Reader, keys: Iterable[KeyAsked]) -> list[KeyAsked]:
-    return [key for key in keys if lake.tables.uuid(key.table) == key.uuid]
+class _Names:
+    """What tables are called now, by their uuid; each is looked for once."""
+
+    def __init__(self, lake: Reader, known: dict[str, TableName | None]) -> None:
+        self._lake = lake
+        self._known = known
+
+    def present(self, keys: Iterable[KeyAsked]) -> list[KeyAsked]:
+        """The keys of tables that are not gone, with their present names."""
+        named = [(key, self._of(key)) for key in keys]
+        return [replace(key, table=str(name)) for key, name in named if name is not None]
+
+    def _of(self, key: KeyAsked) -> TableName | None:
+        if key.uuid not in self._known:
+            self._known[key.uuid] = where_is(self._lake, key.table, key.uuid)
+        return self._known[key.uuid]
+
+
+def _asks_for(found: Iterable[Value], values: Mapping[KeyAsked, Sequence[str]], uuid: str) -> bool:
+    """Whether a request with these values asks for all that was found in a table."""
+    asked = {(key.field_id, text) for key, texts in values.items() if key.uuid == uuid for text in texts}
+    return asked.issuperset(found)
 
 
 def _values(key: KeyAsked, texts: Sequence[str]) -> list[str]:

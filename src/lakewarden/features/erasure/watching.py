@@ -122,18 +122,19 @@ def apply(action: Action, lake: Writer) -> Outcome:
     veil = Veil.of(sight.table.metadata, sight.fields)
     with veil.over_errors():
         seen = read_all(lake, action.table, sight.recognizer, sight.files, sight.since)
-    came_back = seen.without(lake.tombstones.hidden(str(action.arguments["uuid"])) if seen.returned else ())
-    asked = register(lake, came_back, at) if action.arguments["again"] else {}
+    uuid = str(sight.table.metadata.table_uuid)
+    came_back = seen.without(lake.tombstones.hidden(uuid) if seen.returned else ())
+    name = lake.tables.name(action.table)
+    asked = register(lake, name, uuid, came_back, at) if action.arguments["again"] else {}
     reach("erasure.asked-again")
     document = _document(sight, came_back, asked, veil, at) | {"not_read": seen.unreadable}
-    uuid = str(sight.table.metadata.table_uuid)
     requests = tuple(sorted(came_back))
     lake.tombstones.record(
         Evidence(
             EvidenceKind.WATCHED, action.table, uuid, lake.stamp.operation, lake.stamp.action, at, requests, document
         )
     )
-    if came_back and not asked:
+    if came_back.keys() - asked.keys():
         raise _noticed(action.table, document)
     return Outcome(
         {
@@ -215,7 +216,7 @@ def _document(
 
 
 def _noticed(table: str, document: Mapping[str, Any]) -> TracesLeft:
-    told = document["came_back"]
+    told = [one for one in document["came_back"] if not one["again"]]
     rows, values = sum(one["rows"] for one in told), sum(one["values"] for one in told)
     files = {path for one in told for path in one["files"]}
     named = ", ".join(one["request"] for one in told[:_TOLD])
