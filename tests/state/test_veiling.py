@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from urllib.parse import quote_plus
 
 import pytest
 from sqlalchemy import text
@@ -103,6 +105,25 @@ def everything(database: Database) -> str:
             for row in connection.execute(text(f"SELECT * FROM {table}"))
             for value in row
         )
+
+
+@pytest.mark.parametrize("value", ["é@x.org", "o'b+c@x.org", 'Jane "J" Doe', "back\\slash", "100% x"])
+@pytest.mark.parametrize("encoded", [str, quote_plus, lambda value: re.sub("[\"'%\\\\]", hive, value)])
+def test_values_are_known_however_paths_and_the_journal_spell_them(
+    database: Database, value: str, encoded: Callable[[str], str]
+) -> None:
+    told, journal = path(encoded(value)), SqlJournal(database)
+    journal.add(operation("op-1", PEOPLE, told))
+    journal.move("op-1", State.CANCELLED, NOW, findings=(Finding(PEOPLE, f"{told} is not there"),))
+    SqlTombstones(database).veil(PEOPLE, UUIDS[PEOPLE], ["email="], veil_of({"email": frozenset({value})}))
+    record = journal.get("op-1")
+    assert [record.findings[0].message, record.steps[0].says] == [f"{path('*')} is not there", f"compact {path('*')}"]
+    assert record.plan.actions[0].says == f"compact {path('*')}" and paths_of(database, "op-1") == [path("*")]
+
+
+def hive(found: re.Match[str]) -> str:
+    """How Hive writes a character that it does not leave as it is."""
+    return f"%{ord(found[0]):02X}"
 
 
 def test_a_veil_is_over_these_values_alone() -> None:

@@ -6,10 +6,11 @@ compaction and retention list those. Once a proof has found nothing left, such p
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 from lakewarden.engine.key_values import KeyValues
 from lakewarden.engine.veil import telling_fields
@@ -44,7 +45,19 @@ def veil_of(spelled: Mapping[str, frozenset[str]]) -> Callable[[str], str]:
     component = re.compile(rf"(?<=/)({names})=([^/]*)(?=/)")
 
     def hidden(found: re.Match[str]) -> str:
-        values = spelled[found[1]]
-        return f"{found[1]}=*" if unquote_plus(found[2]) in values or found[2] in values else found[0]
+        return found[0] if spelled[found[1]].isdisjoint(_readings(found[2])) else f"{found[1]}=*"
 
     return lambda text: component.sub(hidden, text)
+
+
+def _readings(part: str) -> Iterator[str]:
+    """What a part of a path may spell: as it is, or encoded by Iceberg or by Hive, and each within a JSON text."""
+    for plain in (part, _from_json(part)) if "\\" in part else (part,):
+        yield from (plain, unquote_plus(plain), unquote(plain))
+
+
+def _from_json(part: str) -> str:
+    try:
+        return str(json.loads(f'"{part}"'))
+    except ValueError:
+        return part
