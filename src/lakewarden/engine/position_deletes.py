@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.draft import AddedFile
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.transforms import Transform
 
     from lakewarden.engine.live_files import DeleteFile, LiveFile
     from lakewarden.engine.storage import StoredFiles
@@ -52,6 +54,8 @@ class Owners:
     def __init__(self, keys: Mapping[str, Sequence[HiddenKey]]) -> None:
         """`keys` are those of each request."""
         self._keys = keys
+        self._of_partitions: dict[int, dict[Any, list[str]]] = {}
+        self._lock = Lock()
         owners: dict[tuple[int, str], dict[str, list[str]]] = {}
         for request, some in keys.items():
             for key in some:
@@ -94,11 +98,21 @@ class Owners:
         ]
         return [
             request
-            for request, keys in self._keys.items()
             for transform, value in values
-            for key in keys
-            if key.field_id == field_id and value in (KeyValues(key).transformed(transform) or ())
+            for request in self._partition_owners(field_id, transform).get(value, ())
         ]
+
+    def _partition_owners(self, field_id: int, identity: Transform[Any, Any]) -> Mapping[Any, Sequence[str]]:
+        """Whose each value of a column is, as partitions have it: made once, and only where a file needs it."""
+        with self._lock:
+            if field_id not in self._of_partitions:
+                found = self._of_partitions[field_id] = {}
+                every = ((request, key) for request, keys in self._keys.items() for key in keys)
+                for request, key in every:
+                    if key.field_id == field_id:
+                        for value in KeyValues(key).transformed(identity) or ():
+                            found.setdefault(value, []).append(request)
+            return self._of_partitions[field_id]
 
 
 def named_positions(

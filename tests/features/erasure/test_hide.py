@@ -7,20 +7,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine.position_deletes import request_of
+from lakewarden.engine.position_deletes import Owners, request_of
 from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
 from lakewarden.features.erasure import covering
 from lakewarden.features.erasure.held import held_files
 from lakewarden.lifecycle.failpoints import when
-from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
+from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind, HiddenKey
 from tests import killing
 from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
 from tests.features.erasure.seen import append, seen
 from tests.small_lake import SmallLake
+from tests.steps import steps
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,50 @@ def test_whose_a_file_of_deletes_is_is_read_off_it_once(lake: SmallLake, monkeyp
     monkeypatch.setattr(covering, "request_of", noted)
     assert lake.warden.erasure.hide("crm.people").is_empty
     assert len(set(read)) == len(read) >= 12
+
+
+def test_rows_are_counted_by_request_in_one_pass(lake: SmallLake) -> None:
+    """Once through all files for each request grew with their square."""
+    table = with_people(lake).catalog.load_table("crm.people")
+    file = lake.warden.ground.files.of(table, table.current_snapshot()).bare[0]
+
+    def taken(number: int) -> int:
+        both = [{f"er-{n:04}": frozenset({1, 2}), f"er-{n + 1:04}": frozenset({2})} for n in range(number)]
+        shown = covering.Shown(tuple(covering.ShownIn(file, positions) for positions in both))
+        found = shown.by_request()
+        assert list(found) == list(shown.requests)
+        assert [found["er-0000"], found["er-0001"], found[f"er-{number:04}"]] == [2, 3, 1]
+        return steps(shown.by_request)
+
+    assert taken(400) / taken(100) < 6
+
+
+def test_whose_a_partition_is_is_made_ready_once(lake: SmallLake) -> None:
+    """Files that lack the key's column: for each of them, all values of all requests used to be sorted anew."""
+    lake.catalog.create_namespace("crm")
+    table = lake.catalog.create_table("crm.people", SCHEMA)
+    with table.update_spec() as spec:
+        spec.add_field("email", IdentityTransform(), "email")
+    table.append(pa.Table.from_pylist([person(4), person(4)], schema=SCHEMA))
+    (file,) = lake.warden.ground.files.of(table, table.current_snapshot()).by_path.values()
+    written = Path(file.path.removeprefix("file://"))
+    pq.write_table(pq.read_table(written, partitioning=None).drop_columns(["email"]), written)
+    storage, field = lake.warden.ground.storage("main"), table.schema().find_field("email").field_id
+
+    def taken(number: int) -> int:
+        values = [[f"p{n}@example.org", f"q{n}@example.org", "everybody@example.org"] for n in range(number)]
+        values[7].append("p4@example.org")
+        owners = Owners({f"er-{n}": [HiddenKey(field, "string", some)] for n, some in enumerate(values)})
+
+        def look() -> None:
+            for _ in range(number):
+                found = owners.positions(table.metadata, storage, file)
+                assert found == {"er-4": {0, 1}, "er-7": {0, 1}}
+
+        return steps(look)
+
+    taken(10)
+    assert taken(160) / taken(40) < 6
 
 
 def test_files_are_held_for_a_request_that_only_another_control_database_knows(lake: SmallLake, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ is looked for by each of them: what hides it for one does not count for the othe
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -72,7 +72,11 @@ class Shown:
 
     def by_request(self) -> dict[str, int]:
         """How many rows each request has."""
-        return {request: sum(len(each.positions.get(request, ())) for each in self.files) for request in self.requests}
+        rows: Counter[str] = Counter()
+        for each in self.files:
+            for request, positions in each.positions.items():
+                rows[request] += len(positions)
+        return dict(sorted(rows.items()))
 
     def delete_files(self) -> dict[tuple[str, int, tuple[object, ...]], list[ShownIn]]:
         """What goes into one file of deletes each: those of one request in one partition."""
