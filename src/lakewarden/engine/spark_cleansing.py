@@ -253,12 +253,14 @@ class _Run:
 
 
 def displaced(table: Table, old: int, known: set[int]) -> int | None:
-    """The last of what was built on a version since, and that no ref leads to."""
+    """The last of what was built on a version since, and that no ref leads to; what was staged never had a ref."""
     named = {id for ref in table.metadata.refs.values() for id in ancestors(table, ref.snapshot_id)}
     lost = [
         snapshot
         for snapshot in table.metadata.snapshots
-        if snapshot.snapshot_id not in known | named and old in ancestors(table, snapshot.snapshot_id)
+        if snapshot.snapshot_id not in known | named
+        and old in ancestors(table, snapshot.snapshot_id)
+        and not (snapshot.summary and snapshot.summary.additional_properties.get("wap.id"))
     ]
     return max(lost, key=lambda snapshot: snapshot.sequence_number or 0).snapshot_id if lost else None
 

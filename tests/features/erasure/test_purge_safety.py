@@ -14,6 +14,7 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DecimalType, LongType
 
+from lakewarden.engine.spark_cleansing import displaced
 from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.lifecycle.tombstones import EvidenceKind
@@ -94,6 +95,13 @@ class TestStaged:
         with pytest.raises(StalePlan, match="was staged and is not published yet"):
             lake.warden.erasure.purge("crm.people").apply()
         assert ids(lake, f"crm.people@{staged[0]}", raw=True) == [0, 1, 2, 3, 4, 5, 7]
+
+    def test_what_is_staged_while_spark_moves_a_branch_is_not_put_on_it(self, lake: SmallLake) -> None:
+        with_people(lake)
+        head = lake.head("crm.people")
+        known = {snapshot.snapshot_id for snapshot in lake.catalog.load_table("crm.people").metadata.snapshots}
+        stage(lake, 7)
+        assert displaced(lake.catalog.load_table("crm.people"), head, known) is None
 
     def test_published_by_moving_the_branch_to_it(self, lake: SmallLake) -> None:
         """Nothing notes that; but it is in the line of the branch, however far that went on."""
