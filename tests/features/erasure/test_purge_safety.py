@@ -15,7 +15,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DecimalType, LongType
 
 from lakewarden.engine.spark_cleansing import displaced
-from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
+from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable, TracesLeft
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.lifecycle.tombstones import EvidenceKind
 from tests.features.erasure.people import SCHEMA, ids, person, with_people
@@ -141,7 +141,7 @@ def add_from_elsewhere(lake: SmallLake, path: Path, *people: int) -> Path:
 
 
 def left_outside(lake: SmallLake, asked: str) -> list[dict[str, Any]]:
-    [told] = lake.warden.ground.tombstones.evidence([EvidenceKind.PURGED], request=asked)
+    told = lake.warden.ground.tombstones.evidence([EvidenceKind.PURGED], request=asked)[-1]
     found: list[dict[str, Any]] = told.document["outside"]
     assert not {file["path"] for file in found} & {file["path"] for file in told.document["files"]}
     return found
@@ -216,6 +216,29 @@ class TestOutside:
         said = lake.warden.erasure.certificate(asked)
         assert [line for line in said.not_covered if "/shared/email=*/a.parquet" in line]
         assert "p7@" not in str(said) + str(left_outside(lake, asked))
+
+    def test_for_the_next_person_too(self, lake: SmallLake, tmp_path: Path) -> None:
+        """Whose row is in the same file, though nothing leads to it any more."""
+        with_people(lake)
+        shared = add_from_elsewhere(lake, tmp_path / "shared" / "a.parquet", 7, 8)
+        for asked in (ask(lake, 7), ask(lake, 8)):
+            lake.warden.erasure.purge(request=[asked]).apply()
+            assert [file["path"] for file in left_outside(lake, asked)] == [f"file://{shared}"]
+        said = lake.warden.erasure.certificate(asked)
+        assert [line for line in said.not_covered if f"file://{shared}," in line and "may hold or tell of such" in line]
+
+    def test_once_by_the_certificate_of_two_runs(self, lake: SmallLake, tmp_path: Path) -> None:
+        with_people(lake)
+        shared = add_from_elsewhere(lake, tmp_path / "shared" / "a.parquet", 7, 8)
+        asked = ask(lake, 7)
+        when("purge.rewritten", lambda: add(lake, 7))
+        with pytest.raises(TracesLeft):
+            lake.warden.erasure.purge("crm.people").apply()
+        lake.warden.erasure.purge("crm.people").apply()
+        assert [file["rows"] for file in left_outside(lake, asked)] == [0]
+        said = lake.warden.erasure.certificate(asked)
+        [told] = [line for line in said.not_covered if f"file://{shared}," in line]
+        assert "still holds 1 such row" in told and "Not removed was 1 file outside" in said.says
 
     def test_one_that_its_owner_has_removed_is_not_told(self, lake: SmallLake, tmp_path: Path) -> None:
         with_people(lake)

@@ -116,7 +116,7 @@ def attest(
         method=[HowProved(each.table, str(step)) for each in last.values() for step in each.document.get("method", ())],
         not_covered=[
             *_NOT_COVERED,
-            *(told for each in purged for told in _left_outside(each)),
+            *_left_outside(purged),
             *(f"What may be left of the files of {table}." for table in gone),
             *issue.other_tables,
         ],
@@ -166,7 +166,7 @@ def _says(request: ErasureRequest, values: int, purged: Sequence[Evidence], gone
             "After that everything that was stored of these tables was looked through, until "
             f"{request.closed_at:%Y-%m-%d %H:%M} UTC, and none of the values was found."
         )
-    outside = sum(len(each.document.get("outside", ())) for each in purged)
+    outside = len(list(_left_outside(purged)))
     if outside:
         files = "1 file" if outside == 1 else f"{outside:,} files"
         yield (
@@ -232,15 +232,20 @@ def _removed(evidence: Evidence) -> Iterator[FileRemoved]:
         yield FileRemoved(evidence.table, _text(file, "path"), _text(file, "kind"), *sizes)
 
 
-def _left_outside(evidence: Evidence) -> Iterator[str]:
-    """Files that the table led to and that stay where they are, each in a sentence."""
-    for file in evidence.document.get("outside", ()):
-        rows = _number(file, "rows")
-        holds = f"still holds {rows:,} such {'row' if rows == 1 else 'rows'}" if rows else "may tell of such rows"
-        yield (
-            f"The file {_text(file, 'path')}, which lies outside of the location of {evidence.table} and was not "
-            f"removed, since another table may own it: it {holds}."
-        )
+def _left_outside(purged: Sequence[Evidence]) -> Iterator[str]:
+    """Files that tables led to and that stay where they are, each in a sentence; later runs tell of them again."""
+    told: set[tuple[str, str]] = set()
+    for run in purged:
+        files = [(_text(file, "path"), _number(file, "rows")) for file in run.document.get("outside", ())]
+        for path, rows in files:
+            if not rows and (run.uuid, path) in told:
+                continue
+            such = f"still holds {rows:,} such" if rows else "may hold or tell of such"
+            yield (
+                f"The file {path}, which lies outside of the location of {run.table} and was not removed, since "
+                f"another table may own it: it {such} {'row' if rows == 1 else 'rows'}."
+            )
+        told.update((run.uuid, path) for path, _ in files)
 
 
 def _written(evidence: Evidence) -> Iterator[FileWritten]:

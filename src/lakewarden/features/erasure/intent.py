@@ -32,7 +32,7 @@ class OldFile:
 class OutsideFile:
     """A file that no version will lead to, but that stays: it lies outside of the table's location.
 
-    It has so many rows that were to go; where none, it may still tell of some.
+    It has so many rows that were to go; where none are known, it may still hold or tell of some.
     """
 
     path: str
@@ -82,7 +82,7 @@ class Intent:
         """Both together; where both tell of the same, what came first is what was before."""
         return Intent(
             files={**other.files, **{p: f for p, f in self.files.items() if f.sha256 or p not in other.files}},
-            outside={**other.outside, **self.outside},
+            outside={**self.outside, **{p: f for p, f in other.outside.items() if f.rows or p not in self.outside}},
             new_files={**self.new_files, **other.new_files},
             refs={**other.refs, **self.refs},
             snapshots=self.snapshots | other.snapshots,
@@ -144,11 +144,15 @@ class Intent:
 
 
 def intended(lake: Reader, action: Action, requests: Sequence[str]) -> Intent:
-    """What this action, and earlier purges for the same requests that never came to their end, were about to do."""
+    """What this action, and earlier purges for the same requests that never came to their end, were about to do.
+
+    Files that any purge of the table left outside are among it: rows of others may be in them too.
+    """
     kinds = [EvidenceKind.INTENT, EvidenceKind.PURGED]
     told = lake.tombstones.evidence(kinds, uuid=str(action.arguments["uuid"]))
     ended = {(each.operation, each.action) for each in told if each.kind is EvidenceKind.PURGED}
-    every = Intent()
+    left = [file for each in told if each.kind is EvidenceKind.PURGED for file in each.document.get("outside", ())]
+    every = Intent(outside={file["path"]: OutsideFile(**{**file, "rows": 0}) for file in left})
     for each in told:
         if (each.operation, each.action) not in ended and set(requests) & set(each.requests):
             every = every.joined(Intent.of(each.document))

@@ -8,7 +8,7 @@ Copies that nothing leads to are looked for after that (`strays.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.search import Searched
+    from lakewarden.engine.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import HiddenKey
 
@@ -116,7 +117,8 @@ def _replace_everywhere(
     def about_to(paths: Sequence[str]) -> None:
         nonlocal intent
         unknown = [path for path in paths if not intent.knows(path)]
-        intent = intent.with_files(unknown, partial(is_own, table), storage.sizes(unknown), _kinds(found))
+        sizes = storage.sizes(path for path in unknown if is_own(table, path))
+        intent = intent.with_files(unknown, partial(is_own, table), sizes, _kinds(found))
         write_down(lake, action, requests, intent)
         reach("purge.intended")
 
@@ -184,6 +186,14 @@ def _kinds(found: Searched) -> Mapping[str, str]:
     return {path: match.content for path, match in found.matches.items()}
 
 
+def _there(storage: StoredFiles, paths: Collection[str]) -> Collection[str]:
+    """Which files outside are there: all of them where that cannot be told, such as in a bucket that is not ours."""
+    try:
+        return {path for path, size in storage.sizes(paths).items() if size is not None}
+    except LakewardenError:
+        return paths
+
+
 def _told(
     action: Action,
     lake: Writer,
@@ -195,7 +205,8 @@ def _told(
 ) -> Outcome:
     """Record what was done, as a certificate is to tell it; none of it holds a value."""
     table = lake.tables.load(action.table)
-    sizes = lake.storage(lake.tables.name(action.table).lake).sizes([*intent.new_files, *intent.outside])
+    storage = lake.storage(lake.tables.name(action.table).lake)
+    sizes, outside = storage.sizes(intent.new_files), _there(storage, intent.outside)
     now = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
     there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
     moved = [ref for ref in intent.refs.values() if now.get(ref.name) not in (None, ref.before)]
@@ -217,7 +228,7 @@ def _told(
         "outside": [
             {**vars(file), "path": veil.path(file.path)}
             for file in intent.outside.values()
-            if sizes[file.path] is not None  # else whoever owned it has removed it
+            if file.path in outside  # else its owner has removed it, or its path was veiled
         ],
         "new_files": [
             {**vars(file), "path": veil.path(file.path), "instead_of": veil.path(file.instead_of)}
