@@ -123,7 +123,7 @@ def _done(said: Attested) -> Iterator[str]:
         return
     yield (
         "<p>Files with such rows were written anew without them, every branch and tag was moved to a version without "
-        "them, and the old versions and files were removed from storage.</p>"
+        "them, and the old versions, with their files within the tables' locations, were removed from storage.</p>"
     )
     if any(purge.other_requests for purge in said.purges):
         yield (
