@@ -17,7 +17,7 @@ from lakewarden.features.lake.init import Init
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string())])
 # Here statements move a few rows: what Spark compiles and plans anew for many takes longer than moving them.
 SPARK_FOR_LITTLE = {
-    "spark.sql.shuffle.partitions": 2,
+    "spark.sql.shuffle.partitions": 1,  # else it is by chance in how many files rows end up
     "spark.sql.adaptive.enabled": False,
     "spark.sql.codegen.wholeStage": False,
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
