@@ -13,16 +13,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.manifest import (
-    DataFile,
-    DataFileContent,
-    FileFormat,
-    ManifestEntry,
-    ManifestEntryStatus,
-    write_manifest_list,
-)
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
 from lakewarden.engine.changes import Cleansed, Cleansing, Replacement
 from lakewarden.engine.commit import DirectCommits
@@ -30,10 +21,11 @@ from lakewarden.engine.kernel import MIB, Drop
 from lakewarden.engine.kernel_task import pack
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.live_files import Files
-from lakewarden.engine.manifests import Manifests, write_entries
+from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.rewrite import Rewriter
 from lakewarden.engine.storage import Storage
+from tests.deletes_by_hand import commit_deletes
 from tests.engine.lakes import STAMP, unfenced
 
 PEOPLE = pa.schema([("id", pa.int64()), ("email", pa.string())])
@@ -118,7 +110,6 @@ class People:
     ) -> str:
         """Commit one file of position deletes on a branch, as a writer of v2 does; answers with its path."""
         table = self.table
-        head = table.snapshot_by_id(self.refs[branch])
         data = self.files(branch).by_path
         like = data[next(iter(positions))].entry.data_file
         rows = sorted((path, at) for path, places in positions.items() for at in places)
@@ -147,38 +138,8 @@ class People:
             referenced_data_file=names[0] if told else None,
         )
         file.spec_id = like.spec_id
-        self.commit(branch, file, head)
+        commit_deletes(table, file, branch)
         return path
-
-    def commit(self, branch: str, file: DataFile, head: Any) -> None:
-        """Add one file of deletes to a branch by hand."""
-        table = self.table
-        metadata, new = table.metadata, table.metadata.new_snapshot_id()
-        sequence = metadata.last_sequence_number + 1
-        folder = f"{metadata.location}/metadata/{secrets.token_hex(6)}"
-        entry = ManifestEntry.from_args(
-            status=ManifestEntryStatus.ADDED, snapshot_id=new, sequence_number=None, data_file=file
-        )
-        manifest = write_entries(metadata, table.io, f"{folder}-m.avro", file.spec_id, new, True, added=[entry])
-        with write_manifest_list(
-            2, table.io.new_output(f"{folder}-snap.avro"), new, head.snapshot_id, sequence, "deflate"
-        ) as listing:
-            listing.add_manifests([manifest, *head.manifests(table.io)])
-        snapshot = Snapshot.model_validate(
-            {
-                "snapshot-id": new,
-                "parent-snapshot-id": head.snapshot_id,
-                "manifest-list": f"{folder}-snap.avro",
-                "sequence-number": sequence,
-                "timestamp-ms": metadata.last_updated_ms + 1,
-                "schema-id": metadata.current_schema_id,
-                "summary": Summary(Operation.DELETE),
-            }
-        )
-        moved = {"ref-name": branch, "type": "branch", "snapshot-id": new}
-        same = AssertTableUUID.model_validate({"uuid": str(metadata.table_uuid)})
-        updates = (AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate.model_validate(moved))
-        table.catalog.commit_table(table, (same,), updates)
 
     def dirty_files(self, erased: Collection[str]) -> tuple[dict[str, Any], set[str]]:
         """Data files with rows of the erased: those that refs lead to, and the others."""

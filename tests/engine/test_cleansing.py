@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
@@ -14,6 +15,7 @@ from lakewarden.engine.changes import Cleansing
 from lakewarden.engine.expiry import LINEAGE, note_property
 from lakewarden.engine.tables import ancestors
 from lakewarden.errors import StalePlan
+from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes
 from tests.engine.cleansed import People, email, local
 from tests.engine.lakes import Lake, lake
 
@@ -366,41 +368,26 @@ def test_a_table_that_was_of_format_1(lake: Lake) -> None:
 @pytest.mark.parametrize("is_left", [True, False])
 def test_equality_deletes_that_are_replaced(people: People, is_left: bool) -> None:
     """They come as replacements like data files do, and stay under their number, columns and partition."""
-    import pyarrow.parquet as pq
-    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-    from pyiceberg.typedef import Record
-
     from lakewarden.engine.changes import Replacement
     from lakewarden.engine.new_files import delete_file, read_footer
 
     people.append(range(10))
     table = people.table
-    field = pa.field("email", pa.string(), metadata={"PARQUET:field_id": "2"})
 
-    def written(name: str, *values: str) -> str:
-        path = f"{table.metadata.location}/data/{name}.parquet"
-        pq.write_table(pa.table([list(values)], schema=pa.schema([field])), local(path), store_schema=False)
-        return path
+    def rows(*values: str) -> pa.Table:
+        return column_of("email", pa.string(), 2, values)
 
-    old = written("old", email(3), email(4))
-    file = DataFile.from_args(
-        _table_format_version=3,
-        content=DataFileContent.EQUALITY_DELETES,
-        file_path=old,
-        file_format=FileFormat.PARQUET,
-        partition=Record(),
-        record_count=2,
-        file_size_in_bytes=local(old).stat().st_size,
-        equality_ids=[2],
-        lower_bounds={2: email(3).encode()[:16]},
-    )
-    file.spec_id = 0
-    people.commit("main", file, table.current_snapshot())
+    bounds = {"lower_bounds": {2: email(3).encode()[:16]}}
+    file = equality_deletes(table, rows(email(3), email(4)), [2], bounds=bounds, store_schema=False)
+    old = file.file_path
+    commit_deletes(table, file)
     people.tag("v1")
     (delete,) = people.files().deletes
     new = None
     if is_left:
-        footer = read_footer(people.warden.ground.storage("main"), written("new", email(4)))
+        path = f"{table.metadata.location}/data/new.parquet"
+        pq.write_table(rows(email(4)), local(path), store_schema=False)
+        footer = read_footer(people.warden.ground.storage("main"), path)
         new = delete_file(people.table, footer, delete)
     uuid = str(table.metadata.table_uuid)
     done = people.cleanse(Cleansing("main.crm.people", uuid, {old: Replacement(old, new)}))

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.typedef import Record
 
 from lakewarden.engine.equality_deletes import without_keys
 from lakewarden.engine.live_files import DeleteFile
 from lakewarden.engine.storage import Storage
 from lakewarden.errors import BrokenTable, LakewardenError
 from lakewarden.lifecycle.tombstones import HiddenKey
+from tests.deletes_by_hand import column, commit_deletes, equality_deletes
 from tests.engine.cleansed import People, local
 from tests.features.erasure.people import ids, person, with_people
 from tests.small_lake import SmallLake
 
 KINDS = {"id": "long", "email": "string", "born": "date", "number": "decimal(9, 2)", "code": "uuid"}
-
-
-def column(name: str, type_: Any, id: int, **options: Any) -> pa.Field:
-    return pa.field(name, type_, metadata={"PARQUET:field_id": str(id)}, **options)
 
 
 class Deleting:
@@ -40,21 +35,9 @@ class Deleting:
     def delete(self, rows: pa.Table, compared: Sequence[int], **writing: Any) -> DeleteFile:
         """Commit such a file, as Flink would."""
         table = self.people.table
-        path = f"{table.metadata.location}/data/{uuid.uuid4().hex}.parquet"
-        pq.write_table(rows, local(path), **writing)
-        file = DataFile.from_args(
-            _table_format_version=3,
-            content=DataFileContent.EQUALITY_DELETES,
-            file_path=path,
-            file_format=FileFormat.PARQUET,
-            partition=Record(),
-            record_count=rows.num_rows,
-            file_size_in_bytes=local(path).stat().st_size,
-            equality_ids=list(compared),
-        )
-        file.spec_id = 0
-        self.people.commit("main", file, table.current_snapshot())
-        (committed,) = (delete for delete in self.people.files().deletes if delete.path == path)
+        file = equality_deletes(table, rows, compared, **writing)
+        commit_deletes(table, file)
+        (committed,) = (delete for delete in self.people.files().deletes if delete.path == file.file_path)
         assert isinstance(committed, DeleteFile)
         return committed
 
@@ -87,7 +70,7 @@ def test_every_type_of_key(deleting: Deleting, name: str) -> None:
 
 
 def test_uuids_in_several_pieces_and_nulls(deleting: Deleting) -> None:
-    id, codes = deleting.id("code"), [uuid.UUID(int=n) for n in range(5)]
+    id, codes = deleting.id("code"), [UUID(int=n) for n in range(5)]
     field = column("code", pa.uuid(), id)
     rows = pa.table([pa.array([*codes, None], pa.uuid())], schema=pa.schema([field]))
     delete = deleting.delete(rows, [id], row_group_size=2)
@@ -140,10 +123,10 @@ def test_a_damaged_file_is_told_without_a_value(deleting: Deleting, content: byt
 
 def test_a_purge_by_uuid(deleting: Deleting) -> None:
     lake, id = deleting.lake, deleting.id("code")
-    codes = [uuid.UUID(int=n) for n in (1, 4)]
+    codes = [UUID(int=n) for n in (1, 4)]
     rows = pa.table([pa.array(codes, pa.uuid())], schema=pa.schema([column("code", pa.uuid(), id)]))
     deleting.delete(rows, [id])
-    lake.warden.erasure.request("crm.people", key="code", value=[str(codes[0]), str(uuid.UUID(int=2))])
+    lake.warden.erasure.request("crm.people", key="code", value=[str(codes[0]), str(UUID(int=2))])
     result = lake.warden.erasure.purge("crm.people").apply().result
     assert result["requests_closed"] == 1
     (delete,) = deleting.people.files().deletes

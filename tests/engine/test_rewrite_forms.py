@@ -8,16 +8,12 @@ from __future__ import annotations
 import json
 import sys
 import venv
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
-from lakewarden import Warden
 from tests.engine.lakes import digest
 from tests.engine.test_spark_forms import use
-from tests.services.s3 import S3
 from tests.small_lake import SmallLake
 
 pytestmark = [pytest.mark.spark, pytest.mark.own_processes, pytest.mark.slow]
@@ -70,24 +66,8 @@ def test_executors_whose_python_lacks_pyarrow(lake: SmallLake, spark_cluster: st
     assert digest(lake.folder / "lake") == before
 
 
-@pytest.fixture
-def on_s3(tmp_path: Path, s3: S3) -> Iterator[SmallLake]:
-    """A lake in a bucket of its own, with its catalog beside the configuration."""
-    with SmallLake(tmp_path / "lake") as lake:
-        config = lake.folder / "lakewarden.yaml"
-        settings = yaml.safe_load(config.read_text())
-        bucket = s3.new_bucket(f"forms-{abs(hash(tmp_path)) % 10**9}")
-        settings["lakes"]["main"]["warehouse"] = f"{bucket}/warehouse"
-        keys = {"access_key": s3.access_key, "secret_key": s3.secret_key}
-        settings["lakes"]["main"]["storage"] = {"endpoint": s3.endpoint, "region": "us-east-1", **keys}
-        config.write_text(yaml.safe_dump(settings))
-        lake.warden.close()
-        lake.warden = Warden.open(lake.folder)
-        yield lake
-
-
 def test_on_s3(on_s3: SmallLake) -> None:
     on_s3.create(appends=12)
     compact(on_s3)
     location = on_s3.warden.table.show("sales.orders").location
-    assert location.startswith("s3://forms-")
+    assert location.startswith("s3://lake-")

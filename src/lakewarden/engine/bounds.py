@@ -6,10 +6,10 @@ metadata said of the inputs. Bounds may be cut short and may be loose, so within
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.keys import in_javas_order
 from lakewarden.errors import VerificationFailed
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.types import PrimitiveType
 
-_AS_JAVA = struct.Struct(">qq")  # a UUID as two signed numbers
+_UUID_BYTES = 16
 
 
 def check_bounds(about: str, schema: Schema, inputs: Sequence[DataFile], outputs: Sequence[DataFile]) -> None:
@@ -72,14 +72,13 @@ def _outside_of_uuids(inputs: Sequence[DataFile], outputs: Sequence[DataFile], f
 def _uuid(bounds: dict[int, bytes] | None, field_id: int) -> bytes | None:
     """A UUID's bytes, which are never cut; what has another length tells nothing."""
     found = (bounds or {}).get(field_id)
-    return found if found is not None and len(found) == _AS_JAVA.size else None
+    return found if found is not None and len(found) == _UUID_BYTES else None
 
 
 def _may_be_within(value: bytes, low: bytes | None, high: bytes | None) -> bool:
-    orders: tuple[Callable[[bytes], Any], ...] = (bytes, _AS_JAVA.unpack)
     return any(
         (low is None or order(low) <= order(value)) and (high is None or order(value) <= order(high))
-        for order in orders
+        for order in (bytes, in_javas_order)
     )
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage import Storage
     from lakewarden.lifecycle.tombstones import HiddenKey
 
-_FIELD_ID = b"PARQUET:field_id"
-
 
 def without_keys(
     table: Table, delete: DeleteFile, keys: Sequence[HiddenKey], storage: Storage, folder: str
@@ -88,12 +86,9 @@ def _column(rows: Any, key: KeyValues) -> Any:
 
 def _without_columns(rows: Any, compared: set[int]) -> Any:
     """Only the columns that are compared: what stands beside them is nobody's need."""
+    from lakewarden.engine.kernel_schema import children, field_id
 
     def serves(field: Any) -> bool:
-        own = (field.metadata or {}).get(_FIELD_ID, b"")
-        if own.decode() in {str(id) for id in compared}:
-            return True
-        children = [field.type.field(place) for place in range(getattr(field.type, "num_fields", 0))]
-        return any(serves(child) for child in children)
+        return field_id(field) in compared or any(serves(child) for child in children(field.type))
 
     return rows.select([field.name for field in rows.schema if serves(field)])

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from lakewarden.engine.keys import as_arrow
+from lakewarden.engine.keys import in_javas_order, widest
 
 if TYPE_CHECKING:
     from pyiceberg.transforms import Transform
@@ -42,7 +42,7 @@ class KeyValues:
         self.stored: Sequence[Stored] = sorted({_stored(self._family, text) for text in key.values})
         self._orders: list[tuple[Callable[[Any], Any], Sequence[Any]]] = [(lambda value: value, self.stored)]
         if self._family == "uuid":  # Java compared them as pairs of signed numbers for long
-            self._orders.append((_signed, sorted(_signed(UUID(text).bytes) for text in key.values)))
+            self._orders.append((in_javas_order, sorted(in_javas_order(UUID(text).bytes) for text in key.values)))
 
     def may_be_within(self, low: Stored | None, high: Stored | None) -> bool:
         """Whether one of the values may lie between two bounds."""
@@ -149,13 +149,7 @@ class KeyValues:
 
     @cached_property
     def _arrow(self) -> Any:
-        """The values in the widest type of their family, which all of a column's files can be read as."""
-        import pyarrow as pa
-
-        values = as_arrow(self.kind, self._texts)
-        if self._family in ("int", "long"):
-            return values.cast(pa.int64())
-        return values.cast(pa.decimal128(38, values.type.scale)) if self._family == "decimal" else values
+        return widest(self.kind, self._texts)
 
     @cached_property
     def _known(self) -> frozenset[Any]:
@@ -221,11 +215,6 @@ def _stored(family: str, text: str) -> Stored:
             return UUID(text).bytes
         case _:
             return int(text.replace(".", ""))  # its text has as many digits as the type's scale
-
-
-def _signed(value: bytes) -> bytes:
-    """A UUID so that bytes compare as Java compares its two halves."""
-    return bytes([value[0] ^ 0x80, *value[1:8], value[8] ^ 0x80, *value[9:]])
 
 
 def _lowered(text: str) -> bytes:

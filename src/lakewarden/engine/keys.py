@@ -87,6 +87,24 @@ def as_arrow(kind: str, values: Sequence[str]) -> pa.Array:
             return pa.array([Decimal(value) for value in values], schema_to_pyarrow(typed))
 
 
+def widest(kind: str, values: Sequence[str]) -> pa.Array:
+    """Canonical texts in the widest type of their family, which all of a column's files can be read as.
+
+    A column may have grown since somebody asked, and hold larger values than those of its type of then.
+    """
+    import pyarrow as pa
+
+    made = as_arrow(kind, values)
+    if pa.types.is_integer(made.type):
+        return made.cast(pa.int64())
+    return made.cast(pa.decimal128(38, made.type.scale)) if pa.types.is_decimal(made.type) else made
+
+
+def in_javas_order(uuid: bytes) -> bytes:
+    """A UUID so that bytes compare as Java compares its two halves, which are signed numbers to it."""
+    return bytes([uuid[0] ^ 0x80, *uuid[1:8], uuid[8] ^ 0x80, *uuid[9:]])
+
+
 def _is_keyable(kind: PrimitiveType) -> bool:
     return str(kind).split("(")[0] in ("string", "int", "long", "uuid", "date", "decimal")
 

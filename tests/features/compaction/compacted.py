@@ -6,7 +6,6 @@ somebody filters, wrong counts show only where Spark answers from metadata.
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pyiceberg.manifest import write_manifest_list
-
 from lakewarden.engine.live_files import LiveFile, SnapshotFiles
-from lakewarden.engine.manifests import read_entries, write_entries
+from lakewarden.engine.manifests import read_entries
 from lakewarden.lifecycle.plan import PUBLISH
+from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes, unpartitioned
 from tests.small_lake import SmallLake
 
 REWRITE_ALL: dict[str, Any] = {"rewrite_all": True}
@@ -125,58 +123,10 @@ class Compactable:
     def delete_by_equality(self, ids: Sequence[int]) -> None:
         """Commit an equality delete on the column id, as Flink would; Spark writes none."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
-        from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry, ManifestEntryStatus
-        from pyiceberg.partitioning import PartitionSpec
-        from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-        from pyiceberg.table.update import AddPartitionSpecUpdate, AddSnapshotUpdate, SetSnapshotRefUpdate
-        from pyiceberg.typedef import Record
 
-        table = self.table
-        if 7 not in table.metadata.specs():  # one without partitions: its equality deletes are for every file
-            table.catalog.commit_table(table, (), (AddPartitionSpecUpdate(spec=PartitionSpec(spec_id=7)),))
-            table = self.table
-        head, snapshot_id, token = table.current_snapshot(), table.metadata.new_snapshot_id(), uuid.uuid4().hex
-        path = f"{table.metadata.location}/data/equality-{token}.parquet"
-        field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
-        pq.write_table(pa.table([pa.array(ids, pa.int64())], schema=pa.schema([field])), local(path))
-        file = DataFile.from_args(
-            3,
-            content=DataFileContent.EQUALITY_DELETES,
-            file_path=path,
-            file_format=FileFormat.PARQUET,
-            partition=Record(),
-            record_count=len(ids),
-            file_size_in_bytes=local(path).stat().st_size,
-            equality_ids=[1],
-        )
-        entry = ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file)
-        folder = f"{table.metadata.location}/metadata"
-        manifest = write_entries(
-            table.metadata, table.io, f"{folder}/{token}-m0.avro", 7, snapshot_id, deletes=True, added=[entry]
-        )
-        listing, sequence = f"{folder}/snap-{token}.avro", table.metadata.last_sequence_number + 1
-        with write_manifest_list(
-            2, table.io.new_output(listing), snapshot_id, head.snapshot_id, sequence, "deflate"
-        ) as manifests:
-            manifests.add_manifests([manifest, *head.manifests(table.io)])
-        totals = {key: int(value) for key, value in head.summary.additional_properties.items() if "total-" in key}
-        totals["total-delete-files"] += 1
-        totals["total-files-size"] += file.file_size_in_bytes
-        totals["total-equality-deletes"] += len(ids)
-        snapshot = Snapshot.model_validate(
-            {
-                "snapshot-id": snapshot_id,
-                "parent-snapshot-id": head.snapshot_id,
-                "manifest-list": listing,
-                "sequence-number": sequence,
-                "timestamp-ms": table.metadata.last_updated_ms + 1,
-                "schema-id": table.metadata.current_schema_id,
-                "summary": Summary(Operation.DELETE, **{key: str(value) for key, value in totals.items()}),
-            }
-        )
-        ref = SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": snapshot_id})
-        table.catalog.commit_table(table, (), (AddSnapshotUpdate(snapshot=snapshot), ref))
+        spec = unpartitioned(self.table)
+        rows = column_of("id", pa.int64(), 1, ids)
+        commit_deletes(self.table, equality_deletes(self.table, rows, [1], spec))
 
     def unreached(self) -> set[str]:
         """Files in the table's folder that its metadata does not lead to; what metadata leads to must be there."""

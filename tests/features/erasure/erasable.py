@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes, unpartitioned
 from tests.features.erasure.independent import Erased, Trace, physical, traces
 from tests.features.erasure.independent_rows import Version, local, read_metadata, versions
 from tests.small_lake import SmallLake
@@ -119,64 +119,11 @@ class Erasable:
 
     def delete_by_equality(self, people: Sequence[int]) -> None:
         """Delete people as Flink would, by a file that holds their keys."""
-        from pyiceberg.manifest import (
-            DataFile,
-            DataFileContent,
-            FileFormat,
-            ManifestEntry,
-            ManifestEntryStatus,
-            write_manifest_list,
-        )
-        from pyiceberg.partitioning import PartitionSpec
-        from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-        from pyiceberg.table.update import AddPartitionSpecUpdate, AddSnapshotUpdate, SetSnapshotRefUpdate
-        from pyiceberg.typedef import Record
-
-        from lakewarden.engine.manifests import write_entries
-
-        table = self.table
-        spec = next((id for id, spec in table.metadata.specs().items() if not spec.fields), None)
-        if spec is None:  # one without partitions: its equality deletes are for every file
-            spec = 7
-            table.catalog.commit_table(table, (), (AddPartitionSpecUpdate(spec=PartitionSpec(spec_id=spec)),))
-            table = self.table
-        head, id, token = table.current_snapshot(), table.metadata.new_snapshot_id(), uuid.uuid4().hex
-        path = f"{table.metadata.location}/data/equality-{token}.parquet"
-        field = pa.field("mail", pa.string(), metadata={"PARQUET:field_id": str(KEY)})
+        spec = unpartitioned(self.table)
         keys = sorted(mail(n) for n in people)
-        pq.write_table(pa.table([pa.array(keys)], schema=pa.schema([field])), local(path))
-        file = DataFile.from_args(
-            3,
-            content=DataFileContent.EQUALITY_DELETES,
-            file_path=path,
-            file_format=FileFormat.PARQUET,
-            partition=Record(),
-            record_count=len(keys),
-            file_size_in_bytes=local(path).stat().st_size,
-            lower_bounds={KEY: keys[0].encode()},
-            upper_bounds={KEY: keys[-1].encode()},
-            equality_ids=[KEY],
-        )
-        entry = ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=id, data_file=file)
-        place = f"{table.metadata.location}/metadata/{token}-m0.avro"
-        manifest = write_entries(table.metadata, table.io, place, spec, id, deletes=True, added=[entry])
-        listing, sequence = place.replace("-m0", "-list"), table.metadata.last_sequence_number + 1
-        with write_manifest_list(2, table.io.new_output(listing), id, head.snapshot_id, sequence, "deflate") as written:
-            written.add_manifests([manifest, *head.manifests(table.io)])
-        totals = {key: value for key, value in head.summary.additional_properties.items() if "total-" in key}
-        snapshot = Snapshot.model_validate(
-            {
-                "snapshot-id": id,
-                "parent-snapshot-id": head.snapshot_id,
-                "manifest-list": listing,
-                "sequence-number": sequence,
-                "timestamp-ms": table.metadata.last_updated_ms + 1,
-                "schema-id": table.metadata.current_schema_id,
-                "summary": Summary(Operation.DELETE, **totals),
-            }
-        )
-        ref = SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": id})
-        table.catalog.commit_table(table, (), (AddSnapshotUpdate(snapshot=snapshot), ref))
+        bounds = {"lower_bounds": {KEY: keys[0].encode()}, "upper_bounds": {KEY: keys[-1].encode()}}
+        rows = column_of("mail", pa.string(), KEY, keys)
+        commit_deletes(self.table, equality_deletes(self.table, rows, [KEY], spec, bounds))
 
     def litter(self) -> None:
         """What others have left: a metadata file of a lost race, and a data file that was never committed."""

@@ -15,6 +15,7 @@ from lakewarden.features.erasure.uncovering import live_masks
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 from tests import killing
+from tests.deletes_by_hand import commit_deletes
 from tests.engine.cleansed import People, local
 from tests.features.erasure.people import SCHEMA, configured, ids, with_people
 from tests.features.erasure.seen import append, seen
@@ -220,7 +221,7 @@ class TestWhatDoesNotComeBack:
             file_size_in_bytes=16,
         )
         deletes.spec_id = data.partition[0]
-        people.commit("main", deletes, people.table.current_snapshot())
+        commit_deletes(people.table, deletes)
         if content is not None:
             local(deletes.file_path).write_bytes(content)
 

@@ -7,12 +7,12 @@ import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakewarden.engine.changes import Replacement
 from lakewarden.engine.equality_deletes import without_keys
 from lakewarden.engine.kernel import Drop
-from lakewarden.engine.keys import as_arrow
+from lakewarden.engine.keys import widest
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.one_to_one import RewrittenFile
@@ -119,13 +119,4 @@ def _sha256(storage: StoredFiles, path: str) -> str:
 def _drops(keys: Sequence[HiddenKey]) -> list[Drop]:
     from lakewarden.engine.kernel_task import pack
 
-    return [Drop(key.field_id, pack(_widest(as_arrow(key.kind, key.values)))) for key in keys]
-
-
-def _widest(values: Any) -> Any:
-    """In the widest type of their family: a column may have grown since the request, and hold larger values."""
-    import pyarrow as pa
-
-    if pa.types.is_integer(values.type):
-        return values.cast(pa.int64())
-    return values.cast(pa.decimal128(38, values.type.scale)) if pa.types.is_decimal(values.type) else values
+    return [Drop(key.field_id, pack(widest(key.kind, key.values))) for key in keys]
