@@ -5,7 +5,6 @@ Spark is started once for a whole run: every installation in this process shares
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,11 +17,9 @@ from tests.small_lake import SmallLake
 if TYPE_CHECKING:
     from tests.services.postgres import Postgres
 
-# A statement runs once or twice here: what the JVM compiles for long runs takes nearly half of the time of short ones.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
 pytest_plugins = [
     "tests.side_by_side",
+    "tests.quick_java",
     "tests.services.postgres",
     "tests.services.spark_servers",
     "tests.services.s3",
