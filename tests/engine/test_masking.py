@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy
 import pyarrow as pa
@@ -11,10 +12,10 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.engine.changes import Mask, Unmask
-from lakewarden.engine.live_files import Files, SnapshotFiles
+from lakewarden.engine.live_files import DeleteFile, Files, SnapshotFiles
 from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.position_deletes import file_name, named_positions, request_of, write, write_rows
-from lakewarden.errors import Conflict, StalePlan
+from lakewarden.errors import BrokenTable, Conflict, StalePlan
 from lakewarden.lifecycle.failpoints import when
 from tests.engine.lakes import STAMP, Lake, lake, local
 from tests.steps import steps
@@ -248,3 +249,14 @@ def test_many_files_take_no_more_than_their_share(numbers: Lake) -> None:
 
     taken(10)
     assert 4 < taken(16_000) / taken(2_000) < 9
+
+
+@pytest.mark.parametrize("content", [b"", b"damaged", b"PFA1" + b"\0" * 60, None], ids=["empty", "text", "cut", "gone"])
+def test_a_vector_that_cannot_be_read_is_told_by_its_name(numbers: Lake, tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "vector.puffin"
+    if content is not None:
+        path.write_bytes(content)
+    (file,) = files_of(numbers).data[:1]
+    vector = DeleteFile(file.entry, "m", f"file://{path}", 64, 1, file.partition, 9, "puffin", file.path, False, True)
+    with pytest.raises(BrokenTable, match="vector.puffin"):
+        named_positions(numbers.warden.ground.storage("main"), vector)

@@ -367,6 +367,34 @@ class TestOthersMeanwhile:
         assert lake.head(PEOPLE) == people.clean and people.rows("main") == [(1000, "ba01@example.org", "x")]
         people.check_erased()
 
+    def test_a_version_that_is_staged(self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No ref leads to it yet, so it would go with the old versions: it stays, and is for somebody to publish."""
+        people = People(lake)
+        before = people.all_rows()
+        make, staged = WorkingBranch.make, list[int]()
+
+        def made(self: WorkingBranch) -> int:
+            new = make(self)
+            if not staged:
+                people.sql(
+                    f"ALTER TABLE {NAME} SET TBLPROPERTIES ('write.wap.enabled' = 'true')",
+                    "SET spark.wap.id = looked-at",
+                    f"INSERT INTO {NAME} VALUES (300, '{GONE[0]}', 'staged'), (301, 'ba07@example.org', 'staged')",
+                    "RESET spark.wap.id",
+                )
+                staged.append(people.table.metadata.snapshots[-1].snapshot_id)
+            return new
+
+        monkeypatch.setattr(WorkingBranch, "make", made)
+        with pytest.raises(StalePlan, match="was staged and is not published yet"):
+            people.purge()
+        assert people.table.snapshot_by_id(staged[0]).summary.additional_properties["wap.id"] == "looked-at"
+        assert people.all_rows() == without(before)
+        people.sql(f"CALL main.system.publish_changes('{PEOPLE}', 'looked-at')")
+        people.purge()
+        assert people.rows("main") == sorted([*without(before)["main"], (301, "ba07@example.org", "staged")])
+        people.check_erased()
+
     def test_branches_that_are_called_like_ours(self, lake: SmallLake) -> None:
         """Only those of operations that are known as ours are dropped; any other is somebody's, and kept."""
         people = People(lake)

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.draft import AddedFile
-from lakewarden.engine.faults import quietly_read, told
+from lakewarden.engine.faults import decoding, quietly_read, told
 from lakewarden.engine.hiding import comparable
 from lakewarden.engine.key_values import KeyValues, partition_value
 from lakewarden.engine.keys import as_arrow
@@ -127,7 +127,8 @@ def named_positions(
     if not isinstance(delete, str) and delete.is_equality:
         return found
     if not isinstance(delete, str) and delete.is_vector:
-        return _of_vector(storage.read(path), delete)
+        with quietly_read(path, _HINT), decoding(path):  # of a damaged vector anything can be raised
+            return _of_vector(storage.read(path), delete)
     wanted = None if paths is None else pa.array(sorted(paths), pa.string())
     with quietly_read(path, _HINT), storage.open(path) as stream:
         file = pq.ParquetFile(stream, pre_buffer=False)

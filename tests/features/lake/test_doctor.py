@@ -16,7 +16,7 @@ from lakewarden.engine import java
 from lakewarden.engine.storage import Storage
 from lakewarden.lifecycle.ground import Check
 from lakewarden.warden import Warden
-from tests.engine.lakes import Lake, digest, lake, open_lake, open_path, read_only
+from tests.engine.lakes import Lake, digest, lake, nobody, open_lake, open_path, read_only
 
 __all__ = ["lake", "open_lake", "open_path"]
 
@@ -83,6 +83,19 @@ class TestSigningKey:
         lake.warden.ground.settings.signing_key.chmod(0o644)
         check = examined(lake.warden)["signing key"]
         assert (check.state, "chmod 600" in check.advice) == ("failed", True)
+
+    def test_one_in_a_folder_that_is_closed_to_this_user(self, open_lake: Lake) -> None:
+        closed = open_lake.folder / "closed"
+        closed.mkdir(mode=0o700)
+        open_lake.warden.ground.settings.signing_key.rename(closed / "key.pem")
+        with configured(open_lake.folder, signing_key="closed/key.pem") as warden:
+            closed.chmod(0)
+            with nobody():
+                checks = {check.part: check for check in warden.lake.doctor(skip_spark=True)}
+            closed.chmod(0o700)
+        check = checks["signing key"]
+        assert (check.state, check.advice) == ("warning", "Look at its permissions.")
+        assert "closed/key.pem cannot be read: Permission denied" in check.found
 
 
 class TestCatalog:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.faults import decoding
 from lakewarden.engine.position_deletes import named_positions, request_of
 from lakewarden.engine.tables import ancestors
 from lakewarden.engine.veil import Veil
@@ -89,8 +88,7 @@ def _missing(lake: Reader, name: str, files: SnapshotFiles, path: str) -> Mappin
             continue
         masked: set[int] = set()
         for delete in (delete for delete in file.deletes if request_of(delete.path) is None):
-            with decoding(delete.path):  # of a damaged vector anything can be raised
-                masked |= named_positions(storage, delete, [data]).get(data, set())
+            masked |= named_positions(storage, delete, [data]).get(data, set())
         lost |= {data: len(positions & masked)} if positions & masked else {}
     return lost
 
