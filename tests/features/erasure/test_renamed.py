@@ -90,6 +90,22 @@ class TestPurge:
         assert lake.warden.erasure.show(id).state == "closed"
 
 
+class TestHide:
+    @pytest.mark.parametrize("is_taken", [False, True], ids=["free", "taken"])
+    def test_by_request(self, lake: SmallLake, is_taken: bool) -> None:
+        """Whether its old name is free, or another table has it by now."""
+        with_people(lake)
+        id = asked(lake)
+        rename(lake)
+        if is_taken:
+            with_people(lake)
+        planned = lake.warden.erasure.hide(request=[id])
+        assert planned.plan.tables == ("main.crm.persons",)
+        planned.apply()
+        assert seen(lake, name="crm.persons") == [0, 1, 2, 3, 5]
+        assert not is_taken or seen(lake) == [0, 1, 2, 3, 4, 5]
+
+
 class TestWithdraw:
     def test_hidden_rows_are_seen_again(self, any_lake: SmallLake) -> None:
         lake = with_people(any_lake)

@@ -57,12 +57,12 @@ def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], 
     for request in reversed(due):  # oldest first
         for key in {key.uuid: key for key in request.keys if uuid in ("", key.uuid)}.values():
             if key.uuid not in names:
-                names[key.uuid] = _present_name(lake, key.table, key.uuid)
+                names[key.uuid] = present_name(lake, key.table, key.uuid)
             tables.setdefault(key.uuid, []).append(request)
     return Agenda(tuple(Due(names[id], id, tuple(some)) for id, some in sorted(tables.items())), tuple(told))
 
 
-def _present_name(lake: Reader, asked: str, uuid: str) -> str:
+def present_name(lake: Reader, asked: str, uuid: str) -> str:
     """What a table is called now. Of one that is not found, or cannot be looked for, planning says so."""
     try:
         return str(proving.where_is(lake, asked, uuid) or asked)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from lakewarden.errors import Conflict
 from lakewarden.features.erasure import masks
+from lakewarden.features.erasure.due import present_name
 from lakewarden.features.table.each import plan_each
 from lakewarden.features.table.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
@@ -35,7 +36,8 @@ class Hide(Selects, Operation):
 
     def chosen(self, lake: Reader) -> list[TableName]:
         if self.request and self.table is None and not self.all and self.namespace is None:
-            return [lake.tables.name(t) for t in dict.fromkeys(k.table for r in self._named(lake) for k in r.keys)]
+            asked = {key.uuid: key.table for request in self._named(lake) for key in request.keys}
+            return [lake.tables.name(present_name(lake, table, uuid)) for uuid, table in asked.items()]
         return super().chosen(lake)
 
     def plan(self, lake: Reader) -> Plan:
