@@ -22,7 +22,7 @@ demo: $(SPARK) ## make a small lake in demo-lake and show what can be done with 
 	@$(BIN)/lakewarden demo --fresh
 
 test: $(TEST) ## run every test, with real Spark and PostgreSQL
-	@$(BIN)/pytest -n 2
+	@$(BIN)/pytest -n 2 --durations 10 --durations-min 20
 
 unit: $(BASE) ## run the tests of what needs neither, nor any file: seconds
 	@$(BIN)/pytest -n 2 -m "not files and not spark and not postgres and not slow"
