@@ -42,10 +42,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    """Let it come to its end, once: cut off, it would be begun anew by the next short run, and leave things behind."""
     making = config.stash.get(_making, None)
     if making is not None:
-        making.terminate()
-        making.wait(20)
+        making.wait(180)
 
 
 def _archive() -> Path:

@@ -17,7 +17,7 @@ from lakewarden.engine.expiry import (
     lineage_of,
     still_needed,
 )
-from lakewarden.engine.tables import ancestors
+from lakewarden.engine.snapshots import ancestors
 from lakewarden.features.retention.policy import RetentionPolicy, decide
 from tests.histories import NOW, History, as_table, histories, millis, updated
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.faults import told
 from lakewarden.engine.manifests import manifests_of, read_entries
-from lakewarden.engine.tables import ancestors
+from lakewarden.engine.snapshots import lines_of
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -48,7 +48,7 @@ class Mark:
     def at(table: Table, snapshots: Iterable[int]) -> Mark:
         """The moment at which these were the heads of a table, as far as it still knows them."""
         known = [found for id in snapshots if (found := table.snapshot_by_id(id)) is not None]
-        behind = {id for head in known for id in ancestors(table, head.snapshot_id)}
+        behind = lines_of(table, (head.snapshot_id for head in known))
         return Mark(max((head.sequence_number or 0 for head in known), default=0), frozenset(behind))
 
     @staticmethod

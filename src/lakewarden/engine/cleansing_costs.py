@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.expiry import iceberg_would_also_take
-from lakewarden.engine.tables import ancestors
+from lakewarden.engine.snapshots import named, notes_of
 from lakewarden.engine.unreachable import unreachable_after
 from lakewarden.errors import CommitRefused, Conflict, StalePlan
 from lakewarden.quantities import to_millis
@@ -75,15 +75,15 @@ def check_nothing_staged(table: Table, name: str, snapshots: Collection[int], is
 
     It belongs to no ref yet. One that a ref was simply moved to was published by that, and is in the ref's line.
     """
-    notes = {s.snapshot_id: s.summary.additional_properties if s.summary else {} for s in table.metadata.snapshots}
+    notes = {snapshot.snapshot_id: notes_of(snapshot) for snapshot in table.metadata.snapshots}
     published = {told.get("published-wap-id") for told in notes.values()}
     waiting = [
         id for id, told in notes.items() if id in snapshots and told.get("wap.id") and told["wap.id"] not in published
     ]
     if not waiting:
         return
-    named = {id for ref in table.metadata.refs.values() for id in ancestors(table, ref.snapshot_id)}
-    staged = [id for id in waiting if id not in named]
+    leading = named(table)
+    staged = [id for id in waiting if id not in leading]
     if staged:
         what = (
             f"{name}: snapshot {staged[0]} was staged and is not published yet; it holds such rows, and erasing them "

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.manifests import Manifests, has_live_files, partition_key, write_entries
+from lakewarden.engine.snapshots import notes_of
 from lakewarden.lifecycle.ground import Stamp
 
 if TYPE_CHECKING:
@@ -172,8 +173,7 @@ class Draft:
             "deflate",
         ) as listing:
             listing.add_manifests(self._manifests)
-        before = self.head.summary.additional_properties if self.head.summary else {}
-        told = {**self._tally.summary(before), **facts, **self._stamp.properties()}
+        told = {**self._tally.summary(notes_of(self.head)), **facts, **self._stamp.properties()}
         snapshot = Snapshot.model_validate(
             {
                 "snapshot-id": self.snapshot_id,

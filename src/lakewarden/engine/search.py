@@ -17,6 +17,7 @@ from lakewarden.engine.key_columns import Looked, look_into
 from lakewarden.engine.key_values import KeyValues
 from lakewarden.engine.manifests import manifests_of, read_entries
 from lakewarden.engine.pruning import Image, Sieve, Tale
+from lakewarden.engine.snapshots import notes_of
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import BrokenTable
 
@@ -179,7 +180,7 @@ class _Search:
             snapshot.snapshot_id
             for snapshot in snapshots
             if telling.intersection(lists[snapshot.snapshot_id])
-            or self._sieve.told_by_summary(_properties(snapshot)).is_trace(surviving)
+            or self._sieve.told_by_summary(notes_of(snapshot)).is_trace(surviving)
         )
 
     def _looked(self, suspects: Collection[_Suspect], progress: Progress | None) -> dict[str, Looked]:
@@ -200,10 +201,6 @@ class _Search:
                 "Only Parquet files are looked into. Write the others anew, and expire the versions that have them.",
             )
         return look_into(self._storage, path, suspect.keys, suspect.by_partition, self._about, self._is_mapped)
-
-
-def _properties(snapshot: Snapshot) -> Mapping[str, str]:
-    return snapshot.summary.additional_properties if snapshot.summary else {}
 
 
 def _match(file: DataFile, seen: Looked) -> Match:

@@ -27,8 +27,8 @@ from lakewarden.engine.key_rows import KeyRows
 from lakewarden.engine.locations import same_place
 from lakewarden.engine.procedures import Procedures
 from lakewarden.engine.reachable import metadata_files
+from lakewarden.engine.snapshots import ancestors, named, notes_of
 from lakewarden.engine.table_statements import TableStatements
-from lakewarden.engine.tables import ancestors
 from lakewarden.engine.unreachable import unreachable_after
 from lakewarden.engine.working_branch import WorkingBranch, is_taken_up, is_working, put_back, spent
 from lakewarden.errors import LakewardenError, SparkUnavailable, StalePlan
@@ -254,13 +254,13 @@ class _Run:
 
 def displaced(table: Table, old: int, known: set[int]) -> int | None:
     """The last of what was built on a version since, and that no ref leads to; what was staged never had a ref."""
-    named = {id for ref in table.metadata.refs.values() for id in ancestors(table, ref.snapshot_id)}
+    looked_at = known | named(table)
     lost = [
         snapshot
         for snapshot in table.metadata.snapshots
-        if snapshot.snapshot_id not in known | named
+        if snapshot.snapshot_id not in looked_at
         and old in ancestors(table, snapshot.snapshot_id)
-        and not (snapshot.summary and snapshot.summary.additional_properties.get("wap.id"))
+        and not notes_of(snapshot).get("wap.id")
     ]
     return max(lost, key=lambda snapshot: snapshot.sequence_number or 0).snapshot_id if lost else None
 

@@ -15,8 +15,9 @@ from lakewarden.engine.changes import MAIN, RefChange, SetRef
 from lakewarden.engine.commit import check_expected
 from lakewarden.engine.quoting import identifier, literal
 from lakewarden.engine.reference import TableName
+from lakewarden.engine.snapshots import named
 from lakewarden.engine.spark import Spark
-from lakewarden.engine.tables import Tables, ancestors
+from lakewarden.engine.tables import Tables
 from lakewarden.errors import SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence
@@ -93,8 +94,7 @@ def displaced(table: Table, was: int, to: int) -> int | None:
     if not moves or log[moves[-1] - 1] in (was, to):
         return None
     lost = log[moves[-1] - 1]
-    named = {snapshot for ref in table.metadata.refs.values() for snapshot in ancestors(table, ref.snapshot_id)}
-    return None if lost in named or table.snapshot_by_id(lost) is None else lost
+    return None if lost in named(table) or table.snapshot_by_id(lost) is None else lost
 
 
 def _statements(name: TableName, table: Table, change: RefChange) -> Iterator[str]:

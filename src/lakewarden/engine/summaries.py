@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.snapshots import notes_of
+
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
@@ -68,7 +70,7 @@ class Summaries:
 
 def _notes(version: Snapshot) -> dict[str, str]:
     """A version's summary. What a ref leads to waits no more to be published: it is told as what was."""
-    told = version.summary.additional_properties if version.summary else {}
+    told = notes_of(version)
     notes = {key: value for key, value in told.items() if key != _STAGED}
     return {_PUBLISHED: told[_STAGED], **notes} if _STAGED in told else notes
 

@@ -205,13 +205,3 @@ def _had_earlier_versions(table: Table) -> bool:
         or (first.sequence_number or 0) > 1
         or first.snapshot_id in lineage_of(table.metadata.properties)
     )
-
-
-def ancestors(table: Table, snapshot_id: int | None) -> Iterator[int]:
-    """A snapshot and all that it was built on, as far back as the table still knows, over gaps that expiry left."""
-    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in table.metadata.snapshots}
-    over_gaps = lineage_of(table.metadata.properties)
-    while snapshot_id is not None and snapshot_id in parents:
-        yield snapshot_id
-        parent = parents[snapshot_id]
-        snapshot_id = parent if parent in parents else over_gaps.get(snapshot_id)

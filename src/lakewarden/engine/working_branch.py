@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.manifests import manifests_of
+from lakewarden.engine.snapshots import ancestors, named, notes_of
 from lakewarden.engine.spark import spark_told
-from lakewarden.engine.tables import ancestors
 from lakewarden.errors import OperationNotFound, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
 
@@ -88,8 +88,7 @@ def is_taken_up(table: Table, ref: str, stamp: Stamp) -> bool:
 def spent(table: Table) -> set[int]:
     """Versions that only led from a version to what it was made into, and those that were made in vain."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
-    refs = table.metadata.refs.values()
-    leading = {id for ref in refs for id in ancestors(table, ref.snapshot_id)}
+    leading = named(table)
     found: set[int] = set()
     for snapshot in by_id.values():
         origin = _origin(snapshot)
@@ -107,7 +106,7 @@ def spent(table: Table) -> set[int]:
 
 
 def _origin(snapshot: Snapshot) -> int | None:
-    told = (snapshot.summary.additional_properties if snapshot.summary else {}).get(CLEANSED, "")
+    told = notes_of(snapshot).get(CLEANSED, "")
     return int(told) if told.isascii() and told.isdigit() else None
 
 

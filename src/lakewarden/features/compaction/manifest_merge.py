@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.changes import MAIN, ManifestMerge
 from lakewarden.engine.route import route_of_manifests
+from lakewarden.engine.snapshots import notes_of
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
 
@@ -95,8 +96,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
     made = lake.commits.merge_manifests(change)
     if made is None:
         return Outcome({"manifests_replaced": 0, "manifests_written": 0})
-    snapshot = lake.tables.load(action.table).snapshot_by_id(made)
-    told = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    told = notes_of(lake.tables.load(action.table).snapshot_by_id(made))
     replaced, written = told.get("manifests-replaced", 0), told.get("manifests-created", 0)
     return Outcome({"manifests_replaced": int(replaced), "manifests_written": int(written)})
 

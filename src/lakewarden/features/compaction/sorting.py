@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.changes import MAIN, RefChange
-from lakewarden.engine.tables import ancestors
+from lakewarden.engine.snapshots import ancestors
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

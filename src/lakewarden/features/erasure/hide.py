@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.errors import Conflict
 from lakewarden.features.erasure import masks
-from lakewarden.features.erasure.due import present_name
+from lakewarden.features.erasure.due import named_open, present_name
 from lakewarden.features.table.each import plan_each
 from lakewarden.features.table.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState
+from lakewarden.lifecycle.tombstones import ErasureRequest
 
 if TYPE_CHECKING:
     from lakewarden.engine.reference import TableName
@@ -51,9 +50,4 @@ class Hide(Selects, Operation):
         return masks.apply(action, lake)
 
     def _named(self, lake: Reader) -> list[ErasureRequest]:
-        """The requests that are named; one that is not open is an error."""
-        named = [lake.tombstones.get(id) for id in dict.fromkeys(self.request)]
-        for request in named:
-            if request.state is not ErasureState.OPEN:
-                raise Conflict(f"request {request.id} is {request.state} already", "Only open requests hide rows.")
-        return named
+        return named_open(lake, self.request, "Only open requests hide rows.")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.position_deletes import named_positions, request_of
-from lakewarden.engine.tables import ancestors
+from lakewarden.engine.snapshots import ancestors, notes_of
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.proofs import fields_of
@@ -125,9 +125,7 @@ def stamped(table: Table, stamp: Stamp) -> int | None:
     """The last snapshot that an action made."""
     whose = {"lakewarden.operation": stamp.operation, "lakewarden.action": stamp.action}
     made = [
-        snapshot.snapshot_id
-        for snapshot in table.metadata.snapshots
-        if snapshot.summary and whose.items() <= snapshot.summary.additional_properties.items()
+        snapshot.snapshot_id for snapshot in table.metadata.snapshots if whose.items() <= notes_of(snapshot).items()
     ]
     return made[-1] if made else None
 

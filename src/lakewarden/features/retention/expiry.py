@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.changes import Expiry
 from lakewarden.engine.expiry import iceberg_would_also_take
 from lakewarden.engine.reachable import ReachableFile
+from lakewarden.engine.snapshots import notes_of
 from lakewarden.engine.unreachable import Unreachable, is_own, unreachable_after
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.orphan.judgement import refuse_forbidden
@@ -27,7 +28,6 @@ from lakewarden.features.retention.policy import (
     declared_policy,
     policy_of,
 )
-from lakewarden.features.table.summary import summary
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.in_use import snapshots_in_use
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile, Verdict
@@ -95,7 +95,7 @@ class InUse:
 
     def of(self, name: str, table: Table) -> dict[int, str]:
         stamped = {
-            snapshot.snapshot_id: summary(snapshot).get("lakewarden.operation", "")
+            snapshot.snapshot_id: notes_of(snapshot).get("lakewarden.operation", "")
             for snapshot in table.metadata.snapshots
         }
         own = {snapshot: operation for snapshot, operation in stamped.items() if operation in self._unfinished}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.tables import ancestors
+from lakewarden.engine.snapshots import ancestors, lines_of
 from lakewarden.features.table.declared import Declared, declarations, production, resolve, whole_number
 from lakewarden.quantities import from_millis, show_duration, to_millis
 
@@ -126,7 +126,7 @@ def _keep_branches(reasons: _Reasons, table: Table, policy: RetentionPolicy, now
     branches = {n: ref for n, ref in sorted(refs.items()) if str(ref.snapshot_ref_type) == "branch"}
     for name, ref in branches.items():
         _keep_branch(reasons, table, name, ref, policy, now)
-    lines = {snapshot for ref in branches.values() for snapshot in ancestors(table, ref.snapshot_id)}
+    lines = lines_of(table, (ref.snapshot_id for ref in branches.values()))
     for snapshot in table.metadata.snapshots:
         if snapshot.snapshot_id not in lines and _is_young(snapshot.timestamp_ms, policy.days * _DAY_MS, now):
             reasons.add(snapshot.snapshot_id, f"within retention ({policy.days} days)")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.snapshots import notes_of
+
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
@@ -24,13 +26,7 @@ def live_rows(snapshot: Snapshot | None) -> int | None:
 
 def total(snapshot: Snapshot | None, key: str) -> int | None:
     """One of the totals a snapshot's summary may carry; none where its writer left it out."""
-    return number(summary(snapshot), f"total-{key}")
-
-
-def summary(snapshot: Snapshot | None) -> Mapping[str, str]:
-    if snapshot is None or snapshot.summary is None:
-        return {}
-    return snapshot.summary.additional_properties
+    return number(notes_of(snapshot), f"total-{key}")
 
 
 def number(properties: Mapping[str, str], key: str) -> int | None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lakewarden.features.table.summary import live_rows, summary, total
+from lakewarden.engine.snapshots import notes_of
+from lakewarden.features.table.summary import live_rows, total
 from lakewarden.features.version.refs import refs_of
 from lakewarden.quantities import Bytes, from_millis
 
@@ -67,7 +68,7 @@ def _row(snapshot: Snapshot, named: dict[tuple[int, str], list[str]]) -> Version
 
 def _who(snapshot: Snapshot) -> str:
     """The actor that Lakewarden stamped, else the engine and application that wrote it."""
-    facts = summary(snapshot)
+    facts = notes_of(snapshot)
     if "lakewarden.actor" in facts:
         return facts["lakewarden.actor"]
     engine = " ".join(facts[key] for key in ("engine-name", "engine-version") if key in facts)

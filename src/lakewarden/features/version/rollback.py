@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.engine.changes import MAIN, RefChange, SetRef
+from lakewarden.engine.snapshots import ancestors
 from lakewarden.engine.spark_commit import displaced
-from lakewarden.engine.tables import ancestors
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
 from lakewarden.features.table.summary import live_rows
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows import version_schema
-from lakewarden.engine.tables import ancestors
+from lakewarden.engine.snapshots import ancestors, notes_of
 from lakewarden.features.table.columns import Column, columns_of
-from lakewarden.features.table.summary import number, summary
+from lakewarden.features.table.summary import number
 from lakewarden.features.version.history import version_row
 from lakewarden.features.version.refs import Ref, refs_of
 from lakewarden.lifecycle.request import Question, Version
@@ -52,7 +52,7 @@ class Show(Question[VersionDetail]):
     def ask(self, lake: Reader) -> VersionDetail:
         found = lake.tables.resolve(self.version)
         table, snapshot = found.table, found.snapshot
-        row, facts = version_row(table, snapshot), summary(snapshot)
+        row, facts = version_row(table, snapshot), notes_of(snapshot)
         return VersionDetail(
             table=str(found.name),
             snapshot_id=snapshot.snapshot_id,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.engine.changes import RefChange
-from lakewarden.engine.tables import ancestors
+from lakewarden.engine.snapshots import lines_of
 from lakewarden.features.version.refs import RefName, existing_tag, note_property
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Table
@@ -31,7 +31,7 @@ class Untag(Operation):
         tag = existing_tag(table, target, self.name)
         uuid, route = str(table.metadata.table_uuid), lake.tables.route(table, name)
         others = [ref.snapshot_id for other, ref in table.metadata.refs.items() if other != self.name]
-        reachable = {snapshot for head in others for snapshot in ancestors(table, head)}
+        reachable = lines_of(table, others)
         action = Action(
             verb="untag",
             table=target,
