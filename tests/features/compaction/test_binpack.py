@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakewarden.features.compaction.binpack import Candidate, Packing, pack, together
+from lakewarden.features.compaction.binpack import (
+    MOST_PARTS,
+    PART,
+    Bin,
+    Candidate,
+    Packing,
+    _shared,
+    pack,
+    together,
+)
 from lakewarden.features.compaction.policy import CompactionPolicy
+from tests.steps import steps
 
 MB = 1 << 20
 DEFAULT = CompactionPolicy()
@@ -154,3 +165,52 @@ def test_commits_are_not_too_large_either() -> None:
     bins = pack([file for day in range(40) for file in small_files(8, 60, f"{day}")], DEFAULT).bins
     assert [len(part) for part in together(bins, CompactionPolicy(max_concurrent_files=3))][:2] == [3, 3]
     assert sum(bin.bytes for bin in next(together(bins, DEFAULT))) <= DEFAULT.target * 17
+
+
+def shared_slowly(bin: Bin, policy: CompactionPolicy) -> Iterator[Bin]:
+    """How bins are divided among tasks, adding up the whole bin again for every file."""
+    least, parts = policy.enough * PART, 1
+    while parts < MOST_PARTS and bin.left / (parts * 2) >= least:
+        parts *= 2
+    current, size, after = list[Candidate](), 0.0, bin.left
+    for file in bin.files:
+        current.append(file)
+        size, after = size + file.left, after - file.left
+        if size + file.left / 2 >= bin.left / parts and size >= least and after >= least:
+            yield Bin(tuple(current))
+            current, size = [], 0.0
+    if current:
+        yield Bin(tuple(current))
+
+
+def together_slowly(bins: Sequence[Bin], policy: CompactionPolicy) -> Iterator[tuple[Bin, ...]]:
+    """Which bins are published together, adding up all of them again for every bin."""
+    current: list[Bin] = []
+    for bin in bins:
+        full = len(current) >= policy.max_concurrent_files or sum(b.bytes for b in current) >= policy.target * 16
+        if current and full:
+            yield tuple(current)
+            current = []
+        current.append(bin)
+    if current:
+        yield tuple(current)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), policy=policies)
+def test_sums_that_are_kept_divide_files_as_sums_made_again_do(data: st.DataObject, policy: CompactionPolicy) -> None:
+    whole = Bin(tuple(data.draw(tables(policy.target))))
+    parts = list(_shared(whole, policy))
+    assert parts == list(shared_slowly(whole, policy))
+    for several in (replace(policy, max_concurrent_files=100), policy):
+        assert list(together(parts * 20, several)) == list(together_slowly(parts * 20, several))
+
+
+@pytest.mark.parametrize("partitions", [1, 100])
+def test_four_times_the_files_take_four_times_the_steps(partitions: int) -> None:
+    def planned(files: int) -> int:
+        each = [small_files(files // partitions, 0.01, f"{n}") for n in range(partitions)]
+        every = [file for some in each for file in some]
+        return steps(lambda: list(together(pack(every, DEFAULT).bins, DEFAULT)))
+
+    assert planned(4000) < 4.4 * planned(1000)

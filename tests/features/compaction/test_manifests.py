@@ -6,12 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.engine.manifests import read_entries
+from lakewarden.features.compaction.manifest_merge import bundles
 from lakewarden.lifecycle.failpoints import when
 from tests.features.compaction.compacted import Compactable
 from tests.small_lake import SmallLake
+from tests.steps import steps
 
 
 def entries(table: Compactable) -> dict[str, tuple[Any, ...]]:
@@ -129,3 +132,12 @@ def test_format_v3_through_spark(lake: SmallLake) -> None:
     assert len(manifests(table)) == 1
     assert lake.ids() == list(range(20))
     assert lake.warden.compaction.manifests("sales.orders").is_empty
+
+
+def test_four_times_the_manifests_take_four_times_the_steps() -> None:
+    def planned(count: int) -> int:
+        few_bytes: Any = {"manifest_length": 5_000, "partition_spec_id": 0, "content": ManifestContent.DATA}
+        many = [ManifestFile.from_args(manifest_path=f"m{number}", **few_bytes) for number in range(count)]
+        return steps(lambda: bundles(many))
+
+    assert planned(1200) < 4.4 * planned(300)

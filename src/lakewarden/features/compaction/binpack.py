@@ -155,14 +155,14 @@ def _bins(files: Iterable[Candidate], target: int) -> Iterator[Bin]:
 
 def _shared(bin: Bin, policy: CompactionPolicy) -> Iterator[Bin]:
     """A large bin in parts of about the same size, for several tasks at once; each part stays large enough."""
-    least, parts = policy.enough * PART, 1
-    while parts < MOST_PARTS and bin.left / (parts * 2) >= least:
+    whole, least, parts = bin.left, policy.enough * PART, 1
+    while parts < MOST_PARTS and whole / (parts * 2) >= least:
         parts *= 2
-    current, size, after = list[Candidate](), 0.0, bin.left
+    current, size, after = list[Candidate](), 0.0, whole
     for file in bin.files:
         current.append(file)
         size, after = size + file.left, after - file.left
-        if size + file.left / 2 >= bin.left / parts and size >= least and after >= least:
+        if size + file.left / 2 >= whole / parts and size >= least and after >= least:
             yield Bin(tuple(current))
             current, size = [], 0.0
     if current:
@@ -172,11 +172,13 @@ def _shared(bin: Bin, policy: CompactionPolicy) -> Iterator[Bin]:
 def together(bins: Sequence[Bin], policy: CompactionPolicy) -> Iterator[tuple[Bin, ...]]:
     """Bins that are published in one commit: not too many at once, so that progress is kept."""
     current: list[Bin] = []
+    size = 0
     for bin in bins:
-        full = len(current) >= policy.max_concurrent_files or sum(b.bytes for b in current) >= policy.target * 16
+        full = len(current) >= policy.max_concurrent_files or size >= policy.target * 16
         if current and full:
             yield tuple(current)
-            current = []
+            current, size = [], 0
         current.append(bin)
+        size += bin.bytes
     if current:
         yield tuple(current)

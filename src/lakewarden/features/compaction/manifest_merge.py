@@ -35,11 +35,13 @@ def bundles(
     data = [manifest for manifest in manifests if manifest.content == ManifestContent.DATA]
     for spec in sorted({manifest.partition_spec_id for manifest in data}):
         current: list[ManifestFile] = []
+        size = 0
         for manifest in (m for m in data if m.partition_spec_id == spec and m.manifest_length < target):
-            if current and sum(m.manifest_length for m in current) + manifest.manifest_length > target:
+            if current and size + manifest.manifest_length > target:
                 found.append(current)
-                current = []
+                current, size = [], 0
             current.append(manifest)
+            size += manifest.manifest_length
         found.append(current)
     return [bundle for bundle in found if len(bundle) >= max(_WORTH - about_to_come, 2)]
 
