@@ -388,7 +388,7 @@ def test_equality_deletes_that_are_replaced(people: People, is_left: bool) -> No
         path = f"{table.metadata.location}/data/new.parquet"
         pq.write_table(rows(email(4)), local(path), store_schema=False)
         footer = read_footer(people.warden.ground.storage("main"), path)
-        new = delete_file(people.table, footer, delete)
+        new = delete_file(people.table, footer, {}, delete)
     uuid = str(table.metadata.table_uuid)
     done = people.cleanse(Cleansing("main.crm.people", uuid, {old: Replacement(old, new)}))
     assert done.refs.keys() == {"main", "v1"} and old in done.superseded

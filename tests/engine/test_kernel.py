@@ -616,8 +616,11 @@ class TestLook:
         inputs = [write(tmp_path / f"{at}.parquet", self.rows(), **options) for at in range(3)]
         assert footer(inputs[0].path).row_group(0).column(2).has_dictionary_page
         (output,) = run(tmp_path, inputs, layout(self.SCHEMA)).outputs
-        delta, plain = {"DELTA_BINARY_PACKED"}, {"PLAIN"}
-        assert encodings(output.path) == [delta, {"PLAIN", "RLE_DICTIONARY"}, plain, delta, plain, delta]
+        plain, dictionary = {"PLAIN"}, {"PLAIN", "RLE_DICTIONARY"}
+        assert encodings(output.path) == [plain, dictionary, plain, plain, plain, plain]
+        (output,) = run(tmp_path, inputs, layout(self.SCHEMA, delta_encoding=True)).outputs
+        delta = {"DELTA_BINARY_PACKED"}
+        assert encodings(output.path) == [delta, dictionary, plain, delta, plain, delta]
 
     def test_numbers_whose_dictionaries_grow_too_large_together(self, tmp_path: Path) -> None:
         """Each order has five lines. A dictionary pays in a small file; in a large one it would be given up."""
@@ -628,9 +631,9 @@ class TestLook:
         ]
         inputs = [write(tmp_path / f"{at}.parquet", table, version="1.0") for at, table in enumerate(tables)]
         assert encodings(inputs[0].path) == [{"PLAIN_DICTIONARY"}, {"PLAIN_DICTIONARY"}]
-        (output,) = run(tmp_path, inputs, layout(schema, dictionary_bytes=100_000)).outputs
+        (output,) = run(tmp_path, inputs, layout(schema, dictionary_bytes=100_000, delta_encoding=True)).outputs
         assert encodings(output.path) == [{"DELTA_BINARY_PACKED"}, {"PLAIN", "RLE_DICTIONARY"}]
-        (output,) = run(tmp_path, inputs, layout(schema)).outputs
+        (output,) = run(tmp_path, inputs, layout(schema, delta_encoding=True)).outputs
         assert encodings(output.path) == [{"PLAIN", "RLE_DICTIONARY"}] * 2
 
     def test_most_inputs_decide(self, tmp_path: Path) -> None:
@@ -647,10 +650,18 @@ class TestLook:
         found = encodings(run(tmp_path, inputs, layout(new)).outputs[0].path)
         assert "RLE_DICTIONARY" in found[1] and "RLE_DICTIONARY" not in found[2]
 
-    def test_delta_encoding_can_be_left(self, tmp_path: Path) -> None:
-        inputs = [write(tmp_path / "a.parquet", self.rows(), use_dictionary=False)]
-        (output,) = run(tmp_path, inputs, layout(self.SCHEMA, delta_encoding=False)).outputs
-        assert encodings(output.path) == [{"PLAIN"}] * 6
+    def test_nan_is_counted_file_by_file(self, tmp_path: Path) -> None:
+        """Footers do not count it, and without a count other engines take bounds to mean that there is none."""
+        schema = numbered(pa.schema([("d", pa.float64()), ("s", pa.struct([("f", pa.float32())]))]))
+        values = [math.nan if at % 3 == 0 else float(at) for at in range(3000)]
+        table = pa.table([values, [{"f": value} for value in values]], schema=schema)
+        inputs = [write(tmp_path / f"{at}.parquet", table.slice(at * 1000, 1000)) for at in range(3)]
+        report = run(tmp_path, inputs, layout(schema, target_bytes=1, row_group_bytes=4096))
+        assert done(report).num_rows == 3000 and len(report.outputs) > 1
+        for output in report.outputs:
+            rows = pq.ParquetFile(output.path).read().column("d").to_pylist()
+            assert output.nans == dict.fromkeys((1, 3), sum(map(math.isnan, rows)))
+        assert GroupReport.from_json(report.to_json()) == report
 
     @pytest.mark.parametrize(
         ("codec", "level", "written_as"),

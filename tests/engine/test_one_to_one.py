@@ -257,7 +257,8 @@ def test_the_entry_of_rewritten_equality_deletes(lake: Lake, tmp_path: Path) -> 
     entry = ManifestEntry.from_args(
         status=ManifestEntryStatus.EXISTING, snapshot_id=1, sequence_number=4, file_sequence_number=4, data_file=old
     )
-    new = delete_file(table, read_footer(lake.warden.ground.storage("main"), str(path)), _delete_file(entry, "m"))
+    footer = read_footer(lake.warden.ground.storage("main"), str(path))
+    new = delete_file(table, footer, {}, _delete_file(entry, "m"))
     assert (new.content, new.equality_ids, new.sort_order_id) == (DataFileContent.EQUALITY_DELETES, [2], 0)
     assert (new.record_count, new.lower_bounds, new.spec_id) == (2, {2: b"b"}, 0)
     assert new.file_size_in_bytes == path.stat().st_size

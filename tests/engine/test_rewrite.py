@@ -17,6 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, StringType
 
 from lakewarden.engine.column_metrics import _cut_text, _raised_bytes, _raised_text, metrics_modes, metrics_of
+from lakewarden.engine.kernel_schema import nan_counts
 from lakewarden.engine.new_files import layout_for, plain_schema
 from tests.engine.lakes import Lake, lake
 
@@ -34,6 +35,11 @@ def footer_of(table: Any, rows: list[dict[str, Any]], folder: Path, group: int =
     content = pa.Table.from_pylist(rows, schema=plain_schema(table.schema()))
     pq.write_table(content, path, row_group_size=group, store_schema=False, store_decimal_as_integer=True)
     return pq.read_metadata(path)
+
+
+def written(table: Any, rows: list[dict[str, Any]], folder: Path) -> tuple[Any, dict[int, int]]:
+    """The footer of such a file, and what its writer counted."""
+    return footer_of(table, rows, folder), nan_counts(pa.Table.from_pylist(rows, schema=plain_schema(table.schema())))
 
 
 def bounds(schema: Schema, told: dict[str, Any], name: str) -> tuple[Any, ...]:
@@ -78,7 +84,7 @@ VALUES: list[dict[str, Any]] = [
 
 def test_bounds_of_every_type_over_several_row_groups(lake: Lake, tmp_path: Path) -> None:
     table = table_of(lake, TYPES)
-    schema, told = table.schema(), metrics_of(table.metadata, footer_of(table, VALUES, tmp_path))
+    schema, told = table.schema(), metrics_of(table.metadata, *written(table, VALUES, tmp_path))
     for name in TYPES.names[:-2]:
         values = [row[name] for row in VALUES if row.get(name) is not None and row[name] == row[name]]
         found = bounds(schema, told, name)
@@ -90,6 +96,7 @@ def test_bounds_of_every_type_over_several_row_groups(lake: Lake, tmp_path: Path
     assert lists in told["column_sizes"] and lists not in told["value_counts"]
     assert told["null_value_counts"][schema.find_field("i").field_id] == 3
     assert told["null_value_counts"][schema.find_field("f").field_id] == 1
+    assert told["nan_value_counts"] == {schema.find_field(name).field_id: 2 for name in ("f", "d")}
     assert set(told["value_counts"].values()) == {5}
     assert len(told["split_offsets"]) == 3 and told["split_offsets"][0] == 4
 
@@ -106,7 +113,7 @@ def test_times_beyond_what_python_has(lake: Lake, tmp_path: Path) -> None:
     path = tmp_path / "far.parquet"
     far = pa.array([2**61, -(2**61)]).cast(pa.timestamp("us"))
     pq.write_table(pa.table([far], schema=plain_schema(table.schema())), path, store_schema=False)
-    told = metrics_of(table.metadata, pq.read_metadata(path))
+    told = metrics_of(table.metadata, pq.read_metadata(path), {})
     assert bounds(table.schema(), told, "t") == (-(2**61), 2**61)
 
 
@@ -115,11 +122,40 @@ def test_a_row_group_that_says_nothing_of_its_values_leaves_the_file_without_bou
     table = table_of(lake, pa.schema([("s", pa.string()), ("i", pa.int32())]))
     rows: list[dict[str, Any]]
     rows = [{"s": "z" * 5000, "i": 1}, {"s": "a", "i": 2}, {"s": "b", "i": None}, {"s": "c", "i": None}, {"s": None}]
-    told = metrics_of(table.metadata, footer_of(table, rows, tmp_path))
+    told = metrics_of(table.metadata, footer_of(table, rows, tmp_path), {})
     assert bounds(table.schema(), told, "s") == (None, None)
     assert bounds(table.schema(), told, "i") == (1, 2)
-    told = metrics_of(table.metadata, footer_of(table, rows[2:], tmp_path))
+    told = metrics_of(table.metadata, footer_of(table, rows[2:], tmp_path), {})
     assert bounds(table.schema(), told, "s") == ("b", "c")
+
+
+def test_nan_is_counted_within_structs_and_not_where_a_struct_is_null(lake: Lake, tmp_path: Path) -> None:
+    inner = pa.struct([("x", pa.float64()), ("deep", pa.struct([("y", pa.float32())]))])
+    table = table_of(lake, pa.schema([("d", pa.float64()), ("s", inner), ("l", pa.list_(pa.float64()))]))
+    nan = float("nan")
+    below_null = pa.StructArray.from_arrays(  # what lies below a null is no value
+        [pa.array([nan, nan, 1.0]), pa.StructArray.from_arrays([pa.array([nan, 2.0, nan], pa.float32())], ["y"])],
+        fields=list(plain_schema(table.schema()).field("s").type),
+        mask=pa.array([True, False, False]),
+    )
+    rows = pa.table(
+        [pa.array([nan, nan, None]), below_null, [[nan], None, []]],
+        schema=plain_schema(table.schema()),
+    )
+    ids = {name: table.schema().find_field(name).field_id for name in ("d", "s.x", "s.deep.y")}
+    assert nan_counts(rows) == {ids["d"]: 2, ids["s.x"]: 1, ids["s.deep.y"]: 1}
+    assert nan_counts(rows.slice(1)) == {ids["d"]: 1, ids["s.x"]: 1, ids["s.deep.y"]: 1}
+    assert nan_counts(rows.slice(0, 1)) == {ids["d"]: 1, ids["s.x"]: 0, ids["s.deep.y"]: 0}
+
+
+def test_bounds_are_never_told_without_a_count_of_nan(lake: Lake, tmp_path: Path) -> None:
+    """Other engines take them to mean that no value is NaN, and delete whole files by them."""
+    table = table_of(lake, pa.schema([("d", pa.float64()), ("i", pa.int32())]))
+    footer, counted = written(table, [{"d": 1.0, "i": 1}, {"d": 2.0, "i": 2}], tmp_path)
+    assert bounds(table.schema(), metrics_of(table.metadata, footer, counted), "d") == (1.0, 2.0)
+    unknown = metrics_of(table.metadata, footer, {})
+    assert bounds(table.schema(), unknown, "d") == (None, None) and unknown["nan_value_counts"] == {}
+    assert bounds(table.schema(), unknown, "i") == (1, 2)
 
 
 def test_metrics_modes(lake: Lake, tmp_path: Path) -> None:
@@ -131,7 +167,7 @@ def test_metrics_modes(lake: Lake, tmp_path: Path) -> None:
         **{f"{mode}bad": "truncate(0)"},
     )
     rows = [dict.fromkeys(table.schema().as_arrow().names, value) for value in ("abcdefghijklmnopqrst", None)]
-    told = metrics_of(table.metadata, footer_of(table, rows, tmp_path))
+    told = metrics_of(table.metadata, footer_of(table, rows, tmp_path), {})
     found = {name: bounds(table.schema(), told, name) for name in rows[0]}
     assert found == {
         "none": (None, None),

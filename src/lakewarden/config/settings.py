@@ -114,7 +114,7 @@ class CompactionSettings(_Section):
     rewrite_all: bool = False
     verify: Literal["counts", "full"] = "counts"
     task_memory_mb: int = Field(512, ge=256)
-    delta_encoding: bool = True
+    delta_encoding: bool = False
 
 
 class OrphanSettings(_Section):

@@ -2,13 +2,16 @@
 
 Values are taken as Parquet stores them, so that years that Python has no dates for are no trouble. A bound stands for
 the whole file: where one row group has values but says nothing of them, as Parquet does of very long ones, there is
-none, for a bound of the other row groups would make readers skip rows. NaN has no part in bounds.
+none, for a bound of the other row groups would make readers skip rows.
+
+NaN has no part in bounds, and no footer counts it: whoever wrote the file did. Readers take bounds without a count to
+mean that no value is NaN, and then skip or delete rows by them. So where the count is not known, there are no bounds.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,8 +26,10 @@ _PACKED = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEAN
 _LAST, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 
 
-def metrics_of(table: TableMetadata, footer: Any) -> dict[str, Any]:
-    """The fields of a manifest's entry that tell of a file's columns."""
+def metrics_of(table: TableMetadata, footer: Any, nans: Mapping[int, int]) -> dict[str, Any]:
+    """The fields of a manifest's entry that describe a file's columns; `nans` are its NaN values by field id."""
+    from pyiceberg.types import DoubleType, FloatType
+
     from lakewarden.engine.kernel_schema import leaves
 
     types = _types(table)
@@ -51,7 +56,10 @@ def metrics_of(table: TableMetadata, footer: Any) -> dict[str, Any]:
         told["value_counts"][field_id] = sum(chunk.num_values for chunk in chunks)
         if all(chunk.is_stats_set and chunk.statistics.has_null_count for chunk in chunks):
             told["null_value_counts"][field_id] = sum(chunk.statistics.null_count for chunk in chunks)
-        if mode != "counts":
+        is_floating = isinstance(types[field_id], FloatType | DoubleType)
+        if is_floating and field_id in nans:
+            told["nan_value_counts"][field_id] = nans[field_id]
+        if mode != "counts" and (field_id in nans or not is_floating):
             lower, upper = _bounds(types[field_id], chunks, mode)
             told["lower_bounds"] |= {field_id: lower} if lower is not None else {}
             told["upper_bounds"] |= {field_id: upper} if upper is not None else {}

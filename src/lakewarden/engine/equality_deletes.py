@@ -33,6 +33,8 @@ def without_keys(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from lakewarden.engine.kernel_schema import nan_counts
+
     if delete.format != "parquet":
         raise BrokenTable(
             f"the delete file {delete.path} is {delete.format}, of which no values can be erased",
@@ -53,7 +55,7 @@ def without_keys(
     written, path = sink.getvalue().to_pybytes(), f"{folder}/deletes-{secrets.token_hex(8)}.parquet"
     storage.make_folder(folder)
     storage.write(path, written)
-    file = delete_file(table, read_footer(storage, path), delete)
+    file = delete_file(table, read_footer(storage, path), nan_counts(kept), delete)
     dropped = rows.num_rows - kept.num_rows
     return RewrittenFile(delete.path, file, rows.num_rows, dropped, (), before, hashlib.sha256(written).hexdigest())
 

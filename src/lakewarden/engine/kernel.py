@@ -79,7 +79,7 @@ class Layout:
     dictionary_bytes: int = 2 * MIB
     codec: str = "zstd"  # as table properties spell it
     level: int | None = None  # None: 1 for zstd, else the codec's own
-    delta_encoding: bool = True
+    delta_encoding: bool = False  # smaller, but readers of Iceberg before 1.10 fail on it where they read by vectors
     bloom: tuple[Bloom, ...] = ()
     verify: Verify = "counts"
     fingerprint: bool = False  # whether to tell the SHA-256 of every file that is read and written
@@ -108,6 +108,7 @@ class Output:
     row_groups: int
     source: str | None = None  # the input it was made of, where inputs keep their own schema
     nulls: dict[int, int] = field(default_factory=dict)  # in its rows, of each flat top-level column by field id
+    nans: dict[int, int] = field(default_factory=dict)  # likewise, of each floating point column, within structs too
 
 
 @dataclass(frozen=True)
@@ -146,11 +147,17 @@ class GroupReport:
     @classmethod
     def from_json(cls, text: str) -> GroupReport:
         given: dict[str, Any] = json.loads(text)
-        for told in (given, *given["outputs"]):
-            told["nulls"] = {int(field_id): count for field_id, count in told["nulls"].items()}
+        given["nulls"] = _by_field_id(given["nulls"])
+        for output in given["outputs"]:
+            output |= {counts: _by_field_id(output[counts]) for counts in ("nulls", "nans")}
         given["outputs"] = tuple(Output(**output) for output in given["outputs"])
         given["failure"] = Failure(**given["failure"]) if given["failure"] else None
         return cls(**given)
+
+
+def _by_field_id(counts: dict[str, int]) -> dict[int, int]:
+    """Counts as they were before JSON made texts of their keys."""
+    return {int(field_id): count for field_id, count in counts.items()}
 
 
 class RewriteFault(Exception):

@@ -106,6 +106,28 @@ def column_at(rows: Any, place: Sequence[int]) -> Any:
     return column
 
 
+def nan_counts(rows: Any, schema: Any | None = None) -> dict[int, int]:
+    """How many values of each floating point column are NaN, by field id; those within structs are among them.
+
+    Columns within lists and maps have no counts: manifests keep none of them. Where another schema holds the field
+    ids, it is handed in; its columns are those of the rows, in their order.
+    """
+    return {
+        identity: pc.sum(pc.is_nan(column_at(rows, place))).as_py() or 0
+        for identity, place in _floating(rows.schema if schema is None else schema, [])
+    }
+
+
+def _floating(fields: Any, above: list[int]) -> Iterator[tuple[int, list[int]]]:
+    """The field id and the place of every floating point field that a row has once."""
+    for index, field in enumerate(fields):
+        identity = field_id(field)
+        if is_.is_struct(field.type):
+            yield from _floating(field.type, [*above, index])
+        elif is_.is_floating(field.type) and identity is not None:
+            yield identity, [*above, index]
+
+
 def own_target(schema: Any, instants: Container[str]) -> Any:
     """A file's own schema as a target: the same, but with dictionaries dissolved, since values that no row holds
     any more would stay in them and be written. `instants` are columns of the old type for moments (INT96), which

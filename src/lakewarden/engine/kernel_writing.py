@@ -21,7 +21,7 @@ from lakewarden.engine.kernel import Bloom, Layout, Output, RewriteFault, first_
 from lakewarden.engine.kernel_checksum import Checksum, checksum_of_file
 from lakewarden.engine.kernel_memory import Budget
 from lakewarden.engine.kernel_reading import dictionaries
-from lakewarden.engine.kernel_schema import Leaf, children, field_id, leaves
+from lakewarden.engine.kernel_schema import Leaf, children, field_id, leaves, nan_counts
 from lakewarden.engine.kernel_storage import TaskStorage
 
 _MOST_ROWS = 1 << 23  # in a row group: rows may be of a few bits
@@ -65,6 +65,7 @@ class Outputs:
         self._checksum: Checksum | None = None
         self._shrinking = 1.0  # bytes on disk for each in memory, as the last row group showed
         self._nulls: dict[int, int] = {}  # of the file that is being written
+        self._nans: dict[int, int] = {}
         self.done: list[Output] = []
         self.checksums: list[tuple[str, str]] = []  # of each file: as written, and as read back
 
@@ -107,7 +108,7 @@ class Outputs:
         if not self._pending:
             return
         table = pa.Table.from_batches(self._pending, schema=self._pending[0].schema)
-        self._count_nulls(table)
+        self._count(table)
         if self._file is None:
             path = f"{self._place}-{len(self._begun):03d}-{self._token}.parquet"
             self._begun.append(path)
@@ -128,8 +129,8 @@ class Outputs:
     def _roll(self) -> None:
         if self._file is None:
             return
-        output = self._file.close(self._source, self._nulls)
-        self._file, self._nulls = None, {}
+        output = self._file.close(self._source, self._nulls, self._nans)
+        self._file, self._nulls, self._nans = None, {}, {}
         self.done.append(output)
         if self._checksum is not None:
             written, found = self._checksum.digest(), checksum_of_file(self._storage, output.path, self._budget)
@@ -137,7 +138,10 @@ class Outputs:
             if written != found:
                 raise RewriteFault("checksum", "holds other values than were written to it", output.path)
 
-    def _count_nulls(self, table: Any) -> None:
+    def _count(self, table: Any) -> None:
+        """Count nulls, to be compared with the footer, and NaN, which no footer counts."""
+        for floating, nans in nan_counts(table, self._schema).items():
+            self._nans[floating] = self._nans.get(floating, 0) + nans
         for index, field in enumerate(self._schema):
             identity = field_id(field)
             if identity is not None and not children(field.type):
@@ -170,12 +174,12 @@ class _OutputFile:
         self._row_groups += 1
         return self.bytes - before
 
-    def close(self, source: str | None, nulls: dict[int, int]) -> Output:
+    def close(self, source: str | None, nulls: dict[int, int], nans: dict[int, int]) -> Output:
         with _naming(self._path):
             self._writer.close()
             size = self.bytes
             self._sink.close()
-        return Output(self._path, self._rows, size, self._row_groups, source, nulls)
+        return Output(self._path, self._rows, size, self._row_groups, source, nulls, nans)
 
     def abandon(self) -> None:
         for part in (self._writer, self._sink):

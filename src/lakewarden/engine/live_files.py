@@ -104,6 +104,15 @@ class LiveFile:
     def deletes_identity(self) -> frozenset[str]:
         return frozenset(delete.identity for delete in self.deletes)
 
+    def lacks_nan_counts(self, floating: Iterable[int]) -> bool:
+        """Whether it has bounds of one of these floating point columns, but no count of NaN.
+
+        Other engines take that to mean that no value is NaN, and skip or delete the file by its bounds.
+        """
+        file = self.entry.data_file
+        bounded = {*(file.lower_bounds or ()), *(file.upper_bounds or ())}
+        return any(column in bounded and column not in (file.nan_value_counts or ()) for column in floating)
+
 
 class SnapshotFiles:
     """The live files of one snapshot."""

@@ -46,8 +46,8 @@ def read_footer(storage: StoredFiles, path: str) -> Footer:
         raise StorageUnavailable(f"the new file {path} cannot be read back", "Nothing was published.") from error
 
 
-def data_file(table: Table, footer: Footer, inputs: Sequence[LiveFile]) -> DataFile:
-    """The entry for a new file: its own statistics, under the partition spec and values of what it stands in for."""
+def data_file(table: Table, footer: Footer, nans: Mapping[int, int], inputs: Sequence[LiveFile]) -> DataFile:
+    """The entry for a new file: its own statistics, under the partition spec and values of the files it replaces."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
     like = inputs[0].entry.data_file
@@ -60,13 +60,13 @@ def data_file(table: Table, footer: Footer, inputs: Sequence[LiveFile]) -> DataF
         sort_order_id=like.sort_order_id if len(inputs) == 1 else None,  # rows of several are no longer in order
         equality_ids=None,
         key_metadata=None,
-        **metrics_of(table.metadata, footer.metadata),
+        **metrics_of(table.metadata, footer.metadata, nans),
     )
     file.spec_id = inputs[0].partition[0]
     return file
 
 
-def delete_file(table: Table, footer: Footer, like: DeleteFile) -> DataFile:
+def delete_file(table: Table, footer: Footer, nans: Mapping[int, int], like: DeleteFile) -> DataFile:
     """The entry for a file of deletes that takes another's place: of the same kind, for the same columns and rows."""
     from pyiceberg.manifest import DataFile, FileFormat
 
@@ -81,7 +81,7 @@ def delete_file(table: Table, footer: Footer, like: DeleteFile) -> DataFile:
         sort_order_id=before.sort_order_id,
         equality_ids=before.equality_ids,
         key_metadata=None,
-        **metrics_of(table.metadata, footer.metadata),
+        **metrics_of(table.metadata, footer.metadata, nans),
     )
     file.spec_id = like.partition[0]
     return file
@@ -102,7 +102,7 @@ def check_null_counts(about: str, nulls: Mapping[int, int], files: Sequence[Data
 
 
 def layout_for(
-    table: Table, target_bytes: int, verify: Verify, memory_bytes: int, delta_encoding: bool = True
+    table: Table, target_bytes: int, verify: Verify, memory_bytes: int, delta_encoding: bool = False
 ) -> Layout:
     """What new files of a table look like: its current schema, and what its properties say of Parquet."""
     properties = table.metadata.properties

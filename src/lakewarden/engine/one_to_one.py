@@ -96,7 +96,7 @@ def checked(
             output = outputs.get(path)
             rows_out = footers[output.path].metadata.num_rows if output else 0
             _check_rows(about, live[path].rows, len(dropped), rows_out)
-            new = data_file(table, footers[output.path], [live[path]]) if output else None
+            new = data_file(table, footers[output.path], output.nans, [live[path]]) if output else None
             if new is not None and output is not None:
                 check_null_counts(about, output.nulls, [new])
                 check_bounds(about, table.schema(), [live[path].entry.data_file], [new])

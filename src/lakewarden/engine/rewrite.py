@@ -222,7 +222,7 @@ def _rewritten(
         )
     if report.checksum_in != report.checksum_out:
         raise VerificationFailed(f"{about}: rewritten rows differ from what was read", "Nothing was published.")
-    files = [data_file(table, footers[output.path], group.files) for output in report.outputs]
+    files = [data_file(table, footers[output.path], output.nans, group.files) for output in report.outputs]
     check_null_counts(about, report.nulls, files)
     check_bounds(about, table.schema(), [file.entry.data_file for file in group.files], files)
     sequence = max(file.sequence for file in group.files)

@@ -58,6 +58,7 @@ def tables(draw: st.DrawFn, target: int) -> list[Candidate]:
                 deletes=draw(st.sampled_from([0, 0, 1, 12])),
                 order=draw(st.integers(0, 9)),
                 is_rewritten=draw(st.booleans()),
+                lacks_nan_counts=draw(st.sampled_from([False, False, False, True])),
             )
         )
     return files
@@ -214,3 +215,11 @@ def test_four_times_the_files_take_four_times_the_steps(partitions: int) -> None
         return steps(lambda: list(together(pack(every, DEFAULT).bins, DEFAULT)))
 
     assert planned(4000) < 4.4 * planned(1000)
+
+
+def test_a_file_without_nan_counts_is_rewritten_even_by_itself() -> None:
+    (file,) = small_files(1, megabytes=600)
+    assert not pack([file], DEFAULT).bins
+    packing = pack([replace(file, lacks_nan_counts=True)], DEFAULT)
+    assert [bin.files for bin in packing.bins] == [(replace(file, lacks_nan_counts=True),)]
+    assert packing.reason == "1 file has bounds but no NaN counts, so other engines may lose NaN rows"

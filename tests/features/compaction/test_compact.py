@@ -75,6 +75,23 @@ class TestPlanning:
         assert target() == 64
         assert target(target_file_size_mb=32) == 32
 
+    def test_delta_encoding_is_off_unless_asked_for_and_the_plan_warns_about_it(self, many: Compactable) -> None:
+        """Spark readers with Iceberg before 1.10 cannot open such files."""
+        (usual,) = many.lake.warden.compaction.compact("sales.orders").plan.actions
+        assert usual.arguments["delta_encoding"] is False
+        config = many.lake.folder / "lakewarden.yaml"
+        settings = yaml.safe_load(config.read_text())
+        settings["tables"] = {"sales.*": {"compaction": {"delta_encoding": True}}}
+        config.write_text(yaml.safe_dump(settings))
+        with Warden.open(many.lake.folder) as warden:
+            (action,) = warden.compaction.compact("sales.orders").plan.actions
+            warden.erasure.request("sales.orders", key="id", value=["3"])
+            warnings = warden.erasure.purge("sales.orders").plan.warnings
+        assert action.arguments["delta_encoding"] is True
+        told = "delta_encoding is set: Spark readers with Iceberg before 1.10 cannot open the new files"
+        assert action.says == f"compact 12 files into about 1; {told}"
+        assert f"main.sales.orders: {told}" in warnings
+
     def test_an_option_that_asks_for_nothing_wins_too(self, many: Compactable) -> None:
         config = many.lake.folder / "lakewarden.yaml"
         settings = yaml.safe_load(config.read_text())

@@ -539,3 +539,63 @@ def test_a_wide_table_stays_within_the_memory_of_a_task(new: Any, monkeypatch: p
 
     assert len(table.data) == 1
     assert 0 < peaks[0] < 400 << 20 < 16_000 * 200 * 36 * 4
+
+
+NAN_ROWS = "SELECT id, IF(id % 5 = 0, CAST('NaN' AS DOUBLE), CAST(id AS DOUBLE)) FROM range({start}, {end}, 1, 1)"
+
+
+def with_nan(new: Any) -> Any:
+    """240 rows in two files, 48 of them NaN."""
+    table = new("id BIGINT, d DOUBLE", **MERGE_ON_READ)
+    for start in (0, 120):
+        table.sql(f"INSERT INTO {{t}} {NAN_ROWS.format(start=start, end=start + 120)}")
+    return table
+
+
+def without_nan_counts(table: Any) -> None:
+    """Take the counts of NaN out of the manifest of the one compacted file, as if they had never been written."""
+    from lakewarden.engine.manifests import read_entries, write_entries
+
+    found = table.table
+    (manifest,) = [one for one in found.current_snapshot().manifests(found.io) if one.added_files_count]
+    (entry,) = read_entries(found.io, manifest)
+    assert entry.data_file.nan_value_counts == {2: 48}
+    entry.data_file[9] = {}
+    assert entry.data_file.nan_value_counts == {} and entry.data_file.lower_bounds
+    path = manifest.manifest_path
+    write_entries(found.metadata, found.io, f"{path}.new", 0, entry.snapshot_id or 0, added=[entry])
+    local(f"{path}.new").replace(local(path))
+
+
+def test_rows_of_nan_outlive_what_other_engines_do_by_bounds(new: Any) -> None:
+    """Without counts of NaN, Spark answers from bounds and deletes whole files by them."""
+    table = with_nan(new)
+    table.compact_and_look(["isnan(d)", "d < 100"], ["id", "d"])
+
+    (file,) = table.data
+    assert dict(file.entry.data_file.nan_value_counts) == {2: 48}
+    assert str(table.sql("SELECT MAX(d) FROM {t}")[0][0]) == "nan"
+    table.sql("DELETE FROM {t} WHERE d < 5000")
+    assert table.sql("SELECT COUNT(*), COUNT_IF(isnan(d)) FROM {t}") == [(48, 48)]
+
+
+def test_files_that_we_wrote_without_counts_of_nan_are_reported_and_rewritten(new: Any) -> None:
+    table = with_nan(new)
+    table.compact()
+    without_nan_counts(table)
+
+    with Warden.open(table.lake.folder) as warden:  # which has not read that manifest before
+        (analysis,) = warden.compaction.analyze(table.name)
+        (health,) = warden.table.health(table.name)
+        assert (analysis.needs_compaction, analysis.files_without_nan_counts) == (True, 1)
+        assert "no NaN counts" in analysis.reason
+        assert (health.score, health.next) == (50, f"lakewarden compaction compact main.{table.name}")
+        assert health.worst == "other engines may lose NaN rows: 1 of 1 files lack NaN counts"
+        warden.compaction.compact(table.name).apply()
+        (after,) = warden.compaction.analyze(table.name)
+        assert (after.needs_compaction, after.files_without_nan_counts) == (False, 0)
+        assert warden.table.health(table.name)[0].score == 100
+        assert warden.compaction.compact(table.name).is_empty
+    (file,) = table.data
+    assert dict(file.entry.data_file.nan_value_counts) == {2: 48}
+    assert table.sql("SELECT COUNT(*) FROM {t} WHERE isnan(d)") == [(48,)]

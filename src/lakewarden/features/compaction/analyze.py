@@ -30,6 +30,7 @@ class Analysis:
     small_files: int | None = None
     delete_files: int | None = None
     deleted_rows_present: int | None = None
+    files_without_nan_counts: int | None = None
     row_groups: int | None = None
     manifests: int | None = None
     next: str = ""
@@ -74,6 +75,7 @@ def _analysis(found: Survey) -> Analysis:
         small_files=sum(file.bytes < found.policy.small for file in files),
         delete_files=len({delete.path for delete in found.files.deletes}),
         deleted_rows_present=sum(found.files.masked(file) for file in files),
+        files_without_nan_counts=sum(file.lacks_nan_counts for bin in packing.bins for file in bin.files),
         row_groups=sum(len(file.entry.data_file.split_offsets or ()) or 1 for file in files),
         manifests=len(found.files.manifests),
         next=f"lakewarden compaction compact {found.name}" if needed else "",

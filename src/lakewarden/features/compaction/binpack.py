@@ -1,7 +1,8 @@
 """Which files of a table are worth writing anew together: the one function that analysis and compaction both ask.
 
-There is a reason to do anything where a table has too many small files, where its files are small on average, or
-where too many of a file's rows are deleted already. Then all of its files that are not large enough are candidates.
+There is a reason to do anything where a table has too many small files, where its files are small on average,
+where too many of a file's rows are deleted already, or where a file's metrics are unsafe for other engines.
+Then all of its files that are not large enough are candidates.
 Those of one partition are put into bins of the target size; a bin pays if it makes one file of several, or frees rows.
 
 What was just compacted needs nothing, also if new files turn out a third smaller than they were: of the small files
@@ -38,6 +39,7 @@ class Candidate:
     deletes: int = 0
     order: int = 0  # files written one after the other stay so
     is_rewritten: bool = False  # by an earlier compaction
+    lacks_nan_counts: bool = False  # so that other engines may lose its rows
 
     @property
     def left(self) -> float:
@@ -46,8 +48,13 @@ class Candidate:
 
     @property
     def is_masked(self) -> bool:
-        """Whether deletes alone make it worth writing anew."""
+        """Whether deletes alone make it worth rewriting."""
         return self.deletes >= MANY_DELETES or (self.rows > 0 and self.masked / self.rows > MASKED_SHARE)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is worth rewriting even by itself, however large it is."""
+        return self.is_masked or self.lacks_nan_counts
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ def pack(files: Sequence[Candidate], policy: CompactionPolicy) -> Packing:
         return Packing()
     by_partition: dict[Any, list[Candidate]] = {}
     for file in files:
-        if file.left < policy.enough or file.is_masked or _is_asked_for(file, policy):
+        if file.left < policy.enough or file.is_due or _is_asked_for(file, policy):
             by_partition.setdefault(file.partition, []).append(file)
     bins = [
         part
@@ -120,6 +127,9 @@ def _reason(files: Sequence[Candidate], policy: CompactionPolicy) -> str:
         reasons.append(f"{len(small)} files are under {policy.small / (1 << 20):.3g} MB")
     if len(files) > FEW and average < policy.enough:
         reasons.append(f"files have {average / (1 << 20):.1f} MB on average")
+    if unsafe := sum(file.lacks_nan_counts for file in files):
+        some = "1 file has" if unsafe == 1 else f"{unsafe} files have"
+        reasons.append(f"{some} bounds but no NaN counts, so other engines may lose NaN rows")
     if masked:
         reasons.append(f"{sum(file.masked for file in masked)} rows in {len(masked)} files are deleted already")
     return "; ".join(reasons)
@@ -131,7 +141,7 @@ def _is_asked_for(file: Candidate, policy: CompactionPolicy) -> bool:
 
 
 def _pays(bin: Bin, policy: CompactionPolicy) -> bool:
-    if any(file.is_masked or _is_asked_for(file, policy) for file in bin.files):
+    if any(file.is_due or _is_asked_for(file, policy) for file in bin.files):
         return True
     several = len(bin.files) > 1
     return len(bin.files) >= TOGETHER or (several and bin.left >= policy.target * (1 - LARGE))

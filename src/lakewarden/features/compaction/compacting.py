@@ -18,6 +18,7 @@ from lakewarden.engine.rewrite import FileGroup
 from lakewarden.engine.route import route_of_manifests
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, Packing, together
+from lakewarden.features.compaction.policy import DELTA_ENCODED
 from lakewarden.features.compaction.sorting import remember
 from lakewarden.features.compaction.survey import Survey, route_of
 from lakewarden.features.erasure.held import held_files
@@ -69,11 +70,14 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
     what = f"sort {listed.count} files" if sorts else f"compact {listed.count} files into about {after}"
     dropped = f", dropping {masked:,} rows that are deleted" if masked else ""
     some = f" (part {place + 1} of {parts})" if parts > 1 else ""
+    by_spark = sorts or found.route.needs_spark
+    unsafe = any(file.lacks_nan_counts for bin in bins for file in bin.files)
+    delta = f"; {DELTA_ENCODED}" if policy.delta_encoding and not by_spark else ""
     because = found.route.because or ("only Spark sorts" if sorts else "")
     return Action(
         verb=SORT if sorts else COMPACT,
         table=target,
-        says=f"{what}{dropped}{some}",
+        says=f"{what}{dropped}{some}{delta}",
         arguments={
             "uuid": uuid,
             "part": place,
@@ -82,7 +86,7 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
             "verify": policy.verify,
             "task_memory_mb": policy.task_memory_mb,
             "delta_encoding": policy.delta_encoding,
-            **({"rewrite_all": True} if policy.rewrite_all else {}),
+            **({"rewrite_all": True} if policy.rewrite_all or (by_spark and unsafe) else {}),
             **arguments,
         },
         requires=(TableIs(target, uuid), SnapshotKept(target, found.head or 0)),

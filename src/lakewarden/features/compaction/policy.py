@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lakewarden.config import Settings
     from lakewarden.engine.reference import TableName
 
+DELTA_ENCODED = "delta_encoding is set: Spark readers with Iceberg before 1.10 cannot open the new files"
 _MB = 1 << 20
 _NAMES = (
     "target_file_size_mb",
@@ -34,7 +35,7 @@ class CompactionPolicy:
     rewrite_all: bool = False
     verify: Literal["counts", "full"] = "counts"
     task_memory_mb: int = 512
-    delta_encoding: bool = True
+    delta_encoding: bool = False
 
     @property
     def target(self) -> int:

@@ -103,6 +103,7 @@ def candidates(table: Table, files: SnapshotFiles, chosen: Sequence[LiveFile]) -
     """Data files as packing looks at them."""
     shared_by = Counter(delete.identity for file in files.data for delete in file.deletes if delete.is_guessed)
     rewriting = rewriting_snapshots(table)
+    floating = floating_columns(table)
 
     def masked(file: LiveFile) -> int:
         guessed = sum(d.rows // shared_by[d.identity] for d in file.deletes if d.is_guessed)
@@ -118,9 +119,18 @@ def candidates(table: Table, files: SnapshotFiles, chosen: Sequence[LiveFile]) -
             deletes=len(file.deletes),
             order=file.sequence,
             is_rewritten=_OWN in file.path or file.entry.snapshot_id in rewriting,
+            lacks_nan_counts=_OWN in file.path and file.lacks_nan_counts(floating),
         )
         for file in chosen
     ]
+
+
+def floating_columns(table: Table) -> frozenset[int]:
+    """The ids of the columns that can hold NaN."""
+    from pyiceberg.types import DoubleType, FloatType
+
+    schema = table.schema()
+    return frozenset(id for id in schema.field_ids if isinstance(schema.find_type(id), DoubleType | FloatType))
 
 
 def rewriting_snapshots(table: Table) -> set[int]:

@@ -12,6 +12,7 @@ from lakewarden.engine.unreachable import is_own
 from lakewarden.engine.veil import Veil
 from lakewarden.engine.working_branch import is_working, known_to
 from lakewarden.errors import Conflict, TableNotFound
+from lakewarden.features.compaction.policy import DELTA_ENCODED, declared_policy, policy_of
 from lakewarden.features.erasure import proving
 from lakewarden.features.erasure.intent import RefBefore
 from lakewarden.features.erasure.strays import refuse_strangers
@@ -169,6 +170,9 @@ def _warnings(lake: Reader, name: TableName, table: Table, found: Searched, acti
             f"{name}: {len(outside)} files with such rows lie outside of its location. No version will lead to them, "
             "but they stay where they are: another table may own them"
         )
+    policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, {}))
+    if policy.delta_encoding and action.route != SPARK_SQL:
+        told.append(f"{name}: {DELTA_ENCODED}")
     if action.route == SPARK_SQL:
         told += [f"{name}: {cost}" for cost in costs(table, sorted(ref.name for ref in dirty_refs(lake, table, found)))]
     return tuple(told)

@@ -141,4 +141,5 @@ def symptoms(lake: Reader, name: TableName, expiring: Expiring | None, found: Su
         manifests=len(files.manifests),
         manifests_saved=sum(len(bundle) - 1 for bundle in bundles),
         metadata_bytes=stored,
+        unsafe_files=sum(file.lacks_nan_counts for bin in found.packing.bins for file in bin.files),
     )
