@@ -75,6 +75,17 @@ class TestReading:
         assert read_entries(table.io, manifest) == []
         assert [one.status for one in read_entries(table.io, manifest, live=False)] == [ManifestEntryStatus.DELETED]
 
+    @pytest.mark.parametrize("value", [0.1, 1e308, 5e-324, -0.0, float("inf")])
+    def test_partition_values_are_read_exactly(self, lake: Lake, value: float) -> None:
+        lake.catalog.create_namespace("db")
+        table = lake.catalog.create_table("db.t", pa.schema([("x", pa.float64())]))
+        with table.update_spec() as change:
+            change.add_field("x", IdentityTransform())
+        table.append(pa.table({"x": [value]}))
+        (manifest,) = manifests_of(table)
+        (found,) = read_entries(table.io, manifest)
+        assert repr(found.data_file.partition[0]) == repr(value)
+
 
 class TestWriting:
     def test_delete_files_with_all_that_they_tell(self, lake: Lake) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakewarden.config import LakeSettings, Settings
+from lakewarden.engine.exact_doubles import read_doubles_exactly
 from lakewarden.engine.faults import first_line, told
 from lakewarden.engine.ownership import owned_name
 from lakewarden.errors import CatalogUnavailable
@@ -70,6 +71,7 @@ def open_catalog(lake: str, settings: LakeSettings, create: bool) -> Catalog:
             hint="Make the lake with lakewarden lake init, or correct the catalog's uri.",
         )
     properties = pyiceberg_properties(settings) | {"init_catalog_tables": str(create).lower()}
+    read_doubles_exactly()
     try:
         with told(f"lake {lake}"):
             if settings.type == "sql":

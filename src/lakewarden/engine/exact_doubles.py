@@ -1,0 +1,26 @@
+"""PyIceberg 0.12's fast Avro decoder reads doubles in single precision: 0.1 becomes 0.10000000149011612.
+
+Partition values are read that way, and a manifest that is rewritten would keep the wrong ones. Spark shows them
+as the column's values, and no longer finds the deletes of that partition.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+_EXACT = 0.1
+_DOUBLE = struct.Struct("<d")
+
+
+def read_doubles_exactly() -> None:
+    """Make PyIceberg read doubles from their bytes, unless its decoder reads them right by now."""
+    from pyiceberg.avro.decoder import new_decoder
+    from pyiceberg.avro.reader import DoubleReader
+
+    if new_decoder(_DOUBLE.pack(_EXACT)).read_double() != _EXACT:
+        DoubleReader.read = _read  # type: ignore[method-assign]
+
+
+def _read(_: Any, decoder: Any) -> float:
+    return float(_DOUBLE.unpack(decoder.read(_DOUBLE.size))[0])
