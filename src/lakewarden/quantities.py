@@ -1,9 +1,9 @@
-"""Durations (`90d`, `12h`, `30m`) and sizes (`512MB`): how they are written, read and shown."""
+"""Durations (`90d`, `12h`, `30m`), deadlines and sizes (`512MB`): how they are written, read and shown."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, GetJsonSchemaHandler, PlainSerializer, WithJsonSchema
@@ -11,6 +11,7 @@ from pydantic_core import CoreSchema
 
 _DURATION = re.compile(r"\s*(\d{1,9})\s*(ms|[smhdw])\s*", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}\s*", re.ASCII)
 _SIZE = re.compile(r"\s*(\d{1,15})\s*(B|KB|MB|GB|TB)\s*", re.ASCII | re.IGNORECASE)
 _LONGEST = 1000 * 365 * 86400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,6 +29,28 @@ def parse_duration(text: object) -> timedelta:
     if seconds > _LONGEST:
         raise ValueError(f"{text!r} is longer than a thousand years")
     return timedelta(seconds=seconds)
+
+
+def parse_deadline(text: object) -> timedelta | date:
+    """Read a duration, or a date as in `2026-12-31`."""
+    if isinstance(text, date) and not isinstance(text, datetime):
+        return text
+    if isinstance(text, str) and _DATE.fullmatch(text):
+        try:
+            return date.fromisoformat(text.strip())
+        except ValueError:
+            raise ValueError(f"{text!r} is not a date of the calendar") from None
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a duration as 30d nor a date as 2026-12-31") from None
+
+
+def deadline_from(now: datetime, deadline: timedelta | date) -> datetime:
+    """The moment by which a deadline ends: a duration from now, or the end of a day in UTC."""
+    if isinstance(deadline, timedelta):
+        return now + deadline
+    return datetime.combine(deadline, time.max, UTC).replace(microsecond=0)
 
 
 def show_duration(value: timedelta) -> str:
@@ -88,3 +111,13 @@ Duration = Annotated[
     PlainSerializer(show_duration, return_type=str),
     WithJsonSchema({"type": "string", "pattern": r"^\d+(ms|[smhdw])$", "examples": ["90d", "12h", "30m"]}),
 ]
+
+Deadline = Annotated[
+    timedelta | date,
+    BeforeValidator(parse_deadline),
+    PlainSerializer(
+        lambda given: show_duration(given) if isinstance(given, timedelta) else str(given), return_type=str
+    ),
+    WithJsonSchema({"type": "string", "examples": ["30d", "2026-12-31"]}),
+]
+"""How long from now, or until the end of which day in UTC."""

@@ -54,6 +54,10 @@ class ErasureRequest:
         """Whether it is within its grace, in which nothing is erased yet."""
         return self.state is ErasureState.OPEN and now < self.grace_until
 
+    def is_overdue(self, now: datetime) -> bool:
+        """Whether its deadline has passed and it is still open."""
+        return self.state is ErasureState.OPEN and self.deadline is not None and self.deadline < now
+
 
 @dataclass(frozen=True)
 class HiddenKey:

@@ -20,7 +20,7 @@ from sqlalchemy import text
 
 from lakewarden.doors.cli.main import run
 from lakewarden.doors.rest.app import create_app
-from lakewarden.errors import AlreadyExists, BadValue, ConfigProblem, Conflict, NotFound, StorageUnavailable
+from lakewarden.errors import BadValue, ConfigProblem, Conflict, NotFound, StorageUnavailable
 from lakewarden.features.erasure.attested import Attested
 from lakewarden.features.erasure.check_certificate import CheckCertificate
 from lakewarden.features.erasure.seal import document_of
@@ -345,7 +345,7 @@ class TestFiles:
         with_people(lake)
         request = carried_out(lake)
         (tmp_path / "c.json").write_text("mine")
-        with pytest.raises(AlreadyExists, match="exists already"):
+        with pytest.raises(BadValue, match="exists already"):
             certify(lake, request, tmp_path / "c.json")
         assert (tmp_path / "c.json").read_text() == "mine"
 

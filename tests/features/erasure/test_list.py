@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lakewarden.errors import TableNotFound
@@ -38,3 +40,19 @@ def test_requests_in_their_grace_are_waiting_and_their_rows_are_hidden_all_the_s
     assert done.grace_until is not None
     assert [row.state for row in lake.warden.erasure.list()] == ["waiting"]
     assert len(lake.warden.version.read("crm.people", limit=10)) == 5
+
+
+def test_overdue_requests_are_found_and_a_check_stops_at_them(lake: SmallLake) -> None:
+    with_people(lake)
+    late = lake.warden.erasure.request("crm.people", key="id", value=["1"], deadline="1ms")
+    lake.warden.erasure.request("crm.people", key="id", value=["2"], deadline="30d")
+    lake.warden.erasure.request("crm.people", key="id", value=["3"])
+    assert [row.overdue for row in lake.warden.erasure.list()] == [False, False, True]
+    assert [row.id for row in lake.warden.erasure.list(overdue=True)] == [late.id]
+    assert json.loads(lake.run("erasure", "list", "--overdue", "--check", "--json", check=3).stdout)[0]["overdue"]
+    [health] = lake.warden.table.health("crm.people")
+    assert (health.worst, health.score) == ("1 erasure request overdue", 40)
+    assert health.next == "lakewarden erasure purge main.crm.people"
+    lake.warden.erasure.withdraw(late.id).apply()
+    assert lake.warden.erasure.list(overdue=True) == []
+    lake.run("erasure", "list", "--check")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,20 @@ class TestBadInput:
         lake.catalog.load_table("crm.people").append(rows)
         lake.warden.erasure.request("crm.people", key="email", value=[odd])
         assert ids(lake) == [0, 1, 2, 3, 4, 5]
+
+
+class TestDeadlines:
+    def test_a_date_ends_with_its_day(self, lake: SmallLake) -> None:
+        with_people(lake)
+        done = lake.warden.erasure.request("crm.people", key="id", value=["1"], deadline="2099-12-31")
+        assert done.deadline == datetime(2099, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+    @pytest.mark.parametrize("wrong", ["2020-01-01", "2099-02-30", "soon"])
+    def test_one_that_cannot_be_met(self, lake: SmallLake, wrong: str) -> None:
+        with_people(lake)
+        with pytest.raises(BadValue, match="deadline: "):
+            lake.warden.erasure.request("crm.people", key="id", value=["1"], deadline=wrong)
+        assert lake.warden.erasure.list() == []
 
 
 class TestCommandLine:

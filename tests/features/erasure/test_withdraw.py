@@ -90,7 +90,9 @@ class TestHiddenFromEveryEngine:
         asked = lake.warden.erasure.request(subject="customer", value=["p3@example.org"])
         lake.warden.erasure.hide(request=[asked.id]).apply()
         assert seen(lake, name="crm.people") == seen(lake, name="web.people") == [0, 1, 2, 4, 5]
-        lake.warden.erasure.withdraw(asked.id).apply()
+        planned = lake.warden.erasure.withdraw(asked.id)
+        assert "from main.crm.people, main.web.people" in planned.plan.actions[-1].says
+        planned.apply()
         assert seen(lake, name="crm.people") == seen(lake, name="web.people") == [0, 1, 2, 3, 4, 5]
         assert lake.warden.erasure.show(asked.id).state == "withdrawn"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.errors import AlreadyExists, BadValue, StorageUnavailable
+from lakewarden.errors import BadValue, StorageUnavailable
 from lakewarden.features.erasure.attested import Attested
 from lakewarden.features.erasure.attesting import Issue, attest, closed_by_proof
 from lakewarden.features.erasure.coverage import uncovered
@@ -88,6 +88,6 @@ def _write(path: Path, content: bytes) -> None:
         with path.open("xb") as file:
             file.write(content)
     except FileExistsError:
-        raise AlreadyExists(f"{path} exists already", "Nothing is written over: choose another name.") from None
+        raise BadValue(f"{path} exists already", "Choose another file, or remove it first.") from None
     except OSError as error:
         raise StorageUnavailable(f"{path} cannot be written: {error.strerror}", "Choose another place.") from None

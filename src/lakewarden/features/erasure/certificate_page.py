@@ -139,8 +139,8 @@ def _done(said: Attested) -> Iterator[str]:
 def _proved(said: Attested) -> Iterator[str]:
     yield "<h2>How it was proved</h2>"
     yield (
-        "<p>By a search that shares nothing with what erases: every object in a table's storage is read, whether a "
-        "version of the table leads to it or not.</p>"
+        "<p>By a separate scan of everything stored: every object in a table's storage is read, whether a version of "
+        "the table references it or not.</p>"
     )
     if any(proof.result == "gone" for proof in said.proofs):
         yield "<p class=bad>Of a table that was gone nothing was read.</p>"

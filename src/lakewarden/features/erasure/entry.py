@@ -29,6 +29,7 @@ class RequestRow:
     requester: str
     created_at: datetime
     deadline: datetime | None
+    overdue: bool
     reason: str
 
 
@@ -64,6 +65,7 @@ def row(request: ErasureRequest, now: datetime) -> RequestRow:
         requester=request.requester,
         created_at=request.created_at,
         deadline=request.deadline,
+        overdue=request.is_overdue(now),
         reason=request.reason,
     )
 

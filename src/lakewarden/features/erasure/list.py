@@ -15,14 +15,24 @@ if TYPE_CHECKING:
 
 
 class List(Question[list[RequestRow]]):
-    """List requests for erasure, newest first; those in their grace are waiting."""
+    """List requests for erasure, newest first; those in their grace are waiting.
+
+    A request is overdue if its deadline has passed and no clean proof has closed it.
+    """
 
     nothing = "No requests."
 
     table: Annotated[str | None, Completes("tables")] = Field(None, description="Only those about this table.")
     state: list[ErasureState] = Field([], description="Only those in these states.")
 
+    overdue: bool = Field(False, description="Only those that are overdue.")
+    check: bool = Field(False, description="Exit code 3 if a listed request is overdue.")
+
     def ask(self, lake: Reader) -> list[RequestRow]:
         uuid = str(lake.tables.load(self.table).metadata.table_uuid) if self.table else ""
         now = lake.clock()
-        return [row(request, now) for request in lake.tombstones.list(self.state, uuid)]
+        found = lake.tombstones.list(self.state, uuid)
+        return [row(request, now) for request in found if request.is_overdue(now) or not self.overdue]
+
+    def found(self, answer: list[RequestRow]) -> bool:
+        return self.check and any(row.overdue for row in answer)

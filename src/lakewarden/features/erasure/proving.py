@@ -1,7 +1,8 @@
 """Proving that a table holds nothing more of what requests ask to erase, and closing those that are proved everywhere.
 
-How it is looked is `engine/proof.py`'s, which shares nothing with what erases. What was found is written down either
-way. A request is closed only when the newest proof of each of its tables is clean, and then its values are forgotten.
+The scan is `engine/proof.py`'s, separate from the search that finds what to rewrite. What was found is written down
+either way. A request is closed only when the newest proof of each of its tables is clean; its values are forgotten
+then.
 """
 
 from __future__ import annotations

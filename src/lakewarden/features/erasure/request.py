@@ -15,7 +15,7 @@ from lakewarden.errors import BadValue
 from lakewarden.features.erasure.coverage import keys_of, uncovered
 from lakewarden.lifecycle.request import Completes, Control, Positional, ReadsInput
 from lakewarden.lifecycle.tombstones import ErasureRequest
-from lakewarden.quantities import Duration
+from lakewarden.quantities import Deadline, deadline_from
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.runner import Runner
@@ -51,7 +51,10 @@ class Request(Control[Registered]):
     value: Annotated[list[str], ReadsInput()] = Field([], repr=False, description="A key value; repeat it for more.")
     reason: str = Field("", max_length=1000, description="Why, for the record. Name nobody here.")
     requester: str = Field("", max_length=200, description="Who asks; else who runs this command.")
-    deadline: Duration | None = Field(None, description="By when it must be done, as in 30d.")
+    deadline: Deadline | None = Field(
+        None,
+        description="By when it must be done: a duration as 30d, or a date as 2026-12-31, to the end of that day, UTC.",
+    )
 
     def act(self, runner: Runner) -> Registered:
         lake = runner.reader
@@ -60,13 +63,16 @@ class Request(Control[Registered]):
             raise BadValue("no values were given", "Say --value V, --value - for stdin, or --from-file FILE.")
         now = lake.clock()
         grace = self._grace(runner, keys)
+        deadline = deadline_from(now, self.deadline) if self.deadline is not None else None
+        if deadline is not None and deadline < now:
+            raise BadValue(f"deadline: {self.deadline} is over", "Nothing was registered. Name a day to come.")
         request = ErasureRequest(
             id=f"er-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
             created_at=now,
             requester=self.requester or runner.actor,
             reason=self.reason,
             subject=self.subject or "",
-            deadline=now + self.deadline if self.deadline else None,
+            deadline=deadline,
             grace_until=now + grace,
             keys=keys,
             values=0,

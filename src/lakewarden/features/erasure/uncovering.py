@@ -179,7 +179,7 @@ def _end(request: ErasureRequest, *tables: Requirement) -> Action:
     return Action(
         verb=WITHDRAW,
         table=held[0].table if held else request.keys[0].table,
-        says=f"withdraw {request.id} and forget its values",
+        says=f"withdraw {request.id} from {', '.join(table for table, _ in tables_of(request))} and forget its values",
         arguments={"request": request.id},
         requires=tuple(held),
     )

@@ -25,6 +25,7 @@ from lakewarden.features.table.condition import (
 )
 from lakewarden.features.table.each import refusal
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.tombstones import ErasureState
 
 if TYPE_CHECKING:
     from lakewarden.engine.reference import TableName
@@ -128,6 +129,7 @@ def symptoms(lake: Reader, name: TableName, expiring: Expiring | None, found: Su
     files, location = found.files, found.table.metadata_location
     bundles = manifest_merge.bundles(files.manifests)
     stored = lake.storage(name.lake).sizes([location])[location] or 0
+    requests, now = lake.tombstones.list([ErasureState.OPEN], str(found.table.metadata.table_uuid)), lake.clock()
     return Symptoms(
         files=len(files.data),
         small_files=sum(file.bytes < found.policy.small for file in files.data),
@@ -142,4 +144,5 @@ def symptoms(lake: Reader, name: TableName, expiring: Expiring | None, found: Su
         manifests_saved=sum(len(bundle) - 1 for bundle in bundles),
         metadata_bytes=stored,
         unsafe_files=sum(file.lacks_nan_counts for bin in found.packing.bins for file in bin.files),
+        requests_overdue=sum(request.is_overdue(now) for request in requests),
     )

@@ -7,7 +7,9 @@ from math import ceil
 
 FILES, ROWS, VERSIONS, MANIFESTS, METADATA = 40, 30, 15, 10, 5  # the most that each can take from a hundred
 UNSAFE = 50  # what any file takes by which other engines may lose rows
+OVERDUE = 60  # more than any of them: people were promised a day
 COMPACT_FILES, EXPIRE_VERSIONS, MERGE_MANIFESTS = "compaction compact", "retention expire", "compaction manifests"
+ERASE = "erasure purge"
 _ROWS_SHARE = 0.3  # of all rows: as many deleted ones are as bad as it gets
 _METADATA_BYTES = 64 << 20  # a metadata file this large is as bad as it gets
 _NOTICED = 0.1  # of that; less is not worth a word
@@ -30,6 +32,7 @@ class Symptoms:
     manifests_saved: int
     metadata_bytes: int
     unsafe_files: int = 0
+    requests_overdue: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,14 @@ def complaints(found: Symptoms) -> list[Complaint]:
     aged = f"{found.versions_expirable} of {found.versions} versions too old"
     old, bundled = _share(found.versions_expirable, found.versions), _share(found.manifests_saved, found.manifests)
     large = min(found.metadata_bytes / _METADATA_BYTES, 1.0)
+    late = found.requests_overdue
     all = [
         Complaint(
             UNSAFE if found.unsafe_files else 0.0,
             f"other engines may lose NaN rows: {found.unsafe_files} of {found.files} files lack NaN counts",
             COMPACT_FILES,
         ),
+        Complaint(OVERDUE if late else 0, f"{late} erasure request{'' if late == 1 else 's'} overdue", ERASE),
         Complaint(FILES * saved, f"{found.files_saved} of {found.files} files too many", COMPACT_FILES),
         Complaint(
             ROWS * min(dropped / _ROWS_SHARE, 1.0),

@@ -44,7 +44,8 @@ class Health(Selects, Question[list[TableHealth]]):
 
     Every table is meant unless some are named. A hundred is a table that upkeep would change nothing about; points go
     for files that could be fewer, rows that are deleted and still there, versions past their retention, manifests and
-    metadata that slow down every read. Read from metadata, without Spark.
+    metadata that slow down every read, and most for requests for erasure that are overdue. Read from
+    metadata, without Spark.
     """
 
     nothing = "No tables yet."
