@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
+from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
@@ -16,7 +17,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.update import update_table_metadata
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
-OPERATIONS = ("append", "append", "overwrite", "delete", "replace")
+OPERATIONS = ("append", "append", "overwrite", "delete", "replace", "replace", "replace")
 
 
 def millis(moment: datetime) -> int:
@@ -30,8 +31,15 @@ class History:
     snapshots: list[dict[str, Any]] = field(default_factory=list)
     refs: dict[str, dict[str, Any]] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
+    log: list[int] = field(default_factory=list)
+    """What main was, one after the other, where that matters."""
 
-    def commit(self, age: timedelta, parent: int | None = None, operation: str = "append", **summary: str) -> int:
+    def at(self, snapshot: int) -> int:
+        return int(self.snapshots[snapshot - 1]["timestamp-ms"])
+
+    def commit(
+        self, age: timedelta, parent: int | None = None, operation: str = "append", schema: int = 0, **summary: str
+    ) -> int:
         """Add a snapshot of this age, on the newest unless another parent is named."""
         number = len(self.snapshots) + 1
         built_on = parent if parent is not None else (number - 1 or None)
@@ -43,7 +51,7 @@ class History:
                 "timestamp-ms": millis(NOW - age),
                 "manifest-list": f"file:///lake/t/metadata/snap-{number}.avro",
                 "summary": {"operation": operation, **summary},
-                "schema-id": 0,
+                "schema-id": schema,
             }
         )
         return number
@@ -82,9 +90,10 @@ class History:
             "schemas": [
                 {
                     "type": "struct",
-                    "schema-id": 0,
-                    "fields": [{"id": 1, "name": "id", "type": "long", "required": False}],
+                    "schema-id": schema,
+                    "fields": [{"id": 1, "name": "id", "type": "long", "required": False, "doc": f"schema {schema}"}],
                 }
+                for schema in (0, 1)
             ],
             "default-spec-id": 0,
             "partition-specs": [{"spec-id": 0, "fields": []}],
@@ -95,12 +104,17 @@ class History:
             **({"current-snapshot-id": main} if main else {}),
             "snapshots": self.snapshots,
             "refs": self.refs,
+            "snapshot-log": [{"snapshot-id": s, "timestamp-ms": self.at(s)} for s in self.log],
         }
         return as_table(TableMetadataUtil.parse_raw(json.dumps(document)))
 
 
+class _Nowhere(NoopCatalog, MetastoreCatalog):
+    """A catalog that holds nothing, of those whose metadata the client writes."""
+
+
 def as_table(metadata: TableMetadata) -> Table:
-    return Table(("sales", "t"), metadata, "file:///lake/t/metadata/00001.json", load_file_io({}), NoopCatalog("main"))
+    return Table(("sales", "t"), metadata, "file:///lake/t/metadata/00001.json", load_file_io({}), _Nowhere("main"))
 
 
 def updated(table: Table, updates: tuple[Any, ...]) -> Table:
@@ -115,7 +129,7 @@ def histories(draw: st.DrawFn) -> History:
     age = timedelta(days=draw(st.integers(0, 400)))
     for number in range(draw(st.integers(1, 14))):
         parent = draw(st.sampled_from([None, None, *range(1, number + 1)])) if number else None
-        made.commit(age, parent, draw(st.sampled_from(OPERATIONS)))
+        made.commit(age, parent, draw(st.sampled_from(OPERATIONS)), draw(st.sampled_from([0, 0, 0, 1])))
         age = max(age - timedelta(hours=draw(st.sampled_from([0, 1, 24, 24 * 40]))), timedelta())
     places = st.integers(1, len(made.snapshots))
     made.branch("main", draw(places), **draw(_branch_settings))

@@ -105,6 +105,7 @@ class RetentionSettings(_Section):
     keep_days: int = Field(90, ge=0)
     keep_tagged: bool = True
     production_keep_days: int = Field(730, ge=0)
+    reader_grace: Duration = Field(timedelta(days=1), ge=timedelta(minutes=1))
 
 
 class CompactionSettings(_Section):

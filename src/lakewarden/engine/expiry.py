@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from lakewarden.engine.representations import stand_ins
+
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
@@ -158,14 +160,16 @@ def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int
 def _log_update(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> TableUpdate:
     """Iceberg's log of main's versions has no gaps: what lies before one that went is cleared, as Iceberg does.
 
-    One that was replaced stands there as it did, under its new name; but the table's clock goes on.
+    One that was replaced stands there as it did, under its new name; but the table's clock goes on. One whose version
+    another snapshot still holds, as after a compaction, gives its place to that one: travel to its time shows its rows.
     """
     from pyiceberg.table.update import _apply_table_update
 
-    log, lost = list(metadata.snapshot_log), going - replaced.keys()
+    renamed = {**stand_ins(metadata, going), **replaced}
+    log, lost = list(metadata.snapshot_log), going - renamed.keys()
     last_lost = max((place for place, entry in enumerate(log) if entry.snapshot_id in lost), default=-1)
     kept = [
-        entry.model_copy(update={"snapshot_id": replaced.get(entry.snapshot_id, entry.snapshot_id)})
+        entry.model_copy(update={"snapshot_id": renamed.get(entry.snapshot_id, entry.snapshot_id)})
         for entry in log[last_lost + 1 :]
     ]
     now = max(int(time.time() * 1000), metadata.last_updated_ms) if replaced else None

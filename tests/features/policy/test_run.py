@@ -12,7 +12,7 @@ import pytest
 from lakewarden.errors import SomeTablesFailed
 from lakewarden.lifecycle.states import State
 from tests.features.retention.test_expire import configure, snapshots
-from tests.reachability import aged, on_disk, orphans
+from tests.reachability import aged, files_in, on_disk, orphans
 from tests.small_lake import SCHEMA, SmallLake
 
 TIGHT = {"retention": {"keep_last": 1, "keep_days": 0}}
@@ -186,6 +186,21 @@ class TestSecondRun:
         kept.warden.version.rollback("sales.t@v1").apply()
         aged(kept, "sales.t", 5)
         assert self.again(kept) == []
+
+    def test_what_a_compaction_replaced_goes_a_day_later(self, kept: SmallLake) -> None:
+        """The newest version alone is kept, and by then in its new files alone; Spark still finds it by time."""
+        kept.create("sales.t", appends=14)
+        assert self.again(kept) == []
+        newest = kept.catalog.load_table("sales.t").metadata.snapshot_log[-2:]
+        aged(kept, "sales.t", 2)
+        assert self.again(kept) == []
+        table = kept.catalog.load_table("sales.t")
+        assert len(table.metadata.snapshots) == 1 and kept.ids("sales.t") == list(range(28))
+        assert len([path for path in files_in(table) if path.suffix == ".parquet"]) == 1
+        before = newest[0].timestamp_ms / 1000 - 2 * 86_400
+        sql = kept.warden.ground.spark.sql
+        (found,) = sql(f"SELECT count(*) AS rows FROM main.sales.t TIMESTAMP AS OF {before + 0.0005}").collect()
+        assert found["rows"] == 28
 
     @pytest.mark.parametrize("format", [2, 3])
     def test_where_every_row_is_deleted(self, kept: SmallLake, format: int) -> None:

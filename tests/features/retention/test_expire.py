@@ -27,6 +27,7 @@ from lakewarden.errors import (
     VersionNotFound,
 )
 from lakewarden.lifecycle.states import State
+from lakewarden.quantities import from_millis
 from tests.engine.test_commit import Interloper
 from tests.reachability import (
     aged,
@@ -195,6 +196,51 @@ class TestExactlyWhatThePlanSays:
         assert told[busy.refs()["dev"]] == ("kept", ["branch head (dev)", "recent (top 1) on dev"])
         assert {verdict for verdict, reasons in told.values() if not reasons} == {"expired"}
         assert [v.at for v in plan.verdicts] == sorted((v.at for v in plan.verdicts), reverse=True)
+
+
+class TestRepresentations:
+    """A version that was rewritten is held by the newest snapshot of it; the older ones expire after a while."""
+
+    @pytest.fixture
+    def merged(self, lake: SmallLake) -> SmallLake:
+        """Twelve versions, and the last of them once more with its manifests merged."""
+        lake.create(ORDERS, appends=12)
+        lake.warden.compaction.manifests(ORDERS).apply()
+        return lake
+
+    def test_after_the_grace_the_older_one_expires_and_the_rest_can_be_read_by_time(self, merged: SmallLake) -> None:
+        *_, twelfth, rewritten = snapshots(merged)
+        assert merged.warden.retention.expire(ORDERS).is_empty
+        aged(merged, ORDERS, 2)
+        times = {s.snapshot_id: s.timestamp_ms for s in merged.catalog.load_table(ORDERS).metadata.snapshots}
+
+        planned = merged.warden.retention.expire(ORDERS)
+        assert [v.subject for v in planned.plan.verdicts if v.verdict == "expired"] == [str(twelfth)]
+        assert [v.reasons for v in planned.plan.verdicts if v.verdict == "expired"] == [(f"same rows as {rewritten}",)]
+        planned.apply()
+
+        assert merged.warden.retention.expire(ORDERS).is_empty
+        assert set(snapshots(merged)) == set(times) - {twelfth}
+        for number, snapshot in enumerate(list(times)[:12], start=1):
+            at = from_millis(times[snapshot]).isoformat()
+            assert len(merged.warden.version.read(f"{ORDERS}@{at}", limit=100)) == 2 * number
+        merged.warden.version.rollback(f"{ORDERS}@{snapshots(merged)[4]}").apply()
+        assert len(merged.ids(ORDERS)) == 10
+
+    def test_the_grace_is_configured_or_given(self, merged: SmallLake) -> None:
+        aged(merged, ORDERS, 2)
+        configure(merged, tables={ORDERS: {"retention": {"reader_grace": "3d"}}})
+        assert merged.warden.retention.expire(ORDERS).is_empty
+        assert not merged.warden.retention.expire(ORDERS, reader_grace="1h").is_empty
+        shown = {row.name: (row.value, row.source) for row in merged.warden.policy.show(ORDERS)}
+        assert shown["reader_grace"] == ("3d", f"tables: {ORDERS}")
+
+    def test_a_rollback_to_the_older_one_after_planning_makes_the_plan_stale(self, merged: SmallLake) -> None:
+        aged(merged, ORDERS, 2)
+        planned = merged.warden.retention.expire(ORDERS)
+        merged.warden.version.rollback(f"{ORDERS}@{snapshots(merged)[11]}").apply()
+        with pytest.raises(StalePlan, match="branch main is at snapshot"):
+            planned.apply()
 
 
 class TestOptions:

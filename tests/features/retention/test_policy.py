@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.table import Table
 
+from lakewarden.engine.expiry import expiry_updates
+from lakewarden.engine.snapshots import ancestors
 from lakewarden.features.retention.policy import Decisions, RetentionPolicy, decide
-from tests.histories import NOW, History, histories, millis
+from lakewarden.quantities import show_duration
+from tests.histories import NOW, History, histories, millis, updated
 from tests.steps import steps
 
 DAY = timedelta(days=1)
@@ -92,15 +97,82 @@ class TestEachReason:
 
 
 class TestCompactions:
-    """They change nothing that readers see, and are no versions of their own."""
+    """They hold the version that they were built on in other files, and are no versions of their own."""
 
-    def test_they_push_nothing_out(self) -> None:
+    def test_the_newest_holds_the_version_and_they_push_nothing_out(self) -> None:
         made = History().commits(3, OLD, DAY)
         for _ in range(5):
             made.commit(timedelta(days=190), operation="replace")
+        found = decide(made.table, RetentionPolicy(keep_last=2, keep_days=0), NOW, {})
+        assert {v.snapshot_id for v in found.versions if v.kept} == {8, 2}
+        assert {v.snapshot_id: v.same_as for v in found.versions if v.same_as} == {n: n + 1 for n in range(3, 8)}
+
+    def test_age_keeps_no_second_representation_either(self) -> None:
+        made = History().commits(2, 20 * DAY, DAY)
+        made.commit(10 * DAY, operation="replace")
+        assert reasons(made.table) == {
+            3: ["current", "recent (top 30)", "within retention (90 days)"],
+            2: [],
+            1: ["recent (top 30)", "within retention (90 days)"],
+        }
+
+    def test_a_reader_that_began_before_has_its_grace(self) -> None:
+        made = History().commits(2, OLD, DAY)
+        made.commit(timedelta(hours=30), operation="replace")  # its parent is old, but was current until then
+        made.commit(timedelta(hours=23), operation="replace")
+        found = reasons(made.table, RetentionPolicy(keep_days=0))
+        assert found[3] == ["replaced less than 1d ago"]
+        assert found[2] == []
+        longer = reasons(made.table, RetentionPolicy(keep_days=0, reader_grace=timedelta(hours=36)))
+        assert longer[2] == ["replaced less than 36h ago"]
+
+    def test_versions_are_counted_once_the_older_representations_have_gone(self) -> None:
+        made = History()
+        for age in (200, 190, 180):
+            made.commit(timedelta(days=age))
+            made.commit(timedelta(days=age - 1), operation="replace")
+        policy = RetentionPolicy(keep_last=2, keep_days=0)
+        first = decide(made.table, policy, NOW, {})
+        assert set(first.expired) == {1, 2, 3, 5}
+        left = updated(made.table, expiry_updates(made.table, first.expired, ()))
+        assert decide(left, policy, NOW, {}).expired == ()
+        assert decide(left, RetentionPolicy(keep_last=1, keep_days=0), NOW, {}).expired == (4,)
+
+    def test_a_rewrite_under_another_schema_is_no_representation(self) -> None:
+        """What was dropped between the two is in the older files only."""
+        made = History().commits(2, OLD, DAY)
+        made.commit(timedelta(days=190), operation="replace", schema=1)
+        assert reasons(made.table)[2] == ["recent (top 30)"]
+
+    def test_one_with_a_name_stays_and_so_does_what_lies_between(self) -> None:
+        made = History().commits(3, OLD, DAY).tag("v1", 3)
+        for _ in range(3):
+            made.commit(timedelta(days=190), operation="replace")
         found = reasons(made.table, RetentionPolicy(keep_last=2, keep_days=0))
-        assert found[3] == found[2] == ["recent (top 2)"]
+        between = ["between two snapshots of its version that stay"]
+        assert (found[3], found[4], found[5]) == (["recent (top 2)", "tagged (v1)"], between, between)
+        assert found[2] == ["recent (top 2)"]  # the tagged version counts once
+        nameless = decide(made.table, RetentionPolicy(keep_last=2, keep_days=0, keep_tagged=False), NOW, {})
+        assert (nameless.tags_going, nameless.expired) == ((), (1,))  # its version is kept, so it is too
+
+    def test_what_was_also_built_on_otherwise_stays_for_that(self) -> None:
+        made = History().commits(2, OLD, DAY)
+        made.commit(timedelta(days=190), operation="replace")
+        made.branch("main", 3).branch("dev", made.commit(timedelta(days=180), parent=2))
+        assert reasons(made.table)[2] == ["recent (top 30) on dev"]
+
+    def test_where_the_catalog_writes_the_log_nothing_leaves_a_gap_in_it(self) -> None:
+        """It would forget when older versions were current, and travel by time would end at the gap."""
+        made = History().commits(3, OLD, DAY)
+        made.commit(timedelta(days=190), operation="replace")
+        made.log = [1, 2, 3, 4]
+        policy = RetentionPolicy(keep_last=2, keep_days=0)
+        found = reasons(made.table, policy, is_log_ours=False)
+        assert found[3] == ["time travel: the catalog would forget when older versions were current"]
         assert found[1] == []
+        assert reasons(made.table, policy)[3] == []
+        alone = reasons(made.table, RetentionPolicy(keep_last=1, keep_days=0), is_log_ours=False)
+        assert alone[3] == []  # no older version is left to travel to
 
     def test_they_go_with_the_version_they_stand_for(self) -> None:
         made = History().commits(2, OLD, DAY)
@@ -146,6 +218,7 @@ policies = st.builds(
     keep_tagged=st.booleans(),
     production_keep_days=st.just(300),
     production=st.booleans(),
+    reader_grace=st.sampled_from([timedelta(), timedelta(hours=2), DAY, 50 * DAY]),
 )
 
 
@@ -173,10 +246,58 @@ def test_any_history_against_the_rules_told_again(
 @given(made=histories(), policy=policies, last=st.integers(0, 5), days=st.integers(0, 100))
 def test_keeping_more_never_expires_more(made: History, policy: RetentionPolicy, last: int, days: int) -> None:
     more = RetentionPolicy(
-        policy.keep_last + last, policy.keep_days + days, True, policy.production_keep_days + days, policy.production
+        policy.keep_last + last,
+        policy.keep_days + days,
+        True,
+        policy.production_keep_days + days,
+        policy.production,
+        policy.reader_grace,
     )
     expired, fewer = decide(made.table, policy, NOW, {}).expired, decide(made.table, more, NOW, {}).expired
     assert set(fewer) <= set(expired)
+
+
+@settings(max_examples=150, deadline=None)
+@given(made=histories(), policy=policies)
+def test_no_version_is_lost_for_being_held_twice(made: History, policy: RetentionPolicy) -> None:
+    """Whatever the newest versions of main are, each is still held by a snapshot, and the log shows its rows."""
+    made.log = _line(made, made.refs["main"])[::-1]
+    table = made.table
+    before = decide(table, policy, NOW, {})
+    after = updated(table, expiry_updates(table, before.expired, before.tags_going))
+    left = {s.snapshot_id for s in after.metadata.snapshots}
+    line = _versions(made, made.refs["main"])
+    last = made.refs["main"].get("min-snapshots-to-keep", policy.keep_last)
+    assert all(set(version) & left for version in line[:last])
+    assert decide(after, policy, NOW, {}).expired == ()  # a second look finds nothing more
+    held = [next(number for number, version in enumerate(line) if s in version) for s in _kept_line(after)]
+    assert held == sorted(held) and set(range(min(last, len(line)))) <= set(held)
+
+    content = {s["snapshot-id"]: _versions(made, s)[0][0] for s in made.snapshots}
+    log = [entry.snapshot_id for entry in after.metadata.snapshot_log]
+    assert set(log) <= left
+    assert [content[s] for s in log] == [content[s] for s in made.log[len(made.log) - len(log) :]]
+    if set(range(len(line))) == set(held):  # no version of main went: then time travel goes as far back as before
+        assert len(after.metadata.snapshot_log) == len(made.log)
+
+
+def _versions(made: History, ref: dict[str, Any]) -> list[list[int]]:
+    """Snapshots up to one by what they hold, the newest first: a rewrite of files belongs to what it was built on."""
+    by_id = {s["snapshot-id"]: s for s in made.snapshots}
+    versions: list[list[int]] = []
+    for snapshot in reversed(_line(made, ref)):
+        told = by_id[snapshot]
+        parent = by_id.get(told.get("parent-snapshot-id", 0))
+        same = parent is not None and told["schema-id"] == parent["schema-id"]
+        if told["summary"]["operation"] == "replace" and same:
+            versions[-1].append(snapshot)
+        else:
+            versions.append([snapshot])
+    return versions[::-1]
+
+
+def _kept_line(table: Table) -> list[int]:
+    return list(ancestors(table, table.metadata.current_snapshot_id))
 
 
 def _rules(made: History, policy: RetentionPolicy, in_use: dict[int, str], expire_tags: bool) -> dict[int, set[str]]:
@@ -189,6 +310,16 @@ def _rules(made: History, policy: RetentionPolicy, in_use: dict[int, str], expir
     def age(snapshot: int) -> int:
         return millis(NOW) - int(by_id[snapshot]["timestamp-ms"])
 
+    def holds_the_same(newer: int, older: int | None) -> bool:
+        is_replace = bool(by_id[newer]["summary"]["operation"] == "replace")
+        return is_replace and older is not None and by_id[newer]["schema-id"] == by_id[older]["schema-id"]
+
+    named = {
+        ref["snapshot-id"]
+        for ref in made.refs.values()
+        if ref["type"] == "branch" or not (expire_tags and _age(made, ref) > _keep(ref))
+    }
+
     def why(snapshot: int) -> set[str]:
         found = {"current"} if snapshot == made.refs["main"]["snapshot-id"] else set[str]()
         for name, line in lines.items():
@@ -197,12 +328,15 @@ def _rules(made: History, policy: RetentionPolicy, in_use: dict[int, str], expir
                 found.add(f"branch head ({name})")
             if snapshot in line:
                 last = ref.get("min-snapshots-to-keep", policy.keep_last)
-                newer = [s for s in line[: line.index(snapshot)] if by_id[s]["summary"]["operation"] != "replace"]
-                if len(newer) < last:
-                    found.add(f"recent (top {last}){on}")
+                place = line.index(snapshot)
+                newer = [s for s in line[:place] if not holds_the_same(s, by_id[s].get("parent-snapshot-id"))]
                 longest = ref.get("max-snapshot-age-ms", days * 86_400_000)
-                if age(snapshot) < longest:
-                    found.add(f"within retention ({_words(longest)}){on}")
+                kept = {f"recent (top {last}){on}"} if len(newer) < last else set[str]()
+                kept |= {f"within retention ({_words(longest)}){on}"} if age(snapshot) < longest else set()
+                if kept and place and snapshot not in named and holds_the_same(line[place - 1], snapshot):
+                    in_grace = age(line[place - 1]) < policy.reader_grace.total_seconds() * 1000
+                    kept = {f"replaced less than {show_duration(policy.reader_grace)} ago{on}"} if in_grace else set()
+                found |= kept
         if snapshot not in on_a_branch and age(snapshot) < days * 86_400_000:
             found.add(f"within retention ({days} days)")
         for name, ref in made.refs.items():
@@ -211,7 +345,24 @@ def _rules(made: History, policy: RetentionPolicy, in_use: dict[int, str], expir
                 found |= {f"tagged ({name})"} if policy.keep_tagged else set()
         return found | ({f"leased by {in_use[snapshot]}"} if snapshot in in_use else set())
 
-    return {snapshot: why(snapshot) for snapshot in by_id}
+    told = {snapshot: why(snapshot) for snapshot in by_id}
+    for line in lines.values():  # whatever lies between two of one version that stay
+        for oldest_first in map(sorted, _runs(line, holds_the_same)):
+            stay = [place for place, snapshot in enumerate(oldest_first) if told[snapshot]]
+            for snapshot in oldest_first[stay[0] : stay[-1]] if stay else ():
+                told[snapshot] = told[snapshot] or {"between two snapshots of its version that stay"}
+    return told
+
+
+def _runs(line: list[int], same: Callable[[int, int], bool]) -> list[list[int]]:
+    """A line cut into runs of which each holds the same as the one before it."""
+    runs = [line[:1]]
+    for newer, older in pairwise(line):
+        if same(newer, older):
+            runs[-1].append(older)
+        else:
+            runs.append([older])
+    return runs
 
 
 def _line(made: History, ref: dict[str, Any]) -> list[int]:

@@ -12,6 +12,7 @@ from lakewarden.features.table.each import plan_each
 from lakewarden.features.table.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation
+from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
     from lakewarden.engine.reference import TableName
@@ -22,9 +23,10 @@ class Expire(Selects, Operation):
     """Let old versions go, and remove the files that only they needed.
 
     A version stays if it is current, among the newest, young enough, tagged, at the head of a branch or in its
-    history, or needed by an operation under way. What is not said by an option comes from the configuration, the
-    table's own properties, its layer, or the defaults; lakewarden policy show tells which. The plan lists every
-    file that would be removed, and only those are.
+    history, or needed by an operation under way. A compaction holds the version it was built on in other files: it
+    keeps that version, and the snapshot before it expires once reader_grace is over. Settings that no option gives
+    come from the configuration, the table's own properties, its layer, or the defaults; lakewarden policy show names
+    the source of each. The plan lists every file that would be removed, and only those are.
     """
 
     destructive = True
@@ -32,11 +34,19 @@ class Expire(Selects, Operation):
     keep_last: int | None = Field(None, ge=1, description="Keep this many of the newest versions of each branch.")
     keep_days: int | None = Field(None, ge=0, description="Keep versions younger than this many days.")
     keep_tagged: bool | None = Field(None, description="Whether a tag keeps its version.")
+    reader_grace: Duration | None = Field(
+        None, description="How long a snapshot stays after a compaction replaced it, as in 1d: reads that began before."
+    )
     expire_tags: bool = Field(False, description="Also let tags go whose keep period is over.")
 
     def plan(self, lake: Reader) -> Plan:
         in_use, neighbours = expiry.InUse(lake), Neighbours(lake)
-        options = {"keep_last": self.keep_last, "keep_days": self.keep_days, "keep_tagged": self.keep_tagged}
+        options = {
+            "keep_last": self.keep_last,
+            "keep_days": self.keep_days,
+            "keep_tagged": self.keep_tagged,
+            "reader_grace": self.reader_grace,
+        }
 
         def plan_one(name: TableName) -> Plan:
             found = expiry.look(lake, name, options, self.expire_tags, in_use)

@@ -75,13 +75,18 @@ def look(
     table = lake.tables.load(name)
     policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, options))
     needed = in_use.of(str(name), table)
-    decisions = decide(table, policy, lake.clock(), needed, expire_tags)
+    decisions = decide(table, policy, lake.clock(), needed, expire_tags, _is_log_ours(lake, name, table))
     nothing = Unreachable((), 0, 0)
     if not with_files:
         return Expiring(name, table, policy, decisions, nothing, FileList())
     unreachable = unreachable_after(table, decisions.expired) if decisions.expired else nothing
     files = [*unreachable.files, *_superseded_metadata(lake, table, policy)]
     return Expiring(name, table, policy, decisions, unreachable, _sized(lake, name, files))
+
+
+def _is_log_ours(lake: Reader, name: TableName, table: Table) -> bool:
+    """Whether Lakewarden writes the log of what main was when: not where the catalog or Spark writes the metadata."""
+    return lake.settings.lake(name.lake).type != "rest" and not lake.tables.route(table, name).needs_spark
 
 
 class InUse:
@@ -156,7 +161,8 @@ def with_percent(result: dict[str, Any]) -> dict[str, Any]:
 
 def _verdict(target: str, version: Decision) -> Verdict:
     verdict = "kept" if version.kept else "expired"
-    return Verdict(target, str(version.snapshot_id), version.committed_at, verdict, version.reasons)
+    reasons = (f"same rows as {version.same_as}",) if version.same_as else version.reasons
+    return Verdict(target, str(version.snapshot_id), version.committed_at, verdict, reasons)
 
 
 def _expire(action: Action, lake: Writer) -> None:

@@ -1,25 +1,32 @@
-"""How long versions are kept, and what becomes of each one under that."""
+"""How long versions are kept, and what becomes of each one under that.
+
+A version may be held by several snapshots: a compaction holds the rows of the snapshot it was built on. The newest
+keeps the version. The older ones expire once they were replaced for longer than a reader could need them, unless
+something else than age and number keeps them: a name, another branch, an operation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.representations import represents
 from lakewarden.engine.snapshots import ancestors, lines_of
 from lakewarden.features.table.declared import Declared, declarations, production, resolve, whole_number
-from lakewarden.quantities import from_millis, show_duration, to_millis
+from lakewarden.quantities import from_millis, parse_duration, show_duration, to_millis
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.refs import SnapshotRef
-    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.config import Settings
     from lakewarden.engine.reference import TableName
 
 _DAY_MS = 86_400_000
+Pair = tuple[int, int]
+"""Two snapshots of one version, the older and the newer."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ class RetentionPolicy:
     keep_tagged: bool = True
     production_keep_days: int = 730
     production: bool = False
+    reader_grace: timedelta = timedelta(days=1)
 
     @property
     def days(self) -> int:
@@ -44,6 +52,8 @@ class Decision:
     snapshot_id: int
     committed_at: datetime
     reasons: tuple[str, ...]
+    same_as: int | None = None
+    """Of one that expires: the newer snapshot that holds the same version, where there is one."""
 
     @property
     def kept(self) -> bool:
@@ -73,13 +83,14 @@ def declared_policy(
         "keep_days": whole_number(properties, "history.expire.max-snapshot-age-ms", _DAY_MS),
     }
     sources = declarations(settings, name, "retention", options, own)
-    values = resolve(["keep_last", "keep_days", "keep_tagged", "production_keep_days"], sources)
+    values = resolve(["keep_last", "keep_days", "keep_tagged", "production_keep_days", "reader_grace"], sources)
     by_option = options.get("keep_days") is not None  # said for this very run: it holds for production too
     return [*values, Declared("production", False, "option") if by_option else production(settings, name)]
 
 
 def policy_of(declared: list[Declared]) -> RetentionPolicy:
-    return RetentionPolicy(**{value.name: value.value for value in declared})
+    values = {value.name: value.value for value in declared}
+    return RetentionPolicy(**{**values, "reader_grace": parse_duration(values["reader_grace"])})
 
 
 @dataclass
@@ -96,9 +107,18 @@ class _Reasons:
 
 
 def decide(
-    table: Table, policy: RetentionPolicy, now: datetime, in_use: Mapping[int, str], expire_tags: bool = False
+    table: Table,
+    policy: RetentionPolicy,
+    now: datetime,
+    in_use: Mapping[int, str],
+    expire_tags: bool = False,
+    is_log_ours: bool = True,
 ) -> Decisions:
-    """What becomes of each version: kept with every reason, or expired where there is none."""
+    """What becomes of each version: kept with every reason, or expired where there is none.
+
+    `is_log_ours` says whether Lakewarden writes the log of what main was when. A catalog or Spark that writes it
+    clears all that lies before a snapshot that expires.
+    """
     metadata, reasons = table.metadata, _Reasons()
     times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots}
     tags = {n: ref for n, ref in sorted(metadata.refs.items()) if str(ref.snapshot_ref_type) == "tag"}
@@ -106,54 +126,93 @@ def decide(
     going = set(over) if expire_tags else set()
     if metadata.current_snapshot_id is not None:
         reasons.add(metadata.current_snapshot_id, "current")
-    _keep_branches(reasons, table, policy, now)
+    named = {ref.snapshot_id for name, ref in metadata.refs.items() if name not in going}
+    pairs = _keep_branches(reasons, table, policy, now, named)
     for name, ref in tags.items():
         if policy.keep_tagged and name not in going:
             reasons.add(ref.snapshot_id, f"tagged ({name})")
     for snapshot, operation in in_use.items():
         reasons.add(snapshot, f"leased by {operation}")
+    if not is_log_ours:
+        _keep_log(reasons, [entry.snapshot_id for entry in metadata.snapshot_log], {older for older, _ in pairs})
+    _keep_between(reasons, pairs)
     going |= {name for name, ref in tags.items() if not reasons.of(ref.snapshot_id)}  # they go with what they name
     newest_first = sorted(metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True)
+    replaced = {older: newer for older, newer in pairs if not reasons.of(older)}
     versions = tuple(
-        Decision(s.snapshot_id, from_millis(s.timestamp_ms), reasons.of(s.snapshot_id)) for s in newest_first
+        Decision(s.snapshot_id, from_millis(s.timestamp_ms), reasons.of(s.snapshot_id), replaced.get(s.snapshot_id))
+        for s in newest_first
     )
     return Decisions(versions, tuple(sorted(going)), tuple(name for name in over if name not in going))
 
 
-def _keep_branches(reasons: _Reasons, table: Table, policy: RetentionPolicy, now: datetime) -> None:
+def _keep_branches(
+    reasons: _Reasons, table: Table, policy: RetentionPolicy, now: datetime, named: Collection[int]
+) -> list[Pair]:
     """Branches keep their own history; what is on none, as after a rollback, is kept while it is young."""
-    refs = table.metadata.refs
+    refs, pairs = table.metadata.refs, list[Pair]()
     branches = {n: ref for n, ref in sorted(refs.items()) if str(ref.snapshot_ref_type) == "branch"}
     for name, ref in branches.items():
-        _keep_branch(reasons, table, name, ref, policy, now)
+        pairs += _keep_branch(reasons, table, name, ref, policy, now, named)
     lines = lines_of(table, (ref.snapshot_id for ref in branches.values()))
     for snapshot in table.metadata.snapshots:
         if snapshot.snapshot_id not in lines and _is_young(snapshot.timestamp_ms, policy.days * _DAY_MS, now):
             reasons.add(snapshot.snapshot_id, f"within retention ({policy.days} days)")
+    return pairs
 
 
 def _keep_branch(
-    reasons: _Reasons, table: Table, name: str, ref: SnapshotRef, policy: RetentionPolicy, now: datetime
-) -> None:
-    """A branch keeps its head and its own history; what it says of itself comes before the policy."""
+    reasons: _Reasons,
+    table: Table,
+    name: str,
+    ref: SnapshotRef,
+    policy: RetentionPolicy,
+    now: datetime,
+    named: Collection[int],
+) -> list[Pair]:
+    """A branch keeps its head and its own history; what it says of itself comes before the policy.
+
+    Answers with the snapshots of kept versions that a newer one represents, from the oldest to the newest.
+    """
     there = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     last = ref.min_snapshots_to_keep or policy.keep_last
     age_ms = policy.days * _DAY_MS if ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms
+    grace_ms = int(policy.reader_grace.total_seconds() * 1000)
     if name != "main":
         reasons.add(ref.snapshot_id, f"branch head ({name})")
     on = "" if name == "main" else f" on {name}"
-    counted = 0
-    for snapshot in ancestors(table, ref.snapshot_id):
-        if counted < last:
-            reasons.add(snapshot, f"recent (top {last}){on}")
-        if _is_young(there[snapshot].timestamp_ms, age_ms, now):
-            reasons.add(snapshot, f"within retention ({_period(age_ms)}){on}")
-        counted += changes_content(there[snapshot])
+    counted, newer, pairs = 0, None, list[Pair]()
+    for id in ancestors(table, ref.snapshot_id):
+        snapshot = there[id]
+        why = [f"recent (top {last}){on}"] if counted < last else []
+        if _is_young(snapshot.timestamp_ms, age_ms, now):
+            why.append(f"within retention ({_period(age_ms)}){on}")
+        if why and newer is not None and represents(newer, snapshot):
+            pairs.append((id, newer.snapshot_id))
+            if id not in named:
+                in_grace = _is_young(newer.timestamp_ms, grace_ms, now)
+                why = [f"replaced less than {show_duration(policy.reader_grace)} ago{on}"] if in_grace else []
+        for reason in why:
+            reasons.add(id, reason)
+        parent = there.get(snapshot.parent_snapshot_id or 0)
+        counted += parent is None or not represents(snapshot, parent)
+        newer = snapshot
+    return pairs[::-1]
 
 
-def changes_content(snapshot: Snapshot) -> bool:
-    """Whether a snapshot is a version of its own: a compaction is not, and does not push one out of the newest."""
-    return snapshot.summary is None or snapshot.summary.operation.value != "replace"
+def _keep_log(reasons: _Reasons, log: Sequence[int], replaced: Collection[int]) -> None:
+    """Where a gap would clear main's log, nothing in it expires only for being replaced while an older one stays."""
+    oldest = next((place for place, snapshot in enumerate(log) if reasons.of(snapshot)), len(log))
+    for snapshot in log[oldest:]:
+        if snapshot in replaced and not reasons.of(snapshot):
+            reasons.add(snapshot, "time travel: the catalog would forget when older versions were current")
+
+
+def _keep_between(reasons: _Reasons, pairs: Sequence[Pair]) -> None:
+    """What lies between two snapshots of a version that stay, stays: else the two would count as two versions."""
+    for older, newer in pairs:
+        if reasons.of(older) and not reasons.of(newer):
+            reasons.add(newer, "between two snapshots of its version that stay")
 
 
 def _period(milliseconds: int) -> str:

@@ -1,0 +1,46 @@
+"""Snapshots that hold the same version of a table in other files: a compaction, and what it was built on.
+
+By the Iceberg specification a `replace` snapshot has the rows of its parent. Both count as one version here only where
+their schema is the same too: a rewrite after a column was dropped no longer has that column's values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+
+def is_rewrite(snapshot: Snapshot) -> bool:
+    """Whether a snapshot says that it changed files and no rows."""
+    return snapshot.summary is not None and snapshot.summary.operation.value == "replace"
+
+
+def represents(newer: Snapshot, older: Snapshot) -> bool:
+    """Whether a snapshot holds the rows and columns of the one it was built on."""
+    is_built_on = newer.parent_snapshot_id == older.snapshot_id
+    return is_rewrite(newer) and is_built_on and newer.schema_id is not None and newer.schema_id == older.schema_id
+
+
+def stand_ins(metadata: TableMetadata, going: Collection[int]) -> dict[int, int]:
+    """For snapshots that expire: one that stays and holds the same version, where there is one."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    newer_of: dict[int, list[int]] = {}
+    for snapshot in metadata.snapshots:
+        older = by_id.get(snapshot.parent_snapshot_id or 0)
+        if older is not None and represents(snapshot, older):
+            newer_of.setdefault(older.snapshot_id, []).append(snapshot.snapshot_id)
+    found: dict[int, int] = {}
+    for start in going:
+        pending, seen = list(newer_of.get(start, ())), {start}
+        while pending and start not in found:
+            candidate = pending.pop()
+            if candidate not in going:
+                found[start] = candidate
+            elif candidate not in seen:
+                seen.add(candidate)
+                pending += newer_of.get(candidate, ())
+    return found
