@@ -46,6 +46,7 @@ class Match:
     rows: int
     matching: int
     content: Literal["data", "equality-deletes"]
+    file: DataFile = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Searched:
     pruned: int
     read: int
     bytes_read: int
+    leaving: Mapping[str, int] = field(default_factory=dict)
+    """Files without a match that no ref has, only snapshots which hold one or tell of one: their sizes."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ class _Suspect:
 class _Listing:
     """What one manifest lists, as far as it matters here."""
 
-    live: frozenset[str]
+    live: Mapping[str, int]
+    """Data files and equality deletes, with their sizes."""
     suspects: tuple[_Suspect, ...]
     images: Mapping[str, tuple[int, frozenset[Image]]]
     """Live files with what transforms made of all their rows, and how many these are."""
@@ -122,10 +126,13 @@ class _Search:
         looked = self._looked(suspects.values(), progress)
         matches = {path: _match(suspects[path].file, seen) for path, seen in looked.items() if seen.matching}
         live: set[str] = set().union(*(listing.live for listing in listings.values()))
+        rows, tainted = _rows(lists, listings, matches), self._tainted(snapshots, lists, listings, matches, live)
+        heads = {ref.snapshot_id for ref in self._table.metadata.refs.values()}
         return Searched(
             matches=matches,
-            snapshots=_rows(lists, listings, matches),
-            tainted=self._tainted(snapshots, lists, listings, matches, live),
+            snapshots=rows,
+            tainted=tainted,
+            leaving=_leaving(lists, listings, {*rows, *tainted} - heads, matches),
             listed=len(live),
             pruned=len(live) - sum(seen.was_read for seen in looked.values()),
             read=sum(seen.was_read for seen in looked.values()),
@@ -145,7 +152,7 @@ class _Search:
         sieve = self._sieve
         suspects = (_Suspect(file, sieve.may_hold(file), sieve.holds_by_partition(file)) for file in live)
         return _Listing(
-            live=frozenset(file.file_path for file in live),
+            live={file.file_path: file.file_size_in_bytes for file in live},
             suspects=tuple(suspect for suspect in suspects if suspect.keys),
             images={file.file_path: (file.record_count, found) for file in live if (found := sieve.images(file))},
             removed={file.file_path: tale for file in removed if (tale := sieve.told_by(file))},
@@ -208,7 +215,7 @@ def _match(file: DataFile, seen: Looked) -> Match:
 
     is_data = file.content == DataFileContent.DATA
     content: Literal["data", "equality-deletes"] = "data" if is_data else "equality-deletes"
-    return Match(file.file_path, file.file_size_in_bytes, file.record_count, seen.matching, content)
+    return Match(file.file_path, file.file_size_in_bytes, file.record_count, seen.matching, content, file)
 
 
 def _rows(
@@ -223,6 +230,24 @@ def _rows(
         snapshot: sum(dirty[path] for path in manifests if path in dirty)
         for snapshot, manifests in lists.items()
         if any(path in dirty for path in manifests)
+    }
+
+
+def _leaving(
+    lists: Mapping[int, Sequence[str]],
+    listings: Mapping[str, _Listing],
+    going: Set[int],
+    matches: Mapping[str, Match],
+) -> dict[str, int]:
+    """Files that only snapshots which go reference, but for those that hold a match."""
+    kept = {manifest for snapshot, manifests in lists.items() if snapshot not in going for manifest in manifests}
+    needed = {path for manifest in kept for path in listings[manifest].live}
+    only_theirs = {manifest for snapshot in going for manifest in lists[snapshot]} - kept
+    return {
+        path: size
+        for manifest in only_theirs
+        for path, size in listings[manifest].live.items()
+        if path not in needed and path not in matches
     }
 
 

@@ -23,6 +23,24 @@ class ErasureState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
+class Folding(StrEnum):
+    """Which differences in spelling a request ignores in keys of text: none, letter case, spaces around it, or both."""
+
+    NONE = ""
+    CASE = "case"
+    TRIM = "trim"
+    BOTH = "case,trim"
+
+    @staticmethod
+    def said(ignore_case: bool, trim: bool) -> Folding:
+        return Folding(",".join(word for word, is_said in (("case", ignore_case), ("trim", trim)) if is_said))
+
+    def of(self, text: str) -> str:
+        """The one text that all spellings have in common which it does not tell apart."""
+        text = text.strip() if "trim" in self else text
+        return text.casefold() if "case" in self else text
+
+
 @dataclass(frozen=True)
 class KeyAsked:
     """One key column of one table that a request is about; the table and the column are what they are for good."""
@@ -49,6 +67,7 @@ class ErasureRequest:
     values: int
     state: ErasureState = ErasureState.OPEN
     closed_at: datetime | None = None
+    folding: Folding = Folding.NONE
 
     def waits(self, now: datetime) -> bool:
         """Whether it is within its grace, in which nothing is erased yet."""
@@ -150,6 +169,10 @@ class TombstoneReader(Protocol):
         """
         ...
 
+    def digested(self, kind: str, texts: Sequence[str]) -> Sequence[bytes]:
+        """The keyed digest of each of some values of a type, given as canonical texts."""
+        ...
+
     def digests(self, request: str) -> Mapping[int, Sequence[bytes]]:
         """The keyed digests of a request's values, sorted, by the place of their key: they outlive the values."""
         ...
@@ -165,8 +188,13 @@ class Tombstones(TombstoneReader, Protocol):
     def add(self, request: ErasureRequest, values: Mapping[int, Iterator[str]]) -> int:
         """Register a request with the values of each of its keys, by their place: all of it or nothing.
 
-        Answers with how many different values were registered.
+        Answers with how many different values were asked for: spellings that the request does not tell apart are one,
+        and so is the same value in several keys.
         """
+        ...
+
+    def extend(self, id: str, values: Mapping[int, Sequence[str]]) -> None:
+        """Add spellings to the values of an open request's keys; those it has are left out."""
         ...
 
     def move(self, id: str, state: ErasureState, at: datetime, harmless: Sequence[Evidence] = ()) -> ErasureRequest:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, column, func, inspect, select, table
 
 from lakewarden.errors import StateUnavailable
 
-HISTORY = ("0001", "0002", "0003")
+HISTORY = ("0001", "0002", "0003", "0004")
 """Every revision there is, oldest first."""
 
 HEAD = HISTORY[-1]

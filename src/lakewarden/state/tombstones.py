@@ -22,6 +22,7 @@ from lakewarden.lifecycle.tombstones import (
     ErasureState,
     Evidence,
     EvidenceKind,
+    Folding,
     HiddenKey,
     KeyAsked,
     not_found,
@@ -58,23 +59,23 @@ class SqlTombstones:
 
     def add(self, request: ErasureRequest, values: Mapping[int, Iterator[str]]) -> int:
         different = {position: sorted(set(texts)) for position, texts in values.items()}
-        count = sum(map(len, different.values()))
+        count = max((len({request.folding.of(text) for text in texts}) for texts in different.values()), default=0)
         with self._database.begin() as connection:
             digester = self._digester(connection)
             connection.execute(insert(erasure_requests), {**_request_row(request), "values": count})
             connection.execute(insert(erasure_keys), [_key_row(request.id, p, k) for p, k in enumerate(request.keys)])
             for position, texts in different.items():
-                for chunk, start in enumerate(range(0, len(texts), _AT_ONCE)):
-                    some = texts[start : start + _AT_ONCE]
-                    row = {
-                        "request": request.id,
-                        "position": position,
-                        "chunk": chunk,
-                        "packed": _packed(some),
-                        "digests": digester.digests(request.keys[position].kind, some),
-                    }
-                    connection.execute(insert(tombstones), row)
+                _insert(connection, digester, request, position, texts)
         return count
+
+    def extend(self, id: str, values: Mapping[int, Sequence[str]]) -> None:
+        with self._database.begin() as connection:
+            _check_open(connection, [id])
+            digester, request = self._digester(connection), _one(connection, id)
+            for position, texts in values.items():
+                rows = connection.execute(_values_of(id, position)).all()
+                known = {text for row in rows for text in _unpacked(row.packed)}
+                _insert(connection, digester, request, position, sorted(set(texts) - known), len(rows))
 
     def get(self, id: str) -> ErasureRequest:
         with self._database.connect() as connection:
@@ -147,6 +148,10 @@ class SqlTombstones:
         with self._database.connect() as connection:
             return operations_at_work(connection, request, self._database.now(connection))
 
+    def digested(self, kind: str, texts: Sequence[str]) -> Sequence[bytes]:
+        with self._database.connect() as connection:
+            return list(_cut(self._digester(connection).digests(kind, texts)))
+
     def digests(self, request: str) -> Mapping[int, Sequence[bytes]]:
         found: dict[int, list[bytes]] = {}
         with self._database.connect() as connection:
@@ -184,6 +189,22 @@ class SqlTombstones:
             known = random.token_bytes(32)
             connection.execute(insert(secrets), {"name": _DIGEST_KEY, "value": known})
         return Digester(bytes(known))
+
+
+def _insert(
+    connection: Connection,
+    digester: Digester,
+    request: ErasureRequest,
+    position: int,
+    texts: Sequence[str],
+    first: int = 0,
+) -> None:
+    """Values of a key, some thousands to a row, numbered from a first one on."""
+    for number, start in enumerate(range(0, len(texts), _AT_ONCE), start=first):
+        some = texts[start : start + _AT_ONCE]
+        digests = digester.digests(request.keys[position].kind, some)
+        row = {"request": request.id, "position": position, "chunk": number, "packed": _packed(some)}
+        connection.execute(insert(tombstones), {**row, "digests": digests})
 
 
 def _packed(values: Sequence[str]) -> bytes:
@@ -243,8 +264,8 @@ def _keys_of(connection: Connection, ids: Sequence[str] | Select[Any]) -> dict[s
 
 
 def _request(row: RowMapping, keys: tuple[KeyAsked, ...]) -> ErasureRequest:
-    facts = {name: value for name, value in row.items() if name not in ("number", "state")}
-    return ErasureRequest(**facts, keys=keys, state=ErasureState(row["state"]))
+    facts = {name: value for name, value in row.items() if name not in ("number", "state", "folding")}
+    return ErasureRequest(**facts, keys=keys, state=ErasureState(row["state"]), folding=Folding(row["folding"]))
 
 
 def _request_row(request: ErasureRequest) -> dict[str, object]:
@@ -281,6 +302,12 @@ def _hidden_values(uuid: str, requests: Sequence[str]) -> Select[Any]:
         .where(tombstones.c.packed.is_not(None))
     )
     return query.where(erasure_requests.c.id.in_(requests)) if requests else query
+
+
+def _values_of(request: str, position: int) -> Select[Any]:
+    """The packed values of one key of a request."""
+    chosen = (tombstones.c.request == request) & (tombstones.c.position == position)
+    return select(tombstones.c.packed).where(chosen, tombstones.c.packed.is_not(None))
 
 
 def _digests_of(request: str) -> Select[Any]:

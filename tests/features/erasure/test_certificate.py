@@ -85,7 +85,9 @@ class TestSays:
         assert {ref.ref: ref.snapshot for ref in said.proved_refs} == {"main": "12", "quarter-1": "13"}
         assert {"lakewarden", "python", "pyarrow", "pyiceberg"} == set(said.software)
         assert any("Backups" in told for told in said.not_covered)
-        assert said.says.startswith("The rows of 2 key values were erased from every version of 1 table (main.crm.")
+        assert said.says.startswith(
+            "Of 2 key values, 2 occurred in main.crm.people: their 3 rows were erased from every "
+        )
 
     def test_the_values_only_as_salted_hashes_that_the_installation_can_check(self, any_lake: SmallLake) -> None:
         lake = with_people(any_lake)
@@ -135,7 +137,7 @@ class TestSays:
         close(lake, request)
         said = certify(lake, request)
         assert (said.purges, said.refs, said.removed_files) == ([], [], [])
-        assert said.says.startswith("No version of 1 table (main.crm.people) had rows of 1 key value, so that nothing")
+        assert said.says.startswith("Of 1 key value, none occurred in main.crm.people: no row was erased there.")
 
     def test_a_deadline_that_was_not_met_and_none_at_all(self, lake: SmallLake) -> None:
         with_people(lake)
@@ -181,7 +183,7 @@ class TestSays:
         assert (
             "1 table (main.sales.orders) is in the catalog no more" in said.says and "not looked through" in said.says
         )
-        assert "No version of 1 table (main.crm.people)" in said.says
+        assert "none occurred in main.crm.people" in said.says
         assert [proof.result for proof in said.proofs] == ["clean", "gone"]
         assert "What may be left of the files of main.sales.orders." in said.not_covered
 
@@ -338,7 +340,7 @@ class TestFiles:
         certify(lake, request, tmp_path / "c.html")
         seen = _Seen()
         seen.feed((tmp_path / "c.html").read_text())
-        for told in ("there was nothing to erase", "not met", "came to these tables again"):
+        for told in ("none of its values occurred", "not met", "came to these tables again"):
             assert told in seen.text
 
     def test_nothing_is_written_over(self, lake: SmallLake, tmp_path: Path) -> None:
@@ -438,6 +440,33 @@ def test_of_a_real_erasure(any_lake: SmallLake, tmp_path: Path, capsys: pytest.C
     assert sum(kind["objects"] for kind in said["objects_read"]) == len(stored)
     page = (tmp_path / "c.html").read_text()
     assert "email=*" in page and not [each for v in values for each in (v, quote(v)) if each in told or each in page]
+
+
+def test_a_value_that_never_occurred_has_no_rows_nor_those_of_others(lake: SmallLake, tmp_path: Path) -> None:
+    with_people(lake)
+    lake.warden.version.tag("crm.people", "v1").apply()
+    table = lake.catalog.load_table("crm.people")
+    table.delete("id = 1")  # which leaves the row in an earlier version, and in the tag
+    values = ["p1@example.org", "p2@example.org", "p9@example.org"]
+    one = lake.warden.erasure.request("crm.people", key="email", value=values).id
+    two = lake.warden.erasure.request("crm.people", key="email", value=["p2@example.org "]).id
+    three = lake.warden.erasure.request("crm.people", key="id", value=["2", "4"]).id
+    planned = lake.warden.erasure.purge("crm.people")
+    result = planned.apply().result
+    assert planned.plan.actions[0].estimate.rows == result["rows_dropped_by_tombstones"] == 4
+    assert planned.plan.actions[0].files.bytes == result["bytes_with_rows"] < result["bytes_removed"]
+    said = {request: certify(lake, request) for request in (one, two, three)}
+    assert said[one].says.startswith("Of 3 key values, 2 occurred in main.crm.people: their 3 rows were erased from")
+    assert said[two].says.startswith("Of 1 key value, none occurred in main.crm.people: no row was erased there.")
+    assert said[three].says.startswith("Of 2 key values, 2 occurred in main.crm.people: their 3 rows were erased from")
+    assert (said[two].refs, said[two].removed_files, said[two].new_files) == ([], [], [])
+    assert (said[two].purges[0].rows, said[two].counts["rows_dropped_by_tombstones"]) == (0, 0)
+    assert {(ref.ref, ref.rows) for ref in said[one].refs} == {("main", 1), ("v1", 2)}
+    assert {(ref.ref, ref.rows) for ref in said[three].refs} == {("main", 2), ("v1", 2)}
+    data = {request: {file.path for file in said[request].removed_files if file.sha256} for request in (one, three)}
+    assert len(data[one]) == 2 and len(data[three]) == 3
+    certify(lake, two, tmp_path / "c.html")
+    assert "none of its values occurred" in (tmp_path / "c.html").read_text()
 
 
 def test_evidence_is_not_changed_by_telling_it(lake: SmallLake) -> None:

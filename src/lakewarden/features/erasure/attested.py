@@ -28,6 +28,17 @@ class KeyErased:
 
 
 @dataclass(frozen=True)
+class TableErased:
+    """What became of a request in one table: how many of its values were in a row of any version, and how many rows
+    went. A row counts for every file that held it. What an earlier release did not record is null."""
+
+    table: str
+    values: int
+    occurred: int | None
+    rows_erased: int | None
+
+
+@dataclass(frozen=True)
 class ValueHash:
     """One value, or many of them together, in a form that does not tell them."""
 
@@ -39,7 +50,8 @@ class ValueHash:
 
 @dataclass(frozen=True)
 class Purged:
-    """What one run erased from a table: for this request, and for others that were due at the same time."""
+    """What one run erased from a table for this request; versions that expired are those of the whole run, which may
+    have been for other requests too."""
 
     table: str
     operation: str
@@ -164,6 +176,7 @@ class Attested:
     closed_at: datetime
     deadline_met: bool | None
     keys: list[KeyErased]
+    tables: list[TableErased]
     value_hashes: list[ValueHash]
     hashing: str
     counts: dict[str, int]

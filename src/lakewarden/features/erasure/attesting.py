@@ -26,8 +26,10 @@ from lakewarden.features.erasure.attested import (
     Purged,
     RefMoved,
     RefProved,
+    TableErased,
     ValueHash,
 )
+from lakewarden.features.erasure.own_part import own_part, rows_and_values
 from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 _EVIDENCE_VERSION = 1
@@ -74,25 +76,27 @@ def attest(
 ) -> Attested:
     """The certificate of a request, not signed yet; refused unless clean proofs of all its tables closed it."""
     closed_at = closed_by_proof(request, evidence)
-    purged = [each for each in evidence if each.kind is EvidenceKind.PURGED]
+    purged = [own_part(each, request.id) for each in evidence if each.kind is EvidenceKind.PURGED]
     proved = [each for each in evidence if each.kind is EvidenceKind.PROVED]
     watched = [each for each in evidence if each.kind is EvidenceKind.WATCHED]
     last = {each.uuid: each for each in proved}
     hashes, hashing = _hashes(request, digests)
     counts = {name: sum(_number(each.document.get("counts", {}), name) for each in purged) for name in _COUNTS}
     gone = sorted({key.table for key in request.keys if last[key.uuid].document.get("gone")})
-    values = len({digest for some in digests.values() for digest in some})  # one person's may be in many tables
+    tables = [
+        _table(request, table, uuid, purged) for table, uuid in dict.fromkeys((k.table, k.uuid) for k in request.keys)
+    ]
     return Attested(
         format=FORMAT,
         version=VERSION,
         request=request.id,
-        says=" ".join(_says(request, values, purged, gone)),
+        says=" ".join(_says(request, tables, purged, gone)),
         issued_at=issue.at,
         state=str(request.state),
         requester=request.requester,
         reason=request.reason,
         subject=request.subject,
-        values=values,
+        values=request.values,
         created_at=request.created_at,
         grace_until=request.grace_until,
         deadline=request.deadline,
@@ -102,6 +106,7 @@ def attest(
             KeyErased(key.table, key.uuid, key.path, key.field_id, key.kind, len(digests.get(place, ())))
             for place, key in enumerate(request.keys)
         ],
+        tables=tables,
         value_hashes=hashes,
         hashing=hashing,
         counts=counts,
@@ -151,16 +156,18 @@ def _is_clean(evidence: Evidence | None) -> bool:
     return evidence is not None and evidence.document.get("clean") is True
 
 
-def _says(request: ErasureRequest, values: int, purged: Sequence[Evidence], gone: Collection[str]) -> Iterator[str]:
+def _table(request: ErasureRequest, table: str, uuid: str, purged: Sequence[Evidence]) -> TableErased:
+    rows, occurred = rows_and_values([run for run in purged if run.uuid == uuid], request.id)
+    return TableErased(table, request.values, occurred, rows)
+
+
+def _says(
+    request: ErasureRequest, tables: Sequence[TableErased], purged: Sequence[Evidence], gone: Collection[str]
+) -> Iterator[str]:
     """The certificate in a few sentences."""
-    runs = {each.uuid for each in purged}
-    there = {key.table: key.uuid in runs for key in request.keys if key.table not in gone}
-    erased, without = ([table for table, was in there.items() if was is purge] for purge in (True, False))
-    whose = f"{values:,} key value{'s' if values != 1 else ''}"
-    if erased:
-        yield f"The rows of {whose} were erased from every version of {_tables(erased)}."
-    if without:
-        yield f"No version of {_tables(without)} had rows of {whose}, so that nothing had to be erased there."
+    there = [table for table in tables if table.table not in gone]
+    for table in there:
+        yield _what_went(table)
     if there:
         yield (
             "After that everything that was stored of these tables was looked through, until "
@@ -176,6 +183,20 @@ def _says(request: ErasureRequest, values: int, purged: Sequence[Evidence], gone
     if gone:
         is_not = "is" if len(gone) == 1 else "are"
         yield f"{_tables(gone)} {is_not} in the catalog no more: what may be left of its files was not looked through."
+
+
+def _what_went(table: TableErased) -> str:
+    """What went from one table; that none of the values was there is said in as many words."""
+    whose = f"{table.values:,} key value{'s' if table.values != 1 else ''}"
+    if table.rows_erased is None:
+        return f"The rows of {whose} and of other requests were erased from every version of {table.table} together."
+    rows = f"{table.rows_erased:,} row{' was' if table.rows_erased == 1 else 's were'} erased from every version"
+    if table.occurred is None:
+        return f"Of {whose}, {rows} of {table.table}; how many of the values occurred was not recorded."
+    if not table.occurred:
+        return f"Of {whose}, none occurred in {table.table}: no row was erased there."
+    whose_rows = "its" if table.occurred == 1 else "their"
+    return f"Of {whose}, {table.occurred:,} occurred in {table.table}: {whose_rows} {rows}."
 
 
 def _tables(names: Collection[str]) -> str:

@@ -118,17 +118,20 @@ def _asked(said: Attested) -> Iterator[str]:
 
 def _done(said: Attested) -> Iterator[str]:
     yield "<h2>What was erased</h2>"
+    yield _table([asdict(table) for table in said.tables], "Values that occurred, and rows of this request that went")
+    if all(table.rows_erased == 0 for table in said.tables):
+        yield "<p>No row of this request was in any version: none of its values occurred.</p>"
     if not said.purges:
-        yield "<p>Nothing: there was nothing to erase.</p>"
         return
+    yield "<p class=soft>A row counts once for every file that held it, in whichever version.</p>"
     yield (
         "<p>Files with such rows were written anew without them, every branch and tag was moved to a version without "
         "them, and the old versions, with their files within the tables' locations, were removed from storage.</p>"
     )
     if any(purge.other_requests for purge in said.purges):
         yield (
-            "<p>Some runs erased the rows of other requests as well, which were due at the same time. Numbers and "
-            "files of such a run are those of all of them together.</p>"
+            "<p>Some runs erased the rows of other requests as well, which were due at the same time. Shown are the "
+            "rows and files of this request; versions that expired are those of the whole run.</p>"
         )
     runs = [asdict(purge) for purge in said.purges]
     yield _table(runs, "Runs", without=("route", "metadata_before", "metadata_after"))

@@ -53,12 +53,13 @@ class NewFile:
 
 @dataclass(frozen=True)
 class RefBefore:
-    """A branch or tag, where it was, and how many rows it had that were to go."""
+    """A branch or tag, where it was, and how many rows it had that were to go: of all requests, and of each."""
 
     name: str
     kind: str
     before: int
     rows: int
+    by_request: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,12 @@ class Intent:
     """Those of them with rows that were to go: where one is gone, rows may be."""
     rows_dropped: Mapping[str, int] = field(default_factory=dict)
     """Of each file that was written anew, how many rows went."""
+    rows_expired: Mapping[str, int] = field(default_factory=dict)
+    """The same of files that no branch or tag had, and that went with their versions."""
+    shares: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """How many of these rows were whose: by request and file."""
+    occurred: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By request, the values that were in some row, each as the beginning of its keyed digest."""
     metadata_before: str = ""
 
     def joined(self, other: Intent) -> Intent:
@@ -88,11 +95,23 @@ class Intent:
             snapshots=self.snapshots | other.snapshots,
             dirty=self.dirty | other.dirty,
             rows_dropped={**self.rows_dropped, **other.rows_dropped},
+            rows_expired={**self.rows_expired, **other.rows_expired},
+            shares={
+                id: {**self.shares.get(id, {}), **other.shares.get(id, {})} for id in {**self.shares, **other.shares}
+            },
+            occurred={
+                id: self.occurred.get(id, frozenset()) | other.occurred.get(id, frozenset())
+                for id in {**self.occurred, **other.occurred}
+            },
             metadata_before=self.metadata_before or other.metadata_before,
         )
 
     def knows(self, path: str) -> bool:
         return path in self.files or path in self.outside
+
+    def rows_of(self, path: str) -> dict[str, int]:
+        """How many rows of which request a file had."""
+        return {request: rows[path] for request, rows in self.shares.items() if path in rows}
 
     def with_files(
         self,
@@ -126,6 +145,9 @@ class Intent:
             "snapshots": sorted(self.snapshots),
             "dirty": sorted(self.dirty),
             "rows_dropped": dict(self.rows_dropped),
+            "rows_expired": dict(self.rows_expired),
+            "shares": {id: dict(rows) for id, rows in self.shares.items()},
+            "occurred": {id: sorted(values) for id, values in self.occurred.items()},
             "metadata_before": self.metadata_before,
         }
 
@@ -139,6 +161,9 @@ class Intent:
             snapshots=frozenset(document["snapshots"]),
             dirty=frozenset(document["dirty"]),
             rows_dropped=document["rows_dropped"],
+            rows_expired=document.get("rows_expired", {}),  # these three an earlier version did not write down
+            shares=document.get("shares", {}),
+            occurred={id: frozenset(values) for id, values in document.get("occurred", {}).items()},
             metadata_before=document["metadata_before"],
         )
 
@@ -152,7 +177,7 @@ def intended(lake: Reader, action: Action, requests: Sequence[str]) -> Intent:
     told = lake.tombstones.evidence(kinds, uuid=str(action.arguments["uuid"]))
     ended = {(each.operation, each.action) for each in told if each.kind is EvidenceKind.PURGED}
     left = [file for each in told if each.kind is EvidenceKind.PURGED for file in each.document.get("outside", ())]
-    every = Intent(outside={file["path"]: OutsideFile(**{**file, "rows": 0}) for file in left})
+    every = Intent(outside={f["path"]: OutsideFile(f["path"], f["kind"], f["bytes"], 0) for f in left})
     for each in told:
         if (each.operation, each.action) not in ended and set(requests) & set(each.requests):
             every = every.joined(Intent.of(each.document))

@@ -20,6 +20,7 @@ from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Plan, PlannedFile, Verdict
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.quantities import show_size
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -153,7 +154,9 @@ def _says(lake: Reader, table: Table, found: Searched, rows: int) -> str:
         if n
     ]
     going = len({*found.snapshots, *found.tainted})
-    from_where = " and ".join(named) or "versions that no ref leads to"
+    if going > len({ref.before for ref in refs}):
+        named.append("earlier versions" if named else "versions that no branch or tag references")
+    from_where = " and ".join([*([", ".join(named[:-1])] if named[1:] else []), *named[-1:]])
     return (
         f"erase {rows:,} {'row' if rows == 1 else 'rows'} from {from_where}; "
         f"{going} {'version' if going == 1 else 'versions'} that had them {'goes' if going == 1 else 'go'}"
@@ -164,6 +167,12 @@ def _warnings(lake: Reader, name: TableName, table: Table, found: Searched, acti
     if not found.matches and not found.tainted:
         return ()
     told = [_STREAMS]
+    if found.leaving:
+        count, size = len(found.leaving), show_size(sum(found.leaving.values()))
+        told.append(
+            f"{name}: {count:,} more {'file' if count == 1 else 'files'} ({size}) that only these versions have "
+            f"{'is' if count == 1 else 'are'} removed too, and so is the metadata of these versions"
+        )
     outside = [path for path in found.matches if not is_own(table, path)]
     if outside:
         told.append(

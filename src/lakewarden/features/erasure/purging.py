@@ -26,6 +26,7 @@ from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots, 
 from lakewarden.features.erasure.proving import still_open
 from lakewarden.features.erasure.rewriting import rewrite
 from lakewarden.features.erasure.strays import erase_strays
+from lakewarden.features.erasure.whose import Whose
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.lifecycle.failpoints import reach
@@ -46,6 +47,7 @@ NOTHING: dict[str, Any] = dict.fromkeys(
         "tombstones_applied",
         "rows_dropped_by_tombstones",
         "files_rewritten",
+        "bytes_with_rows",
         "refs_repointed",
         "snapshots_expired",
         "bytes_removed",
@@ -108,9 +110,9 @@ def _replace_everywhere(
         for path, match in found.matches.items()
         if not is_own(table, path)
     }
-    intent = before.joined(
-        Intent(outside=outside, refs=refs_before(lake, table, found), snapshots=all_there, dirty=dirty)
-    )
+    whose = Whose.of(lake, action.table, table, found, requests)
+    were = whose.in_refs(lake, table, refs_before(lake, table, found))
+    intent = before.joined(Intent(outside=outside, refs=were, snapshots=all_there, dirty=dirty)).joined(whose.intent())
     intent = replace(intent, metadata_before=intent.metadata_before or table.metadata_location)
     storage = lake.storage(lake.tables.name(action.table).lake)
 
@@ -131,7 +133,8 @@ def _replace_everywhere(
         return intent
     rewritten = rewrite(action, lake, table, keys, found)
     reach("purge.rewritten")
-    intent = intent.joined(rewritten.intent())
+    expired = {p: m.matching for p, m in found.matches.items() if m.content == "data" and p in rewritten.obsolete}
+    intent = intent.joined(rewritten.intent()).joined(Intent(rows_expired=expired))
     change = Cleansing(
         table=action.table,
         uuid=str(action.arguments["uuid"]),
@@ -209,24 +212,43 @@ def _told(
     sizes, outside = storage.sizes(intent.new_files), _there(storage, intent.outside)
     now = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
     there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+    with_rows = {*intent.rows_dropped, *intent.rows_expired}
     moved = [ref for ref in intent.refs.values() if now.get(ref.name) not in (None, ref.before)]
     counts = {
         "tombstones_applied": sum(len(key.values) for key in keys),
-        "rows_dropped_by_tombstones": sum(intent.rows_dropped.values()),
+        "rows_dropped_by_tombstones": sum(intent.rows_dropped.values()) + sum(intent.rows_expired.values()),
         "files_rewritten": len(intent.rows_dropped),
+        "bytes_with_rows": sum(f.bytes for p, f in intent.files.items() if p in with_rows),
         "refs_repointed": len(moved),
         "snapshots_expired": len(intent.snapshots - there),
         "bytes_removed": sum(file.bytes for file in (*intent.files.values(), *stray)),
     }
     document = {
         "refs": [
-            {"name": ref.name, "kind": ref.kind, "before": ref.before, "after": now.get(ref.name), "rows": ref.rows}
+            {
+                "name": ref.name,
+                "kind": ref.kind,
+                "before": ref.before,
+                "after": now.get(ref.name),
+                "rows": ref.rows,
+                "by_request": dict(ref.by_request),
+            }
             for ref in moved
         ],
+        "by_request": {
+            request: {
+                "rows": sum(intent.shares.get(request, {}).values()),
+                "values": sorted(intent.occurred.get(request, ())),
+            }
+            for request in requests
+        },
         "snapshots_expired": counts["snapshots_expired"],
-        "files": [{**vars(file), "path": veil.path(file.path)} for file in (*intent.files.values(), *stray)],
+        "files": [
+            {**vars(file), "path": veil.path(file.path), "rows": intent.rows_of(file.path)}
+            for file in (*intent.files.values(), *stray)
+        ],
         "outside": [
-            {**vars(file), "path": veil.path(file.path)}
+            {**vars(file), "path": veil.path(file.path), "by_request": intent.rows_of(file.path)}
             for file in intent.outside.values()
             if file.path in outside  # else its owner has removed it, or its path was veiled
         ],
