@@ -36,6 +36,18 @@ def lines_of(table: Table, heads: Iterable[int]) -> set[int]:
     return found
 
 
+def replacements_since(table: Table, before: int | None) -> list[Snapshot]:
+    """The `replace` snapshots on main since another one, newest first: rewrites of files that changed no row."""
+    found = []
+    for id in ancestors(table, table.metadata.current_snapshot_id):
+        if id == before:
+            break
+        snapshot = table.snapshot_by_id(id)
+        if snapshot is not None and snapshot.summary and snapshot.summary.operation.value == "replace":
+            found.append(snapshot)
+    return found
+
+
 def named(table: Table) -> set[int]:
     """The snapshots that refs lead to, and all that these were built on."""
     return lines_of(table, (ref.snapshot_id for ref in table.metadata.refs.values()))

@@ -19,6 +19,11 @@ from tests.features.compaction.compacted import Compactable, local
 from tests.small_lake import SmallLake
 
 pytestmark = pytest.mark.spark
+_KEYS = {
+    *("actions", "tables", "files_rewritten", "files_written", "bytes_before", "bytes_after"),
+    *("deleted_rows_dropped", "delete_files_removed", "groups_sent_back"),
+}
+"""What the result of a compaction tells, by whichever route."""
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +114,7 @@ def test_position_deletes_are_applied_and_go(new: Any, granularity: str) -> None
 
     assert not table.files.deletes
     assert result["deleted_rows_dropped"] == 300 - len(table.rows())
+    assert set(result) == _KEYS and result["bytes_after"] == sum(file.bytes for file in table.data)
     assert len(table.data) == 2
 
 
@@ -119,10 +125,12 @@ def test_deletion_vectors_go_through_spark(new: Any) -> None:
     table.sql("DELETE FROM {t} WHERE id % 10 < 4")
     assert all(delete.is_vector for delete in table.files.deletes) and table.files.deletes
 
-    table.compact_and_look(["id = 105"], route=SPARK_SQL)
+    result = table.compact_and_look(["id = 105"], route=SPARK_SQL)
 
     assert not table.files.deletes
     assert len(table.data) == 1
+    assert set(result) == _KEYS
+    assert result["deleted_rows_dropped"] == 120 and result["bytes_after"] == table.data[0].bytes
 
 
 def test_a_file_that_is_rewritten_alone_keeps_its_sort_order(new: Any) -> None:

@@ -7,7 +7,7 @@ the deletes that apply then. Appends by others disturb nothing.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.changes import MAIN, Rewrite
@@ -16,18 +16,21 @@ from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.rewrite import FileGroup
 from lakewarden.engine.route import route_of_manifests
+from lakewarden.engine.snapshots import notes_of, replacements_since
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, Packing, together
 from lakewarden.features.compaction.policy import DELTA_ENCODED
 from lakewarden.features.compaction.sorting import remember
 from lakewarden.features.compaction.survey import Survey, route_of
 from lakewarden.features.erasure.held import held_files
+from lakewarden.features.table.summary import number
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import SnapshotKept, TableIs
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.live_files import SnapshotFiles
     from lakewarden.engine.rewrite import RewriteResult
@@ -222,11 +225,22 @@ def _through_spark(action: Action, lake: Writer) -> Outcome:
     done = lake.procedures.rewrite_data_files(action.table, options, strategy, order, where)
     if sorts and order:
         remember(action, lake, before, order)
-    return Outcome(
-        {
-            "files_rewritten": int(done.get("rewritten_data_files_count", 0)),
-            "files_written": int(done.get("added_data_files_count", 0)),
-            "bytes_before": int(done.get("rewritten_bytes_count", 0)),
-            "delete_files_removed": int(done.get("removed_delete_files_count", 0)),
-        }
+    return Outcome(_facts_of_spark(done, replacements_since(lake.tables.load(action.table), before)))
+
+
+def _facts_of_spark(done: Mapping[str, Any], made: Iterable[Snapshot]) -> dict[str, int]:
+    """What the procedure counted, and what the snapshots that it committed say of rows and bytes."""
+    notes = [notes_of(snapshot) for snapshot in made]
+    added, removed, size = (
+        sum(number(each, key) or 0 for each in notes)
+        for key in ("added-records", "deleted-records", "added-files-size")
     )
+    return {
+        "files_rewritten": int(done.get("rewritten_data_files_count", 0)),
+        "files_written": int(done.get("added_data_files_count", 0)),
+        "bytes_before": int(done.get("rewritten_bytes_count", 0)),
+        "bytes_after": size,
+        "deleted_rows_dropped": removed - added,
+        "delete_files_removed": int(done.get("removed_delete_files_count", 0)),
+        "groups_sent_back": 0,  # it commits all of them or none
+    }

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.changes import MAIN, RefChange
-from lakewarden.engine.snapshots import ancestors
+from lakewarden.engine.snapshots import replacements_since
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -35,16 +35,9 @@ def remember(action: Action, lake: Writer, before: int | None, by: str) -> None:
     """Write down what Spark has just sorted: the files of every `replace` snapshot since."""
     name = lake.tables.name(action.table)
     table = lake.tables.load(name)
-    made = []
-    for snapshot in ancestors(table, table.metadata.current_snapshot_id):
-        if snapshot == before:
-            break
-        made.append(snapshot)
-    replacing = [
-        s.snapshot_id for s in table.metadata.snapshots if s.summary and s.summary.operation.value == "replace"
-    ]
+    made = {snapshot.snapshot_id for snapshot in replacements_since(table, before)}
     live = {file.entry.snapshot_id for file in lake.files.of(table, table.snapshot_by_name(MAIN)).data}
-    known = (_remembered(table, by) | (set(made) & set(replacing))) & live
+    known = (_remembered(table, by) | made) & live
     told = json.dumps({"by": _plain(by), "snapshots": sorted(known)})
     uuid, route = str(table.metadata.table_uuid), lake.tables.route(table, name).name
     lake.commits.refs(RefChange(action.table, uuid, {}, properties={SORTED: told}, route=route))
