@@ -16,14 +16,15 @@ MAY_IMPORT = {
     # part of the house: parts whose code it may use when it runs
     "errors": set[str](),
     "quantities": set[str](),
+    "display": {"quantities"},
     "config": {"errors", "quantities"},
-    "lifecycle": {"errors", "quantities"},
+    "lifecycle": {"errors", "quantities", "display"},
     "engine": {"errors", "quantities", "config", "lifecycle"},
     "state": {"errors", "quantities", "lifecycle"},
-    "features": {"errors", "quantities", "config", "lifecycle", "engine"},
+    "features": {"errors", "quantities", "display", "config", "lifecycle", "engine"},
     "registry": {"errors", "lifecycle", "features"},
-    "warden": {"errors", "quantities", "config", "lifecycle", "engine", "state", "features", "registry"},
-    "doors": {"errors", "quantities", "config", "lifecycle", "features", "registry", "warden"},
+    "warden": {"errors", "quantities", "display", "config", "lifecycle", "engine", "state", "features", "registry"},
+    "doors": {"errors", "quantities", "display", "config", "lifecycle", "features", "registry", "warden"},
 }
 ONLY_IN = {
     # library: where it may be imported

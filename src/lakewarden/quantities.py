@@ -105,6 +105,9 @@ class Unit:
 
 Bytes = Annotated[int, Unit("bytes")]
 
+SnapshotId = Annotated[int, Unit("id"), PlainSerializer(str, return_type=str)]
+"""A number in Python, and text in JSON, where many readers round what is above 2^53; read from either."""
+
 Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),

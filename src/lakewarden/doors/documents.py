@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
 
+from lakewarden.display import as_json
 from lakewarden.lifecycle.run import Report
 
 
@@ -16,5 +16,5 @@ def answered(answer: Any, kind: Any) -> Any:
 
 
 def encode(document: Any, indent: int | None = None) -> bytes:
-    """Valid JSON whatever values a table holds: bytes as hexadecimal, NaN and the infinities as text."""
-    return to_json(document, indent=indent, bytes_mode="hex", inf_nan_mode="strings", fallback=str)
+    """Valid JSON whatever values a table holds."""
+    return as_json(document, indent)

@@ -35,6 +35,10 @@ class Hiding:
         few = tuple(each for each in named if len(each[1].values) <= _FEW and each[1].kind != "uuid")
         return Hiding(few, tuple(each for each in named if each not in few))  # Arrow compares no uuids in filters
 
+    @property
+    def hides(self) -> bool:
+        return bool(self.few or self.many)
+
     def within(self, predicate: BooleanExpression) -> BooleanExpression:
         """A filter that also leaves out the rows of the few values; a row without a value is nobody's, and stays."""
         from pyiceberg.expressions import And, IsNull, NotIn, Or, Reference

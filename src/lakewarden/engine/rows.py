@@ -56,6 +56,34 @@ class Rows:
                 raise
             return self._through_spark(version, predicate, selected, limit, raw)
 
+    def count(self, version: Resolved, where: str, raw: bool, known: int | None, most_bytes: int) -> int | None:
+        """How many rows there are; unknown where telling that would read more than so many bytes.
+
+        `known` is how many the metadata says there are, which holds where nothing is filtered or hidden.
+        """
+        from pyiceberg.expressions import AlwaysTrue
+
+        schema = version_schema(version)
+        hiding = Hiding.of([] if raw else self._hidden(str(version.table.metadata.table_uuid)), schema)
+        if known is not None and not where.strip() and not hiding.hides:
+            return known
+        predicate = hiding.within(_predicate(version, schema, where))
+        scan = _pinned(version).scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
+        try:
+            with told(f"table {version.name}"):
+                tasks = list(scan.plan_files())
+            if not hiding.many and all(task.residual == AlwaysTrue() and not task.delete_files for task in tasks):
+                return sum(task.file.record_count for task in tasks)
+            if sum(task.file.file_size_in_bytes for task in tasks) > most_bytes:
+                return None
+            column = (schema.fields[0].name,)
+            _, batches = _hidden_left_out(version, predicate, column, hiding, None)
+            return sum(int(batch.num_rows) for batch in batches)
+        except (NotImplementedError, ValueError) as error:
+            if "equality delete" not in str(error):
+                raise
+            return None
+
     def files_of(self, version: Resolved, where: str) -> set[str]:
         """The data files that may hold rows of a filter, by their partitions and bounds."""
         predicate = _predicate(version, version_schema(version), where)

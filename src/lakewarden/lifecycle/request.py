@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.fields import FieldInfo
@@ -119,6 +119,10 @@ class Question(Request, Generic[Answer]):
 
     @abstractmethod
     def ask(self, lake: Reader) -> Answer: ...
+
+    def to_show(self) -> Self:
+        """The question as a door asks it that shows or sends the answer; Python, which gets it as a value, does not."""
+        return self
 
     def found(self, answer: Answer) -> bool:
         """Whether the answer is something a check should stop at (exit code 3)."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from lakewarden.quantities import SnapshotId
+
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.lifecycle.plan import Action
@@ -35,7 +37,7 @@ class RefAt:
 
     table: str
     ref: str
-    snapshot: int | None
+    snapshot: SnapshotId | None
     kind: Literal["ref"] = "ref"
 
     def broken(self, lake: Reader, action: Action) -> str | None:
@@ -55,7 +57,7 @@ class SnapshotKept:
     """A snapshot that the action reads still exists, whatever refs have moved to."""
 
     table: str
-    snapshot: int
+    snapshot: SnapshotId
     kind: Literal["snapshot"] = "snapshot"
 
     def broken(self, lake: Reader, action: Action) -> str | None:

@@ -12,8 +12,10 @@ import struct
 import subprocess
 import sys
 import termios
+from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakewarden.doors.cli.main import run
@@ -187,6 +189,48 @@ class TestForPeople:
     def test_tables_are_not_cut_when_piped(self, shop: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
         run(["version", "list", "sales.orders"])
         assert str(shop.head()) in capsys.readouterr().out
+
+    def test_rows_are_shown_as_they_are(self, lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
+        lake.catalog.create_namespace("web")
+        at = datetime(2026, 1, 2, 3, 4, 5, 678901)
+        rows = [
+            {
+                "order_id": 3309,
+                "ratio": 12345.5,
+                "at": at,
+                "ok": True,
+                "state": "failed",
+                "tags": ["a", None],
+                "none": None,
+            },
+            {"order_id": None, "ratio": 2e20, "at": at, "ok": None, "state": "", "tags": None, "none": None},
+        ]
+        schema = pa.schema(
+            [
+                *(("order_id", pa.int64()), ("ratio", pa.float64()), ("at", pa.timestamp("us")), ("ok", pa.bool_())),
+                *(("state", pa.string()), ("tags", pa.list_(pa.string())), ("none", pa.string())),
+            ]
+        )
+        lake.catalog.create_table("web.hits", schema).append(pa.Table.from_pylist(rows, schema=schema))
+
+        assert run(["--config", str(lake.folder), "version", "read", "web.hits"]) == 0
+
+        head, _, first, second = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert head == ["order_id", "ratio", "at", "ok", "state", "tags", "none"]
+        assert first == ["3309", "12345.5", "2026-01-02", "03:04:05.678901", "true", "failed", '["a",null]', "null"]
+        assert second == ["null", "2e+20", "2026-01-02", "03:04:05.678901", "null", "null", "null"]
+
+    def test_rows_that_were_cut_are_counted(self, shop: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
+        shop.append(rows=1300)
+        assert run(["version", "read", "sales.orders"]) == 0
+        *table, last = capsys.readouterr().out.splitlines()
+        assert len(table) == 22
+        assert last == "20 of 1,306 rows. --limit N shows more, --out FILE writes all of them to a file."
+        assert run(["version", "read", "sales.orders", "--limit", "2000"]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == 1307
+        read = document(capsys, "version", "read", "sales.orders", "--json")
+        assert isinstance(read, dict) and len(read.pop("rows")) == 20
+        assert read == {"rows_read": 20, "rows_total": 1306, "cut": True, "file": None}
 
     def test_an_empty_answer_says_so(self, lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["--config", str(lake.folder), "table", "list"]) == 0

@@ -75,7 +75,14 @@ def test_a_short_plan_without_files_has_no_totals(capsys: pytest.CaptureFixture[
 
 
 def test_a_report_shows_sizes_and_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
-    result = {"actions": 1234, "bytes_freed": 5 * MB, "share": 0.5, "snapshot": 2**62, "route": "commit", "left": 23}
+    result = {
+        "actions": 1234,
+        "bytes_freed": 5 * MB,
+        "share": 0.5,
+        "snapshot": str(2**62),
+        "route": "commit",
+        "left": 23,
+    }
     report = Report("op-1", "retention.expire", State.DONE, result, tuple(f"t{n}: expire" for n in range(23)))
     Screen(as_json=False).report(a_plan(*(expire(n) for n in range(25))), report)
     lines = capsys.readouterr().out.splitlines()

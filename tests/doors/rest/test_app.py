@@ -321,7 +321,7 @@ def test_rows_of_every_kind_are_valid_json(client: Client, lake: SmallLake) -> N
         raise AssertionError(f"{constant} is not JSON")
 
     answer = client.get("version", "read", version="sales.kinds").content
-    got, empty = json.loads(answer, parse_constant=refuse)
+    got, empty = json.loads(answer, parse_constant=refuse)["rows"]
     assert got == {
         "a": "NaN",
         "b": "ff00",
@@ -333,6 +333,14 @@ def test_rows_of_every_kind_are_valid_json(client: Client, lake: SmallLake) -> N
         "h": ["Infinity", "-Infinity", 0.1, None],
     }
     assert empty == dict.fromkeys(row)
+
+
+def test_rows_are_cut_and_the_answer_says_so(client: Client, lake: SmallLake) -> None:
+    lake.append(rows=30)
+    answer = client.get("version", "read", version="sales.orders").json()
+    assert (len(answer["rows"]), answer["rows_read"], answer["rows_total"], answer["cut"]) == (20, 20, 36, True)
+    answer = client.get("version", "read", version="sales.orders", limit=50).json()
+    assert (len(answer["rows"]), answer["rows_read"], answer["rows_total"], answer["cut"]) == (36, 36, 36, False)
 
 
 def test_a_defect_is_an_incident_without_its_inside(

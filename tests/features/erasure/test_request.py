@@ -58,8 +58,8 @@ def test_very_many_values(lake: SmallLake) -> None:
     assert lake.warden.erasure.request("crm.people", key="email", value=values).values == 19_998
     lake.warden.erasure.request("crm.people", key="user.email", value=[f"x{n}" for n in range(3_000)])
     assert ids(lake) == [0, 1]
-    assert lake.warden.version.read("crm.people", columns=["user.age"], limit=1) == [{"user": None}]
-    assert lake.warden.version.read("crm.people", columns=["user.age"], where="id = 1") == [{"user": {"age": 1}}]
+    assert lake.warden.version.read("crm.people", columns=["user.age"], limit=1).rows == [{"user": None}]
+    assert lake.warden.version.read("crm.people", columns=["user.age"], where="id = 1").rows == [{"user": {"age": 1}}]
 
 
 def test_a_key_that_was_promoted_since_a_version(lake: SmallLake) -> None:

@@ -11,6 +11,9 @@ import pytest
 from pyiceberg.types import StringType
 
 from lakewarden.errors import BadFilter, BadValue, ColumnNotFound
+from lakewarden.features.version import read as version_read
+from lakewarden.features.version.read import Read
+from lakewarden.lifecycle.rows import Rows
 from tests.small_lake import SmallLake
 
 
@@ -25,17 +28,57 @@ def test_where_columns_and_limit(orders: SmallLake) -> None:
     found = read("sales.orders", where="id >= 2 AND city != 'city 3'", columns=["id"])
     assert sorted(row["id"] for row in found) == [2, 4, 5]
     assert {tuple(row) for row in found} == {("id",)}
-    assert read("sales.orders", where="city LIKE 'city 5%'") == [{"id": 5, "city": "city 5"}]
+    assert read("sales.orders", where="city LIKE 'city 5%'").rows == [{"id": 5, "city": "city 5"}]
     assert len(read("sales.orders", limit=3)) == 3
-    assert read("sales.orders", limit=0) == []
+    assert read("sales.orders", limit=0).rows == []
     assert read("sales.orders", columns="city, id", limit=1)[0].keys() == {"city", "id"}
 
 
-def test_shows_twenty_rows_unless_told_otherwise(lake: SmallLake) -> None:
+@pytest.fixture
+def fifty(lake: SmallLake) -> SmallLake:
     lake.create(appends=0)
     lake.append(rows=50)
-    assert len(lake.warden.version.read("sales.orders")) == 20
-    assert len(lake.warden.version.read("sales.orders", limit=50)) == 50
+    return lake
+
+
+def test_python_gets_all_rows_unless_it_asks_for_fewer(fifty: SmallLake) -> None:
+    read = fifty.warden.version.read
+    assert _counted(read("sales.orders")) == (50, 50, False)
+    assert _counted(read("sales.orders", limit=50)) == (50, 50, False)
+    assert _counted(read("sales.orders", limit=49)) == (49, 50, True)
+    assert _counted(read("sales.orders", limit=0)) == (0, 50, True)
+    assert len(read("sales.orders")) == 50 and read("sales.orders", limit=1)[0] == {"id": 0, "city": "city 0"}
+
+
+def test_what_is_shown_is_cut_and_says_so(fifty: SmallLake) -> None:
+    assert _counted(fifty.warden.ask(Read(version="sales.orders").to_show())) == (20, 50, True)
+    assert _counted(fifty.warden.ask(Read(version="sales.orders", limit=30).to_show())) == (30, 50, True)
+
+
+def test_rows_of_a_filter_are_counted(fifty: SmallLake) -> None:
+    read = fifty.warden.version.read
+    assert _counted(read("sales.orders", where="id >= 10", limit=3)) == (3, 40, True)  # a part of one file
+    fifty.append(rows=10)
+    assert _counted(read("sales.orders", where="id >= 50", limit=3)) == (3, 10, True)  # a whole file, by its bounds
+    assert _counted(read("sales.orders", where="id < 3", limit=3)) == (3, 3, False)
+
+
+def test_hidden_rows_are_not_counted(fifty: SmallLake) -> None:
+    fifty.warden.erasure.request("sales.orders", key="city", value=["city 1", "city 2"])
+    read = fifty.warden.version.read
+    assert _counted(read("sales.orders", limit=3)) == (3, 48, True)
+    assert _counted(read("sales.orders", limit=3, raw=True)) == (3, 50, True)
+
+
+def test_what_would_take_long_to_count_is_not_counted(fifty: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version_read, "_MOST_BYTES_TO_COUNT", 100)
+    assert _counted(fifty.warden.version.read("sales.orders", where="id >= 10", limit=3)) == (3, None, True)
+    assert _counted(fifty.warden.version.read("sales.orders", limit=3)) == (3, 50, True)  # the metadata knows
+
+
+def _counted(rows: Rows) -> tuple[int, int | None, bool]:
+    assert rows.rows_read == len(rows)
+    return rows.rows_read, rows.rows_total, rows.cut
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv"])
@@ -44,10 +87,18 @@ def test_writes_all_rows_to_a_file(orders: SmallLake, tmp_path: Path, name: str)
 
     answer = orders.warden.version.read("sales.orders", out=out)
 
-    assert answer == [{"file": str(out), "rows": 6}]
+    assert answer == Rows(rows_read=6, rows_total=6, cut=False, file=str(out), rows=[])
     table = pyarrow.parquet.read_table(out) if out.suffix == ".parquet" else pyarrow.csv.read_csv(out)
     assert sorted(table.column("id").to_pylist()) == [0, 1, 2, 3, 4, 5]
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [name]
+
+
+def test_a_file_is_cut_only_where_that_is_asked_for(fifty: SmallLake, tmp_path: Path) -> None:
+    whole = fifty.warden.ask(Read(version="sales.orders", out=tmp_path / "all.parquet").to_show())
+    assert whole == Rows(50, 50, False, str(tmp_path / "all.parquet"))
+    cut = fifty.warden.version.read("sales.orders", out=tmp_path / "some.parquet", limit=7)
+    assert cut == Rows(7, 50, True, str(tmp_path / "some.parquet"))
+    assert pyarrow.parquet.read_table(tmp_path / "some.parquet").num_rows == 7
 
 
 def test_never_writes_over_a_file(lake: SmallLake, tmp_path: Path) -> None:
@@ -123,13 +174,13 @@ class TestSchemaChangesAfterAVersion:
 
     def test_a_tag(self, renamed: SmallLake) -> None:
         rows = renamed.warden.version.read("sales.orders@v1", where="city = 'city 3'")
-        assert rows == [{"id": 3, "city": "city 3"}]
+        assert rows.rows == [{"id": 3, "city": "city 3"}]
         with pytest.raises(BadFilter):
             renamed.warden.version.read("sales.orders@v1", where="town = 'city 3'")
 
     def test_main(self, renamed: SmallLake) -> None:
         rows = renamed.warden.version.read("sales.orders", where="town = 'city 3'")
-        assert rows == [{"id": 3, "town": "city 3", "note": None}]
+        assert rows.rows == [{"id": 3, "town": "city 3", "note": None}]
 
     @pytest.mark.spark
     def test_on_spark(self, renamed: SmallLake) -> None:

@@ -48,7 +48,7 @@ def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
     with screen.watching(not isinstance(request, Question)) as watch, Warden.open(given.config, watch=watch) as warden:
         match request:
             case Question():
-                answer = warden.ask(request)
+                answer = warden.ask(request.to_show())
                 show, code = partial(screen.answer, answer, request), FOUND if request.found(answer) else 0
             case Control():
                 show, code = partial(screen.answer, warden.steer(request), request), 0

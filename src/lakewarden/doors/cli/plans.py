@@ -72,7 +72,7 @@ def show_fact(name: str, value: Any) -> str:
         return str(value)
     if name == "bytes" or name.startswith("bytes_"):
         return show_size(int(value))
-    return f"{value:,}" if isinstance(value, float) or abs(value) < 10**15 else str(value)  # ids are not counts
+    return f"{value:,}"
 
 
 def _action_lines(action: Action) -> Iterator[Text]:

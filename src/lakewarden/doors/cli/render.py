@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import click
 from rich import box
@@ -15,14 +15,15 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from lakewarden.display import columns_of, is_empty, show_as_is, show_value, title, units_of, value_of
 from lakewarden.doors.cli.live import watching
 from lakewarden.doors.cli.plans import applied_lines, facts_line, left_lines, plan_lines, show_fact, warnings
 from lakewarden.doors.documents import answered, encode
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
 from lakewarden.lifecycle.request import Control, Question, Setup
+from lakewarden.lifecycle.rows import Rows
 from lakewarden.lifecycle.run import Report
-from lakewarden.quantities import Unit, show_size
 
 Answering = Question[Any] | Control[Any] | Setup[Any]
 _WIDE = 240  # what is piped is not cut to a terminal's width
@@ -53,7 +54,9 @@ class Screen:
             return self.report(None, answer)
         if self._json:
             return self._document(answered(answer, request.answer_type()))
-        if not isinstance(answer, list):
+        if isinstance(answer, Rows):
+            self._data(answer, request)
+        elif not isinstance(answer, list):
             self._detail(answer)
         elif answer:
             self._rows(answer)
@@ -106,56 +109,82 @@ class Screen:
             else:
                 self.out.print(line)
 
+    def _data(self, read: Rows, request: Answering) -> None:
+        """Rows of a table as they are, and whether there are more."""
+        if read.rows:
+            names = columns_of(read.rows)
+            values = {name: [row.get(name) for row in read.rows] for name in names}
+            self._table(
+                values, {name: [_data_cell(value) for value in column] for name, column in values.items()}, every=True
+            )
+        counted = f"{read.rows_read:,} of {read.rows_total:,} rows" if read.cut and read.rows_total is not None else ""
+        if read.file is not None:
+            more = " There are more." if read.cut and not counted else ""
+            self.out.print(Text(f"{counted or _rows_counted(read.rows_read)} written to {read.file}.{more}"))
+        elif read.cut:
+            said = counted or f"The first {_rows_counted(read.rows_read)}; there are more"
+            self.out.print(Text(f"{said}. --limit N shows more, --out FILE writes all of them to a file."))
+        elif not read.rows:
+            self.out.print(request.nothing)
+
     def _rows(self, rows: Sequence[Any]) -> None:
-        """A table, or where the terminal is too narrow for one, a block of lines for each row."""
-        names = _columns(rows)
-        units = _units(type(rows[0])) if dataclasses.is_dataclass(rows[0]) else {}
-        shown = [name for name in names if any(_value(row, name) not in (None, "", []) for row in rows)] or names
-        cells = {name: [_cell(_value(row, name), units.get(name)) for row in rows] for name in shown}
-        if len(rows) > _MANY:
+        names, units = columns_of(rows), units_of(type(rows[0]))
+        shown = [name for name in names if any(not is_empty(value_of(row, name)) for row in rows)] or names
+        values = {title(name): [value_of(row, name) for row in rows] for name in shown}
+        cells = {title(name): [_cell(value_of(row, name), units.get(name)) for row in rows] for name in shown}
+        self._table(values, cells)
+
+    def _table(
+        self, values: Mapping[str, Sequence[Any]], cells: Mapping[str, Sequence[Text]], every: bool = False
+    ) -> None:
+        """Columns as a table, or where the terminal is too narrow for one, a block of lines for each row.
+
+        There a line for each value, or only for those that there are.
+        """
+        rows = len(next(iter(cells.values())))
+        if rows > _MANY:
             return self._plain(cells)
-        values = {name: [_value(row, name) for row in rows] for name in shown}
-        least = {name: _least_width(name, values[name], cells[name]) for name in shown}
-        if sum(least.values()) + 3 * len(shown) > self.out.width:
-            return self._blocks(rows, cells)
+        least = {name: _least_width(name, values[name], cells[name]) for name in cells}
+        if sum(least.values()) + 3 * len(cells) > self.out.width:
+            return self._blocks(rows, cells, every)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for name in shown:
+        for name in cells:
             numeric = all(isinstance(value, int | float | None) for value in values[name])
             justify: JustifyMethod = "right" if numeric else "left"
-            table.add_column(_title(name), justify=justify, min_width=least[name], overflow="fold")
-        for number in range(len(rows)):
-            table.add_row(*[cells[name][number] for name in shown])
+            table.add_column(Text(name), justify=justify, min_width=least[name], overflow="fold")
+        for number in range(rows):
+            table.add_row(*[column[number] for column in cells.values()])
         self.out.print(table)
 
     def _plain(self, cells: Mapping[str, Sequence[Text]]) -> None:
         """More rows than anybody reads one by one: a line each, and quickly."""
-        columns = [[_title(name), *(cell.plain for cell in column)] for name, column in cells.items()]
+        columns = [[name, *(cell.plain for cell in column)] for name, column in cells.items()]
         widths = [max(map(len, column)) for column in columns]
         for line in zip(*columns, strict=True):
             click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
-    def _blocks(self, rows: Sequence[Any], cells: Mapping[str, Sequence[Text]]) -> None:
-        for number in range(len(rows)):
+    def _blocks(self, rows: int, cells: Mapping[str, Sequence[Text]], every: bool) -> None:
+        for number in range(rows):
             block = _facts_table()
             for name, column in cells.items():
-                if column[number]:
-                    block.add_row(_title(name), column[number])
-            self.out.print(block, *([""] if number < len(rows) - 1 else []))
+                if column[number] or every:
+                    block.add_row(Text(name), column[number])
+            self.out.print(block, *([""] if number < rows - 1 else []))
 
     def _detail(self, answer: Any) -> None:
-        units = _units(type(answer))
+        units = units_of(type(answer))
         facts = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
         plain = {name: value for name, value in facts.items() if not _is_nested(value)}
         table = _facts_table()
         for name, value in plain.items():
             if value not in (None, "", [], {}):
                 shown = Text("\n".join(value)) if _are_lines(value) else _cell(value, units.get(name))
-                table.add_row(_title(name), shown)
+                table.add_row(title(name), shown)
         self.out.print(table)
         for name, value in facts.items():
             if name in plain or not value:
                 continue
-            self.out.print(Text(f"\n{_title(name)}", style="bold"))
+            self.out.print(Text(f"\n{title(name)}", style="bold"))
             if isinstance(value, Mapping):
                 for key, item in value.items():
                     self.out.print(Text(f"  {key} = {show_fact(key, item)}"))
@@ -180,6 +209,10 @@ class _Pipe(Console):
         raise BrokenPipeError
 
 
+def _rows_counted(count: int) -> str:
+    return f"{count:,} {'row' if count == 1 else 'rows'}"
+
+
 def _facts_table() -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
@@ -187,13 +220,9 @@ def _facts_table() -> Table:
     return table
 
 
-def _title(name: str) -> str:
-    return name.replace("_", " ")
-
-
 def _least_width(name: str, values: Sequence[Any], cells: Sequence[Text]) -> int:
     """How narrow a column may get: numbers, ids and names are never broken; times and sentences are, at spaces."""
-    words = _title(name).split()
+    words = name.split()
     breakable = any(isinstance(value, list | dict | datetime) or " " in str(value) for value in values)
     if breakable:
         words += [word for cell in cells for word in cell.plain.replace(",", " ").split()]
@@ -205,29 +234,6 @@ def _are_lines(value: Any) -> bool:
     return isinstance(value, list) and any(" " in str(item) for item in value)
 
 
-def _columns(rows: Sequence[Any]) -> list[str]:
-    if dataclasses.is_dataclass(rows[0]):
-        return [field.name for field in dataclasses.fields(rows[0])]
-    return list(dict.fromkeys(key for row in rows for key in row))
-
-
-def _value(row: Any, name: str) -> Any:
-    return row.get(name) if isinstance(row, Mapping) else getattr(row, name)
-
-
-def _units(kind: type) -> dict[str, str]:
-    """Which fields count bytes, from their annotations."""
-    hints = get_type_hints(kind, include_extras=True)
-    return {name: unit for name, hint in hints.items() if (unit := _unit(hint))}
-
-
-def _unit(hint: Any) -> str | None:
-    for mark in getattr(hint, "__metadata__", ()):
-        if isinstance(mark, Unit):
-            return mark.name
-    return next((found for arg in get_args(hint) if (found := _unit(arg))), None)
-
-
 def _is_nested(value: Any) -> bool:
     if isinstance(value, Mapping):
         return True
@@ -235,16 +241,9 @@ def _is_nested(value: Any) -> bool:
 
 
 def _cell(value: Any, unit: str | None = None) -> Text:
-    if value is None:
-        return Text("")
-    if isinstance(value, bool):
-        return Text("yes" if value else "no")
-    if unit == "bytes":
-        return Text(show_size(value))
-    if isinstance(value, datetime):
-        return Text(f"{value:%Y-%m-%d %H:%M:%S}Z" if value.tzinfo else f"{value:%Y-%m-%d %H:%M:%S}")
-    if isinstance(value, int):
-        return Text(f"{value:,}" if abs(value) < 10**15 else str(value))
-    if isinstance(value, list):
-        return Text(", ".join(str(item) for item in value))
-    return Text(str(value), style=_STYLES.get(str(value), ""))
+    return Text(show_value(value, unit), style=_STYLES.get(str(value), "") if isinstance(value, str) else "")
+
+
+def _data_cell(value: Any) -> Text:
+    """A value of a row as it is; that there is none is told apart from a text."""
+    return Text(show_as_is(value), style="dim" if value is None else "")

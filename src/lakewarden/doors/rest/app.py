@@ -23,6 +23,8 @@ Questions (GET) read and change nothing. Operations (POST) answer with a plan, w
 later by its id at `/api/v1/operation/apply`; with `"apply": true` they are done at once and answer with a
 report. Every error is a document `{"error": {"code", "message", "hint"}}`.
 
+Ids of snapshots are text, since many JSON readers round numbers above 2^53.
+
 Rows come as JSON: decimals, dates, times and UUIDs as text, binary values in hexadecimal, and numbers that
 JSON does not know (NaN and the infinities) as text too."""
 

@@ -96,7 +96,7 @@ def _endpoint(warden: Warden, declared: type[Request]) -> Endpoint:
 
 def _asking(warden: Warden, declared: type[Question[Any]]) -> Endpoint:
     def ask(asked: Question[Any]) -> Response:
-        return Document(answered(warden.ask(declared_part(declared, asked)), declared.answer_type()))
+        return Document(answered(warden.ask(declared_part(declared, asked).to_show()), declared.answer_type()))
 
     return ask
 

@@ -8,7 +8,7 @@ from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakewarden.doors.documents import encode
-from lakewarden.lifecycle.plan import Estimate, Finding, PlannedFile, Requirement
+from lakewarden.lifecycle.plan import Estimate, Finding, PlannedFile, Requirement, Verdict
 from lakewarden.quantities import Bytes
 
 
@@ -66,6 +66,7 @@ class PlanDocument(_Shape):
     summary: PlanSummary
     warnings: list[str]
     refused: list[Finding] = Field(description="Tables that were asked for and cannot be done; the others can.")
+    verdicts: list[Verdict] = Field([], description="What was decided about each version, with every reason for it.")
 
 
 class PlanAnswer(_Shape):

@@ -199,7 +199,7 @@ def _action(table: Table, name: TableName, branch: str, shown: Shown, route: Rou
         arguments={
             "uuid": uuid,
             "branch": branch,
-            "head": table.metadata.refs[branch].snapshot_id,
+            "head": str(table.metadata.refs[branch].snapshot_id),
             "requests": ",".join(requests),
         },
         requires=(TableIs(target, uuid),),

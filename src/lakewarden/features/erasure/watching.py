@@ -88,7 +88,12 @@ def plan_for(lake: Reader, kind: str, name: TableName, again: bool = False) -> P
     now = Mark.now(metadata, Mark())
     head = metadata.current_snapshot_id
     uuid = str(metadata.table_uuid)
-    arguments: Facts = {"uuid": uuid, "sequence": now.sequence, "head": head, "again": again}
+    arguments: Facts = {
+        "uuid": uuid,
+        "sequence": now.sequence,
+        "head": None if head is None else str(head),
+        "again": again,
+    }
     action = Action(
         verb=WATCH,
         table=target,

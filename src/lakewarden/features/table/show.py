@@ -10,7 +10,7 @@ from lakewarden.features.table.columns import Column, columns_of
 from lakewarden.features.table.summary import live_rows, total
 from lakewarden.features.version.refs import Ref, refs_of
 from lakewarden.lifecycle.request import Question, Table
-from lakewarden.quantities import Bytes, from_millis
+from lakewarden.quantities import Bytes, SnapshotId, from_millis
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -33,7 +33,7 @@ class TableDetail:
     delete_files: int | None
     bytes: Bytes | None
     snapshots: int
-    current_snapshot_id: int | None
+    current_snapshot_id: SnapshotId | None
     partitioned_by: list[str]
     sorted_by: list[str]
     columns: list[Column]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.snapshots import notes_of
 from lakewarden.features.table.summary import live_rows, total
 from lakewarden.features.version.refs import refs_of
-from lakewarden.quantities import Bytes, from_millis
+from lakewarden.quantities import Bytes, SnapshotId, from_millis
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class VersionRow:
     """One snapshot; totals are of the whole version, and unknown where its writers left them out."""
 
-    snapshot_id: int
+    snapshot_id: SnapshotId
     committed_at: datetime
     operation: str
     rows: int | None

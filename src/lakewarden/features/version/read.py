@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator
 
 from lakewarden.errors import BadValue, StorageUnavailable
+from lakewarden.features.table.summary import live_rows
 from lakewarden.lifecycle.request import Question, Version
+from lakewarden.lifecycle.rows import Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,15 +23,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _SHOWN = 20
+_MOST_ROWS = 2**31 - 1  # no reader takes a larger limit
+_MOST_BYTES_TO_COUNT = 512 << 20  # files that are read only to say how many rows there are
 _SECONDS_BETWEEN_WORDS = 3
 _WRITERS = (".parquet", ".csv")
 
 
-class Read(Question[list[dict[str, Any]]]):
+class Read(Question[Rows]):
     """Read rows of any version of a table.
 
-    Shows the first 20 rows unless --limit says otherwise. With --out all rows are written to a file, and
-    the answer is how many.
+    The command line and REST give the first 20 rows unless --limit says otherwise, and say how many there are;
+    Python gives all of them. With --out all rows are written to a file.
     """
 
     nothing = "No rows."
@@ -37,7 +41,7 @@ class Read(Question[list[dict[str, Any]]]):
     version: Version
     where: str = Field("", description="Only rows for which this holds, as in: amount > 10 AND city = 'Bern'.")
     columns: list[str] = Field([], description="Only these columns, separated by commas.")
-    limit: int | None = Field(None, ge=0, description="At most this many rows.")
+    limit: int | None = Field(None, ge=0, description="At most this many rows; 20 where they are shown.")
     out: Path | None = Field(None, description="Write the rows to this .parquet or .csv file.")
     raw: bool = Field(False, description="Also rows that are hidden since they are to be erased.")
 
@@ -55,13 +59,43 @@ class Read(Question[list[dict[str, Any]]]):
             raise ValueError(f"the file must end in {' or '.join(_WRITERS)}")
         return out
 
-    def ask(self, lake: Reader) -> list[dict[str, Any]]:
+    def to_show(self) -> Read:
+        return self.model_copy(update={"limit": _SHOWN}) if self.limit is None and self.out is None else self
+
+    def ask(self, lake: Reader) -> Rows:
         version = lake.tables.resolve(self.version)
-        limit = self.limit if self.limit is not None or self.out is not None else _SHOWN
-        schema, batches = lake.rows.batches(version, self.where, self.columns, limit, self.raw)
+        one_more = self.limit + 1 if self.limit is not None and self.limit < _MOST_ROWS else None
+        schema, found = lake.rows.batches(version, self.where, self.columns, one_more, self.raw)
+        batches = _Cut(found, self.limit)
         if self.out is None:
-            return [row for batch in batches for row in batch.to_pylist()]
-        return [{"file": str(self.out), "rows": _write(self.out, schema, batches)}]
+            rows = [row for batch in batches for row in batch.to_pylist()]
+            count = len(rows)
+        else:
+            rows, count = [], _write(self.out, schema, batches)
+        total: int | None = count
+        if batches.more:
+            known = live_rows(version.snapshot)
+            total = lake.rows.count(version, self.where, self.raw, known, _MOST_BYTES_TO_COUNT)
+        return Rows(count, total, batches.more, None if self.out is None else str(self.out), rows)
+
+
+class _Cut:
+    """Batches up to a number of rows; remembers whether there were more."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], limit: int | None) -> None:
+        self._batches = batches
+        self._left = limit
+        self.more = False
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            if self._left is None:
+                yield batch
+                continue
+            self.more = self.more or batch.num_rows > self._left
+            if self._left:
+                yield batch.slice(0, self._left)
+            self._left = max(self._left - batch.num_rows, 0)
 
 
 def _write(out: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

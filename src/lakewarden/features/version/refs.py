@@ -17,7 +17,7 @@ from lakewarden.errors import AlreadyExists, VersionNotFound, did_you_mean
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
 from lakewarden.lifecycle.request import Positional
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
-from lakewarden.quantities import Duration, show_duration
+from lakewarden.quantities import Duration, SnapshotId, show_duration
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -52,7 +52,7 @@ class Ref:
 
     name: str
     kind: Literal["branch", "tag"]
-    snapshot_id: int
+    snapshot_id: SnapshotId
     keep: str = ""
     note: str = ""
 
@@ -114,7 +114,7 @@ def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action
         arguments={
             "ref": new.name,
             "kind": new.kind,
-            "snapshot": snapshot,
+            "snapshot": str(snapshot),
             "keep_ms": int(new.keep.total_seconds() * 1000) if new.keep else None,
             "note": "" if apart else new.note,
             "uuid": uuid,
@@ -128,7 +128,7 @@ def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action
         make,
         verb="note",
         says=f"note on {new.name}: {new.note}",
-        arguments={"ref": new.name, "snapshot": snapshot, "note": new.note, "uuid": uuid},
+        arguments={"ref": new.name, "snapshot": str(snapshot), "note": new.note, "uuid": uuid},
         requires=(TableIs(target, uuid), RefAt(target, new.name, snapshot)),
         expects={"notes": 1},
     )

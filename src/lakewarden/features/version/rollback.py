@@ -128,8 +128,8 @@ def _action(verb: str, to: Resolved, current: int, common: Mapping[str, str]) ->
         table=target,
         says=says[verb],
         arguments={
-            "from": current,
-            "to": to.snapshot.snapshot_id,
+            "from": str(current),
+            "to": str(to.snapshot.snapshot_id),
             "leave": leave,
             "kept_already": kept_already,
             "uuid": uuid,

@@ -13,7 +13,7 @@ from lakewarden.features.table.summary import number
 from lakewarden.features.version.history import version_row
 from lakewarden.features.version.refs import Ref, refs_of
 from lakewarden.lifecycle.request import Question, Version
-from lakewarden.quantities import Bytes
+from lakewarden.quantities import Bytes, SnapshotId
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
@@ -24,8 +24,8 @@ class VersionDetail:
     """One version in full: its size, what it changed, its schema, and which names point to it."""
 
     table: str
-    snapshot_id: int
-    parent_snapshot_id: int | None
+    snapshot_id: SnapshotId
+    parent_snapshot_id: SnapshotId | None
     committed_at: datetime
     operation: str
     who: str

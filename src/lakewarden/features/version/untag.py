@@ -36,7 +36,7 @@ class Untag(Operation):
             verb="untag",
             table=target,
             says=f"remove tag {self.name} from {tag.snapshot_id}",
-            arguments={"ref": self.name, "snapshot": tag.snapshot_id, "uuid": uuid},
+            arguments={"ref": self.name, "snapshot": str(tag.snapshot_id), "uuid": uuid},
             requires=(TableIs(target, uuid), RefAt(target, self.name, tag.snapshot_id)),
             expects={"tags_removed": 1},
             route=route.name,

@@ -1,0 +1,156 @@
+"""How values look to people: the text of one cell, and answers as HTML for notebooks.
+
+The command line draws its tables from the same texts. Rows of tables are shown as they are: nothing in them is a
+count, a size or a state to Lakewarden.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, time
+from html import escape
+from typing import Any, get_args, get_type_hints
+
+from pydantic_core import to_json
+
+from lakewarden.quantities import Unit, show_size
+
+NULL = "null"
+_SHOWN = 100
+"""Rows of a list that a notebook shows."""
+
+
+class Shown:
+    """An answer that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
+
+class Listing(list[Any]):
+    """A list as a question answers with it, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
+
+def title(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def show_value(value: Any, unit: str | None = None) -> str:
+    """One value of an answer: counts with separators, sizes in their unit, times to the second."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if unit == "bytes":
+        return show_size(value)
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}Z" if value.tzinfo else f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, int):
+        return str(value) if unit == "id" else f"{value:,}"
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    return str(value)
+
+
+def show_as_is(value: Any) -> str:
+    """One value of a row, as it is: all digits, all of a time, what is nested as JSON."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, bytes | list | dict | tuple):
+        return as_json(value).decode().strip('"') if isinstance(value, bytes) else as_json(value).decode()
+    return str(value)
+
+
+def as_json(value: Any, indent: int | None = None) -> bytes:
+    """Valid JSON whatever values a table holds: bytes as hexadecimal, NaN and the infinities as text."""
+    return to_json(value, indent=indent, bytes_mode="hex", inf_nan_mode="strings", fallback=str)
+
+
+def columns_of(rows: Sequence[Any]) -> list[str]:
+    """The names of what rows hold, be they mappings or values of a class."""
+    if dataclasses.is_dataclass(rows[0]):
+        return [field.name for field in dataclasses.fields(rows[0])]
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def value_of(row: Any, name: str) -> Any:
+    return row.get(name) if isinstance(row, Mapping) else getattr(row, name)
+
+
+def units_of(kind: type) -> dict[str, str]:
+    """Which fields count bytes or are ids, from their annotations."""
+    if not dataclasses.is_dataclass(kind):
+        return {}
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: unit for name, hint in hints.items() if (unit := _unit(hint))}
+
+
+def is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, str | list | dict | tuple) and not value)
+
+
+def html_of(answer: Any) -> str:
+    """An answer as HTML: a list as a table, any other value as its facts, with what is nested below them."""
+    if isinstance(answer, list):
+        return _rows(answer) if answer else "<p>None.</p>"
+    units = units_of(type(answer))
+    facts = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
+    nested = {name: value for name, value in facts.items() if _is_nested(value)}
+    plain = {name: value for name, value in facts.items() if name not in nested and not is_empty(value)}
+    parts = [_facts((title(name), show_value(value, units.get(name))) for name, value in plain.items())]
+    for name, value in nested.items():
+        inner = _facts((str(k), str(v)) for k, v in value.items()) if isinstance(value, Mapping) else _rows(value)
+        parts.append(f"<p><b>{escape(title(name))}</b></p>{inner}")
+    return "".join(parts)
+
+
+def table_html(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """A table of texts; each is escaped."""
+    cells = "".join(f"<th>{escape(text)}</th>" for text in head)
+    lines = ("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in body)
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _rows(rows: Sequence[Any]) -> str:
+    names, units, as_is = columns_of(rows), units_of(type(rows[0])), isinstance(rows[0], Mapping)
+    shown = [n for n in names if as_is or any(not is_empty(value_of(row, n)) for row in rows)]
+
+    def cell(row: Any, name: str) -> str:
+        value = value_of(row, name)
+        return show_as_is(value) if as_is else show_value(value, units.get(name))
+
+    table = table_html(
+        [name if as_is else title(name) for name in shown],
+        ([cell(row, name) for name in shown] for row in rows[:_SHOWN]),
+    )
+    return table + (f"<p>{_SHOWN:,} of {len(rows):,}</p>" if len(rows) > _SHOWN else "")
+
+
+def _facts(facts: Iterable[tuple[str, str]]) -> str:
+    lines = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts)
+    return f"<table><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _unit(hint: Any) -> str | None:
+    for mark in getattr(hint, "__metadata__", ()):
+        if isinstance(mark, Unit):
+            return mark.name
+    return next((found for arg in get_args(hint) if (found := _unit(arg))), None)
+
+
+def _is_nested(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value)
+    return (
+        isinstance(value, list) and bool(value) and (dataclasses.is_dataclass(value[0]) or isinstance(value[0], dict))
+    )

@@ -1,0 +1,41 @@
+"""Rows of a table as an answer: the rows themselves, and how many more there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from lakewarden.display import Shown
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Rows(Shown, Sequence[Row]):
+    """Rows that were read, or how many were written to a file. In Python it is also the sequence of its rows."""
+
+    rows_read: int
+    """How many rows were read or written."""
+    rows_total: int | None
+    """How many there are; unknown where counting them would read too much."""
+    cut: bool
+    """Whether there are more than were asked for."""
+    file: str | None = None
+    rows: list[Row] = field(default_factory=list)
+    """The rows, unless they were written to a file."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Row]: ...
+
+    def __getitem__(self, place: int | slice) -> Row | list[Row]:
+        return self.rows[place]
