@@ -21,11 +21,13 @@ from lakewarden.engine.kernel import Bloom, Layout, Output, RewriteFault, first_
 from lakewarden.engine.kernel_checksum import Checksum, checksum_of_file
 from lakewarden.engine.kernel_memory import Budget
 from lakewarden.engine.kernel_reading import dictionaries
-from lakewarden.engine.kernel_schema import Leaf, children, field_id, leaves, nan_counts
+from lakewarden.engine.kernel_schema import Leaf, children, field_id, is_text_or_bytes, leaves, nan_counts
 from lakewarden.engine.kernel_storage import TaskStorage
 
 _MOST_ROWS = 1 << 23  # in a row group: rows may be of a few bits
 _SAMPLE_ROWS = 1 << 19
+_FEW_VALUES, _MANY_VALUES = 1 << 10, 1 << 13  # written before a page may end; more than many gains nothing
+_LONG_PAGES = 8  # pages may get so many times too long by a run of the longest values, at most
 _CODECS = {"uncompressed": "NONE", "lz4_raw": "LZ4"}
 
 
@@ -252,9 +254,18 @@ def _outgrows(leaf: Leaf, table: Any, layout: Layout) -> bool:
 
 
 def _values_at_once(table: Any, layout: Layout) -> int:
-    """A page may be ended only after so many values: few, where they are long."""
-    longest = max((column.nbytes for column in table.columns), default=0) / table.num_rows
-    return max(1, min(1024, int(layout.page_bytes / max(longest, 1))))
+    """A page may end only after so many values: few where they are long, many where even the longest are short."""
+    usual = max((column.nbytes for column in table.columns), default=0) / table.num_rows
+    longest = max((_longest(column) for column in table.columns), default=0)
+    most = _MANY_VALUES if longest * _MANY_VALUES <= layout.page_bytes * _LONG_PAGES else _FEW_VALUES
+    return max(1, min(most, int(layout.page_bytes / max(usual, 1))))
+
+
+def _longest(column: Any) -> float:
+    """The bytes of a column's longest value; of nested ones and views only that they may be long."""
+    if children(column.type) or "view" in str(column.type):
+        return math.inf
+    return (pc.max(pc.binary_length(column)).as_py() or 0) if is_text_or_bytes(column.type) else 0
 
 
 def _bloom(bloom: Bloom, rows: int) -> dict[str, Any]:
