@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from lakewarden.errors import LakeNotFound, did_you_mean
 from lakewarden.quantities import Duration
@@ -100,12 +100,27 @@ class LeaseSettings(_Section):
     )
 
 
+RETENTION_PRESETS: dict[str, dict[str, int]] = {
+    "high-frequency": {"keep_last": 50, "keep_days": 30, "production_keep_days": 365},
+    "compliance": {"keep_last": 100, "keep_days": 365, "production_keep_days": 2555},
+}
+
+
 class RetentionSettings(_Section):
+    """How long versions are kept. A preset gives three values by one name; those given beside it win."""
+
+    preset: Literal["high-frequency", "compliance"] | None = None
     keep_last: int = Field(30, ge=1)
     keep_days: int = Field(90, ge=0)
     keep_tagged: bool = True
     production_keep_days: int = Field(730, ge=0)
     reader_grace: Duration = Field(timedelta(days=1), ge=timedelta(minutes=1))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, given: Any) -> Any:
+        preset = given.get("preset") if isinstance(given, dict) else None
+        return {**RETENTION_PRESETS.get(preset, {}), **given} if isinstance(preset, str) else given
 
 
 class CompactionSettings(_Section):

@@ -254,6 +254,7 @@ class TestOptions:
         assert not busy.warden.retention.expire(ORDERS).is_empty
         assert busy.warden.retention.expire(ORDERS, keep_last=50).is_empty
         assert busy.warden.retention.expire(ORDERS, keep_days=1).is_empty
+        assert busy.warden.retention.expire(ORDERS, production_keep_days=1).is_empty
 
     def test_tags_whose_time_is_over(self, lake: SmallLake) -> None:
         lake.create(ORDERS, appends=3)

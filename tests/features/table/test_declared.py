@@ -40,6 +40,7 @@ def test_defaults() -> None:
         "keep_days": (90, "defaults"),
         "keep_tagged": (True, "defaults"),
         "production_keep_days": (730, "defaults"),
+        "reader_grace": ("1d", "defaults"),
         "production": (False, "defaults"),
     }
 
@@ -76,6 +77,7 @@ def test_each_value_comes_from_its_own_place() -> None:
         "keep_days": (30, "layer bronze"),
         "keep_tagged": (False, "option"),
         "production_keep_days": (5, "tables: bronze.*"),
+        "reader_grace": ("1d", "defaults"),
         "production": (False, "defaults"),
     }
 
@@ -96,6 +98,34 @@ def test_layers_by_the_namespace(table: str, days: int) -> None:
     assert policy(table).days == days
 
 
+class TestPresets:
+    def test_three_values_by_one_name(self) -> None:
+        often = policy("web.t", tables={"web.*": {"retention": {"preset": "high-frequency"}}})
+        assert often == RetentionPolicy(keep_last=50, keep_days=30, production_keep_days=365)
+        law = policy("gold.t", defaults={"retention": {"preset": "compliance"}})
+        assert law == RetentionPolicy(keep_last=100, keep_days=365, production_keep_days=2555, production=True)
+
+    def test_what_is_given_beside_it_wins(self) -> None:
+        found = declared("web.t", tables={"web.*": {"retention": {"preset": "compliance", "keep_days": 400}}})
+        assert found["keep_days"] == (400, "tables: web.*")
+        assert found["keep_last"] == (100, "tables: web.* (preset compliance)")
+        assert found["keep_tagged"] == (True, "defaults")
+
+    def test_a_preset_of_a_layer_wins_over_what_the_layer_usually_has(self) -> None:
+        found = declared("bronze.t", layers={"bronze": {"retention": {"preset": "compliance"}}})
+        assert found["keep_days"] == (365, "layer bronze (preset compliance)")
+
+    def test_as_a_default(self) -> None:
+        found = declared("web.t", defaults={"retention": {"preset": "high-frequency", "keep_last": 7}})
+        assert found["keep_last"] == (7, "defaults")
+        assert found["production_keep_days"] == (365, "defaults (preset high-frequency)")
+
+    @pytest.mark.parametrize("preset", ["complianz", ["compliance"], 3])
+    def test_no_such_preset(self, preset: object) -> None:
+        with pytest.raises(ValueError, match="'high-frequency' or 'compliance'"):
+            Settings.model_validate({"lakes": {"main": LAKE}, "defaults": {"retention": {"preset": preset}}})
+
+
 class TestProduction:
     def test_as_configured(self) -> None:
         assert policy("sales.t", tables={"sales.t": {"production": True}}).days == 730
@@ -107,6 +137,12 @@ class TestProduction:
 
     def test_another_option_leaves_it_production(self) -> None:
         assert policy("gold.t", {"keep_last": 3}) == RetentionPolicy(keep_last=3, production=True)
+
+    def test_an_option_for_production_only(self) -> None:
+        assert policy("gold.t", {"production_keep_days": 3}).days == 3
+        assert policy("sales.t", {"production_keep_days": 3}).days == 90
+        both = {"keep_days": 5, "production_keep_days": 3}
+        assert (policy("gold.t", both).days, policy("sales.t", both).days) == (3, 5)
 
     def test_days_of_its_own(self) -> None:
         assert policy("gold.t", tables={"gold.*": {"retention": {"production_keep_days": 10}}}).days == 10

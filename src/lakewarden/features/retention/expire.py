@@ -33,6 +33,9 @@ class Expire(Selects, Operation):
 
     keep_last: int | None = Field(None, ge=1, description="Keep this many of the newest versions of each branch.")
     keep_days: int | None = Field(None, ge=0, description="Keep versions younger than this many days.")
+    production_keep_days: int | None = Field(
+        None, ge=0, description="Keep versions of production tables younger than this many days."
+    )
     keep_tagged: bool | None = Field(None, description="Whether a tag keeps its version.")
     reader_grace: Duration | None = Field(
         None, description="How long a snapshot stays after a compaction replaced it, as in 1d: reads that began before."
@@ -44,6 +47,7 @@ class Expire(Selects, Operation):
         options = {
             "keep_last": self.keep_last,
             "keep_days": self.keep_days,
+            "production_keep_days": self.production_keep_days,
             "keep_tagged": self.keep_tagged,
             "reader_grace": self.reader_grace,
         }

@@ -84,7 +84,8 @@ def declared_policy(
     }
     sources = declarations(settings, name, "retention", options, own)
     values = resolve(["keep_last", "keep_days", "keep_tagged", "production_keep_days", "reader_grace"], sources)
-    by_option = options.get("keep_days") is not None  # said for this very run: it holds for production too
+    # given for this very run it holds for production too, unless that is given a period of its own
+    by_option = options.get("keep_days") is not None and options.get("production_keep_days") is None
     return [*values, Declared("production", False, "option") if by_option else production(settings, name)]
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from lakewarden.config.settings import RETENTION_PRESETS
+
 if TYPE_CHECKING:
     from lakewarden.config import Settings
     from lakewarden.engine.reference import TableName
@@ -29,13 +31,12 @@ def declarations(
     """What is said of a table in one section, the nearest first: each names only what it says itself."""
     sources: list[Source] = [("option", {key: value for key, value in options.items() if value is not None})]
     for pattern, declared in settings.declared(name.lake, name.within_lake):
-        sources.append((f"tables: {pattern}", _said(getattr(declared, section))))
+        sources += _said(f"tables: {pattern}", getattr(declared, section))
     sources.append(("table property", properties))
     layer = settings.layer(name.within_lake)
     if layer is not None:
-        sources.append((f"layer {layer[0]}", _said(getattr(layer[1], section))))
-    sources.append(("defaults", getattr(settings.defaults, section).model_dump()))
-    return sources
+        sources += _said(f"layer {layer[0]}", getattr(layer[1], section))
+    return [*sources, *_said("defaults", getattr(settings.defaults, section), unset=True)]
 
 
 def resolve(names: Sequence[str], sources: Sequence[Source]) -> list[Declared]:
@@ -63,5 +64,13 @@ def whole_number(properties: Mapping[str, str], key: str, per: int = 1) -> int |
     return -(-int(text) // per) if text.isascii() and text.isdigit() else None
 
 
-def _said(section: Any) -> dict[str, Any]:
-    return section.model_dump(exclude_unset=True) if section is not None else {}
+def _said(source: str, section: Any, unset: bool = False) -> list[Source]:
+    """What a section says, and apart from it what it says by the name of a preset."""
+    if section is None:
+        return []
+    said = section.model_dump(exclude_unset=not unset)
+    preset = said.pop("preset", None)
+    meant = RETENTION_PRESETS.get(preset, {})
+    by_preset = {name: value for name, value in said.items() if meant.get(name) == value}
+    own = {name: value for name, value in said.items() if name not in by_preset}
+    return [(source, own), (f"{source} (preset {preset})", by_preset)]
