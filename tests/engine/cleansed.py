@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
-from lakewarden.engine.changes import Cleansed, Cleansing, Replacement
+from lakewarden.engine.changes import Cleansed, Cleansing, Replacement, ShortenedLog
 from lakewarden.engine.commit import DirectCommits
 from lakewarden.engine.kernel import MIB, Drop
 from lakewarden.engine.kernel_task import pack
@@ -182,9 +182,12 @@ class People:
         erased = {email(number) for number in who}
         before = self.all_rows()
         done = self.cleanse(self.rewritten(erased))
+        uuid = str(self.table.metadata.table_uuid)
+        assert self.commits().shorten_log(ShortenedLog(f"main.{self.name}", uuid, done.superseded)) == 0
         self.remove(done.superseded)
         assert self.all_rows() == {ref: [row for row in rows if row[1] not in erased] for ref, rows in before.items()}
         self.look_at_metadata()
+        assert all(local(entry.metadata_file).exists() for entry in self.table.metadata.metadata_log)
         assert self.orphans() == set()
         return done
 
@@ -206,7 +209,7 @@ class People:
         assert log[-1].snapshot_id == metadata.current_snapshot_id
         assert metadata.last_updated_ms >= times[-1]
         earlier = [entry.timestamp_ms for entry in metadata.metadata_log]
-        assert earlier == sorted(earlier) and earlier[-1] <= metadata.last_updated_ms
+        assert earlier == sorted(earlier) and max(earlier, default=0) <= metadata.last_updated_ms
         for snapshot in metadata.snapshots:
             self.look_at_snapshot(snapshot)
 

@@ -332,6 +332,23 @@ def test_statistics_of_versions_that_go_go_too(people: People) -> None:
     }
 
 
+def test_the_same_commit_drops_all_entries_of_the_metadata_log(people: People) -> None:
+    """They reference files that go, the replaced metadata file among them; the next commit begins a new log."""
+    people.append(range(20))
+    people.append(range(20, 40))
+    before = people.table
+    assert len(before.metadata.metadata_log) > 1
+    done = people.cleanse(people.rewritten({email(3)}))
+    after = people.table
+    assert after.metadata.metadata_log == []
+    assert after.metadata.last_updated_ms > before.metadata.last_updated_ms
+    assert {*(entry.metadata_file for entry in before.metadata.metadata_log), before.metadata_location} <= set(
+        done.superseded
+    )
+    people.append(range(90, 95))
+    assert [entry.metadata_file for entry in people.table.metadata.metadata_log] == [after.metadata_location]
+
+
 def test_superseded_metadata_is_told_before_it_lands(people: People) -> None:
     people.append(range(10))
     table = people.table

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from lakewarden.engine.changes import ShortenedLog
+from lakewarden.engine.metadata_log import LIMIT, TO_RESTORE
+from lakewarden.lifecycle.failpoints import when
 from lakewarden.warden import Warden
 from tests.engine.cleansed import People, email
 from tests.engine.test_rest_catalog import RestLake
@@ -138,3 +141,30 @@ def test_a_lost_race_is_planned_anew(people: People, others: People) -> None:
     assert people.rows("main") == sorted([row for row in without(before, 3) if row[0] != 14] + added)
     people.look_at_metadata()
     assert people.orphans() == set()
+
+
+@pytest.mark.parametrize("limit", ["", "7"])
+def test_the_metadata_log_references_nothing_that_goes(people: People, limit: str) -> None:
+    """The server builds the log: its limit is lowered for one commit and restored by the next, after a kill too."""
+    if limit:
+        people.table.transaction().set_properties({LIMIT: limit}).commit_transaction()
+    done = people.cleanse(people.rewritten({email(3)}))
+    people.append(range(60, 70))
+    clean = people.table.metadata_location
+    change = ShortenedLog(f"main.{people.name}", str(people.table.metadata.table_uuid), done.superseded)
+    when("metadata_log.lowered", _kill)
+    with pytest.raises(KeyboardInterrupt):
+        people.commits().shorten_log(change)
+    assert people.table.metadata.properties[LIMIT] == "2"
+    assert people.commits().shorten_log(change) == 0
+    people.remove(done.superseded)
+    people.look_at_metadata()
+    metadata = people.table.metadata
+    assert metadata.properties.get(LIMIT, "") == limit and TO_RESTORE not in metadata.properties
+    assert clean in [entry.metadata_file for entry in metadata.metadata_log]
+    location = people.table.metadata_location
+    assert people.commits().shorten_log(change) == 0 and people.table.metadata_location == location
+
+
+def _kill() -> None:
+    raise KeyboardInterrupt

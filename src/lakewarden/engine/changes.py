@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from lakewarden.engine.draft import AddedFile
 from lakewarden.lifecycle.plan import PUBLISH
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+
+    from lakewarden.engine.draft import AddedFile
 
 MAIN = "main"
 
@@ -80,6 +81,17 @@ class Expiry:
     uuid: str
     snapshots: tuple[int, ...]
     tags: Mapping[str, int] = field(default_factory=dict)
+    metadata_files: tuple[str, ...] = ()
+    """Earlier metadata files that will be deleted: their entries leave the metadata log."""
+
+
+@dataclass(frozen=True)
+class ShortenedLog:
+    """Metadata files that are to be deleted: no entry of the metadata log may reference them any more."""
+
+    table: str
+    uuid: str
+    files: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -169,6 +181,10 @@ class Commits(Protocol):
 
     def expire(self, change: Expiry, check: Callable[[Table], None]) -> None:
         """Let snapshots and tags go, all of them or none; `check` looks right before what else needs them."""
+        ...
+
+    def shorten_log(self, change: ShortenedLog) -> int:
+        """Drop entries of the metadata log; answers with how many the catalog keeps all the same."""
         ...
 
     def cleanse(self, change: Cleansing, about_to: Callable[[Sequence[str]], None]) -> Cleansed | None:

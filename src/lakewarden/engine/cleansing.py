@@ -17,7 +17,8 @@ from lakewarden.engine.clean_versions import CleanVersions
 from lakewarden.engine.cleansing_costs import check_nothing_staged
 from lakewarden.engine.expiry import expiry_updates
 from lakewarden.engine.locations import same_place
-from lakewarden.engine.publish import Attempt, at_refs, check_format
+from lakewarden.engine.metadata_log import drop_all_entries
+from lakewarden.engine.publish import Attempt, at_refs, by_client, check_format
 from lakewarden.engine.survey import Survey, place_of
 from lakewarden.engine.taken_along import passing_version, taken_along
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
@@ -136,9 +137,7 @@ class _Cleanse:
     @property
     def may_have_taken_names(self) -> bool:
         """Whether the catalog takes names along with their versions; where the client writes metadata, none are."""
-        from pyiceberg.catalog import MetastoreCatalog
-
-        return self._table is not None and not isinstance(self._table.catalog, MetastoreCatalog)
+        return self._table is not None and not by_client(self._table)
 
     def names_given_back(self, table: Table) -> Attempt | None:
         """Names that somebody made in the very moment, on versions that went: back where they were.
@@ -237,18 +236,18 @@ def _statistics(metadata: TableMetadata, dirty: set[int]) -> list[str]:
 
 
 def _updates(table: Table, dirty: set[int], new: CleanVersions, made: Mapping[int, int]) -> tuple[TableUpdate, ...]:
-    from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
     updates: list[TableUpdate] = [AddSnapshotUpdate(snapshot=snapshot) for snapshot in new.made.values()]
     for name, ref in table.metadata.refs.items():
         if ref.snapshot_id in made:
             updates.append(_ref_update(name, ref, made[ref.snapshot_id]))
-    if made and not isinstance(table.catalog, MetastoreCatalog):  # which would take the clock of the last one added
+    if made and not by_client(table):  # which would take the clock of the last one added
         last = passing_version(table, list(new.made.values())[-1], new.last_sequence)
         updates.append(AddSnapshotUpdate(snapshot=last))
         updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [last.snapshot_id]}))
-    return (*updates, *expiry_updates(table, sorted(dirty), (), made))
+    updates += expiry_updates(table, sorted(dirty), (), made)
+    return (*updates, drop_all_entries()) if by_client(table) else tuple(updates)
 
 
 def _ref_update(name: str, ref: SnapshotRef, snapshot: int) -> TableUpdate:

@@ -23,17 +23,20 @@ from lakewarden.engine.changes import (
     Rewrite,
     Rewritten,
     RewrittenGroup,
+    ShortenedLog,
     Unmask,
 )
 from lakewarden.engine.draft import Draft
 from lakewarden.engine.expiry import expiry_updates, still_needed
 from lakewarden.engine.live_files import Files, SnapshotFiles
 from lakewarden.engine.manifests import Manifests
-from lakewarden.engine.publish import Attempt, Publisher, at_refs, check_format
+from lakewarden.engine.metadata_log import dead_entries, drop_entries, shorten
+from lakewarden.engine.publish import Attempt, Publisher, at_refs, by_client, check_format
 from lakewarden.engine.tables import Tables
 from lakewarden.engine.taken_along import taken_along
 from lakewarden.errors import StalePlan
 from lakewarden.lifecycle.ground import Fence, Stamp
+from lakewarden.lifecycle.plan import PUBLISH
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -137,11 +140,24 @@ class DirectCommits:
             if needed:
                 raise StalePlan(f"the plan is stale: {'; '.join(needed)}", "Nothing was expired. Plan again.")
             check(table)
-            updates = expiry_updates(table, change.snapshots, tuple(change.tags))
+            updates = expiry_updates(table, change.snapshots, tuple(change.tags), metadata_files=change.metadata_files)
             return Attempt(at_refs(change.uuid, refs), updates) if updates else None
 
         self._publisher.publish(change.table, change.uuid, attempt)
         self._give_back(change)
+
+    def shorten_log(self, change: ShortenedLog) -> int:
+        """Drop entries of the metadata log; answers with how many the catalog keeps all the same."""
+
+        def attempt(table: Table) -> Attempt | None:
+            dead = dead_entries(table, change.files)
+            return Attempt(at_refs(change.uuid, {}), (drop_entries(dead),)) if dead else None
+
+        if by_client(self._tables.load(change.table)):
+            self._publisher.publish(change.table, change.uuid, attempt)
+        else:
+            shorten(lambda: self._tables.load(change.table), self.refs, change, PUBLISH)
+        return len(dead_entries(self._tables.load(change.table), change.files))
 
     def cleanse(self, change: Cleansing, about_to: Callable[[Sequence[str]], None]) -> Cleansed | None:
         """Replace files in every version at once, and let the versions that had them go; None where none has them."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from lakewarden.engine.metadata_log import dead_entries, drop_entries
 from lakewarden.engine.representations import stand_ins
 
 if TYPE_CHECKING:
@@ -86,11 +87,16 @@ def _line(snapshot: int | None, parents: Mapping[int, int | None]) -> list[int]:
 
 
 def expiry_updates(
-    table: Table, snapshots: Sequence[int], tags: Sequence[str], replaced: Mapping[int, int] | None = None
+    table: Table,
+    snapshots: Sequence[int],
+    tags: Sequence[str],
+    replaced: Mapping[int, int] | None = None,
+    metadata_files: Sequence[str] = (),
 ) -> tuple[TableUpdate, ...]:
     """The updates that let snapshots and tags go; none where they have gone already.
 
     `replaced` tells which of them have others in their place, as the log and what descends from what have it then.
+    Entries of `metadata_files` leave the metadata log, where the client writes it.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table.update import (
@@ -104,12 +110,12 @@ def expiry_updates(
 
     metadata = table.metadata
     going = sorted({s.snapshot_id for s in metadata.snapshots} & set(snapshots))
+    by_client = isinstance(table.catalog, MetastoreCatalog)
     notes = [note_property(tag) for tag in tags if note_property(tag) in metadata.properties]
     updates: list[Any] = [
         RemoveSnapshotRefUpdate.model_validate({"ref-name": tag}) for tag in tags if tag in metadata.refs
     ]
     if going:
-        by_client = isinstance(table.catalog, MetastoreCatalog)
         statistics = {s.snapshot_id for s in metadata.statistics} & set(going)
         by_partition = {s.snapshot_id for s in metadata.partition_statistics} & set(going)
         updates += [RemoveStatisticsUpdate.model_validate({"snapshot-id": id}) for id in sorted(statistics)]
@@ -125,6 +131,8 @@ def expiry_updates(
             notes.append(LINEAGE)
     if notes:
         updates.append(RemovePropertiesUpdate.model_validate({"removals": notes}))
+    if by_client and (dead := dead_entries(table, metadata_files)):
+        updates.append(drop_entries(dead))
     return tuple(updates)
 
 

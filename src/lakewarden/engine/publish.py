@@ -154,9 +154,14 @@ class _Unmoved:
 
 def _unmoved(table: Table) -> tuple[TableRequirement, ...]:
     """For catalogs whose metadata the client writes; a REST catalog checks requirements itself."""
+    return (cast("TableRequirement", _Unmoved(table.metadata)),) if by_client(table) else ()
+
+
+def by_client(table: Table) -> bool:
+    """Whether the client writes a table's metadata, as it does for SQL catalogs; for REST catalogs the server does."""
     from pyiceberg.catalog import MetastoreCatalog
 
-    return (cast("TableRequirement", _Unmoved(table.metadata)),) if isinstance(table.catalog, MetastoreCatalog) else ()
+    return isinstance(table.catalog, MetastoreCatalog)
 
 
 def _take_back(attempt: Attempt | None) -> None:

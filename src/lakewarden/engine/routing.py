@@ -15,6 +15,7 @@ from lakewarden.engine.changes import (
     Rewrite,
     Rewritten,
     RewrittenGroup,
+    ShortenedLog,
     Unmask,
 )
 from lakewarden.engine.commit import DirectCommits
@@ -29,6 +30,8 @@ class SparkRefs(Protocol):
     """What publishes refs where nothing but Spark can."""
 
     def refs(self, change: RefChange) -> None: ...
+
+    def shorten_log(self, change: ShortenedLog) -> int: ...
 
 
 class RoutedCommits:
@@ -58,6 +61,10 @@ class RoutedCommits:
 
     def expire(self, change: Expiry, check: Callable[[Table], None]) -> None:
         self._by_us(change.table).expire(change, check)
+
+    def shorten_log(self, change: ShortenedLog) -> int:
+        needs_spark = self._needs_spark(change.table)
+        return (self._through_spark() if needs_spark else self._direct).shorten_log(change)
 
     def cleanse(self, change: Cleansing, about_to: Callable[[Sequence[str]], None]) -> Cleansed | None:
         return self._by_us(change.table).cleanse(change, about_to)

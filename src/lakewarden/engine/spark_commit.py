@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.changes import MAIN, RefChange, SetRef
+from lakewarden.engine.changes import MAIN, RefChange, SetRef, ShortenedLog
 from lakewarden.engine.commit import check_expected
+from lakewarden.engine.metadata_log import dead_entries, shorten
 from lakewarden.engine.quoting import identifier, literal
 from lakewarden.engine.reference import TableName
 from lakewarden.engine.snapshots import named
@@ -21,6 +22,7 @@ from lakewarden.engine.tables import Tables
 from lakewarden.errors import SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence
+from lakewarden.lifecycle.plan import SPARK_SQL
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -50,6 +52,11 @@ class SparkCommits:
         if any(ref.name == MAIN for ref in change.set):
             self._check_not_over_others(name, change)
         reach("commit.landed")
+
+    def shorten_log(self, change: ShortenedLog) -> int:
+        """Drop entries of the metadata log; answers with how many the catalog keeps all the same."""
+        shorten(lambda: self._tables.load(change.table), self.refs, change, SPARK_SQL)
+        return len(dead_entries(self._tables.load(change.table), change.files))
 
     def _run(self, statement: str, change: RefChange) -> None:
         try:

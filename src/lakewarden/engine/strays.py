@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import datetime
@@ -37,13 +37,19 @@ _AT_A_TIME = 256
 _METADATA = (".metadata.json", ".metadata.json.gz")
 
 
-def strays(table: Table, keys: Sequence[HiddenKey], storage: StoredFiles, before: datetime) -> Iterator[StoredObject]:
-    """What may be erased at once: objects, and folders whose names tell something."""
+def strays(
+    table: Table, keys: Sequence[HiddenKey], storage: StoredFiles, before: datetime, superseded: Iterable[str] = ()
+) -> Iterator[StoredObject]:
+    """What may be erased at once: objects, and folders whose names tell something.
+
+    `superseded` are metadata files that the table had earlier, beside those in its log.
+    """
     wanted = wanted_keys(table.metadata, keys)
     reached = Reached(reachable_set(table))
     texts = Texts(table, wanted, listed(table, storage).bytes)
     reader = ObjectReader(table.metadata, wanted, texts, storage, lambda read: None)
     earlier = {same_place(entry.metadata_file) for entry in table.metadata.metadata_log}
+    earlier |= {same_place(path) for path in superseded}
 
     def tells(found: StoredObject) -> bool:
         return bool(reader.look(found, reached).traces) and (

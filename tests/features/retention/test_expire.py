@@ -100,6 +100,7 @@ class TestExactlyWhatThePlanSays:
         assert {s.snapshot_id for s in after.metadata.snapshots} == left
         assert set(disk) - set(files_in(after)) == set(listed(planned.plan))  # these and no others have left
         assert orphans(after) == set()
+        assert all(on_disk(entry.metadata_file).exists() for entry in after.metadata.metadata_log)
         gone_tags = {line.split(" ")[-1] for line in str(action.arguments["tags"]).splitlines()}
         assert set(after.metadata.refs) == set(before.metadata.refs) - gone_tags
         for ref in after.metadata.refs if data else ():
@@ -158,6 +159,7 @@ class TestExactlyWhatThePlanSays:
         report = planned.apply()
         assert report.result["files_quarantined"] == 4 and report.result["snapshots_expired"] == 0
         assert orphans(lake.catalog.load_table(ORDERS)) == set()
+        assert len(lake.catalog.load_table(ORDERS).metadata.metadata_log) == 1  # that of this commit, which is young
         assert lake.warden.retention.expire(ORDERS, **ALL).is_empty
 
     def test_files_outside_of_its_location_are_left_and_told(self, lake: SmallLake, tmp_path: Path) -> None:

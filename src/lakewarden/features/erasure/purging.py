@@ -13,7 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.changes import Cleansing
+from lakewarden.engine.changes import Cleansing, ShortenedLog
+from lakewarden.engine.metadata_log import TO_RESTORE, dead_entries
 from lakewarden.engine.proof_bytes import Needles
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.reachable import own_places
@@ -86,9 +87,10 @@ def apply(action: Action, lake: Writer, lose_columns: bool = False) -> Outcome:
         if found.matches or found.tainted:
             intent = _replace_everywhere(action, lake, table, keys, found, requests, intent)
         reach("purge.committed")
+        intent = _shorten_log(action, lake, requests, intent)
         intent = _remove(action, lake, intent)
         reach("purge.removed")
-        stray = erase_strays(lake, name, str(action.arguments["uuid"]), keys)
+        stray = erase_strays(lake, name, str(action.arguments["uuid"]), keys, intent.files)
         reach("purge.strays")
         return _told(action, lake, requests, keys, intent, stray, veil)
 
@@ -152,6 +154,24 @@ def _replace_everywhere(
             still_unreachable(lake.tables.load(action.table), [file.path for file in rewritten.new_files])
         )
         raise
+    return intent
+
+
+def _shorten_log(action: Action, lake: Writer, requests: Sequence[str], intent: Intent) -> Intent:
+    """Drop what the metadata log still references of the files that go; all earlier metadata goes with them.
+
+    Where the client writes metadata, the commit itself has dropped them. Others' metadata that was written between the
+    look at the table and the commit is in the log too, and references versions that went.
+    """
+    table = lake.tables.load(action.table)
+    log = [entry.metadata_file for entry in table.metadata.metadata_log]
+    if not intent.files or (not dead_entries(table, intent.files) and TO_RESTORE not in table.metadata.properties):
+        return intent
+    if dead_entries(table, intent.files):
+        sizes = lake.storage(lake.tables.name(action.table).lake).sizes(log)
+        intent = intent.with_files(log, partial(is_own, table), sizes, {})
+        write_down(lake, action, requests, intent)
+    lake.commits.shorten_log(ShortenedLog(action.table, str(action.arguments["uuid"]), tuple(intent.files)))
     return intent
 
 

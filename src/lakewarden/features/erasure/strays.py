@@ -17,7 +17,7 @@ from lakewarden.features.orphan.judgement import kind_of, refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours, is_metadata, refuse_foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyiceberg.table import Table
 
@@ -35,11 +35,16 @@ def refuse_strangers(lake: Reader, name: TableName, table: Table, neighbours: Ne
     refuse_foreign(name, table, storage, [path for path in found if is_metadata(path) and path not in needed])
 
 
-def erase_strays(lake: Writer, name: TableName, uuid: str, keys: Sequence[HiddenKey]) -> list[OldFile]:
-    """Erase what nothing leads to and that tells of the keys, unless somebody may be about to commit it."""
+def erase_strays(
+    lake: Writer, name: TableName, uuid: str, keys: Sequence[HiddenKey], earlier: Iterable[str] = ()
+) -> list[OldFile]:
+    """Erase what nothing leads to and that tells of the keys, unless somebody may be about to commit it.
+
+    `earlier` are files that an earlier state of the table needed: metadata that follows one of them can land no more.
+    """
     table, storage = lake.tables.load(name), lake.storage(name.lake)
     refuse_strangers(lake, name, table, Neighbours(lake))
-    found = list(strays(table, keys, storage, lake.clock() - age_of_orphans(lake)))
+    found = list(strays(table, keys, storage, lake.clock() - age_of_orphans(lake), earlier))
     files = {one.path: OldFile(one.path, kind_of(one.path), one.bytes) for one in found if one.bytes or one.version}
     kept_apart = {path for path in files if f"/{OWN_FOLDER}/" in path}
     records = {path for path in kept_apart if path.endswith("/batch.json")}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.changes import Expiry
+from lakewarden.engine.changes import Expiry, ShortenedLog
 from lakewarden.engine.expiry import iceberg_would_also_take
 from lakewarden.engine.reachable import ReachableFile
 from lakewarden.engine.snapshots import notes_of
@@ -140,8 +140,7 @@ def holds(action: Action, lake: Reader) -> bool:
 def apply(action: Action, lake: Writer) -> Outcome:
     """Let the versions go, then the files; applied again after it stopped anywhere, it goes on."""
     before = leaving.sizes_of(action, lake) if action.arguments["how"] == leaving.SPARK else {}
-    if _snapshots(action) or _tags(action):
-        _expire(action, lake)
+    _expire(action, lake)
     reach("expiry.committed")
     freed = leaving.remove(action, lake)
     if before:
@@ -175,11 +174,15 @@ def _expire(action: Action, lake: Writer) -> None:
         if taken:
             raise StalePlan(f"the plan is stale: {'; '.join(taken)}", "Nothing was expired. Plan again.")
 
-    change = Expiry(action.table, str(action.arguments["uuid"]), _snapshots(action), _tags(action))
-    if action.route == SPARK_SQL:
-        lake.procedures.expire_snapshots(change, check)
-    else:
+    uuid = str(action.arguments["uuid"])
+    metadata = tuple(file.path for file in action.files.items if file.kind == "metadata")
+    change = Expiry(action.table, uuid, _snapshots(action), _tags(action), metadata)
+    if action.route != SPARK_SQL:
         lake.commits.expire(change, check)
+    elif _snapshots(action) or _tags(action):
+        lake.procedures.expire_snapshots(change, check)
+    if metadata:
+        lake.commits.shorten_log(ShortenedLog(action.table, uuid, metadata))
 
 
 def _freed_in_all(action: Action, lake: Reader, before: Mapping[str, int]) -> Facts:
