@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from lakewarden.engine.changes import Expiry
 from lakewarden.engine.manifests import referenced_data_file
-from lakewarden.engine.position_deletes import request_of
 from tests.engine.cleansed import People, email, local
 from tests.engine.lakes import Lake, lake
 
@@ -111,25 +110,26 @@ def test_copies_of_deleted_rows_are_left_out(people: People) -> None:
 
 
 def test_what_hides_rows_of_a_request_still_does(people: People) -> None:
-    """Its name tells whose it is; another request's purge must not take that away."""
+    """Its name and footer tell whom it serves; another request's purge must not take that away."""
     from lakewarden.engine.changes import Mask
     from lakewarden.engine.draft import AddedFile
-    from lakewarden.engine.position_deletes import file_name, write
+    from lakewarden.engine.position_deletes import file_name, is_hide, served_requests, write
     from tests.engine.lakes import STAMP
 
     request = "er-20261115-101112-ab12cd"
     one = people.files().by_path[paths(people)[0]]
     table = people.table
-    path = f"{table.metadata.location}/data/{file_name(STAMP, request, 'abcd', 0)}"
-    added = write(table.io, path, {one.path: [4, 14]}, one)
+    path = f"{table.metadata.location}/data/{file_name(STAMP, 'abcd', 0)}"
+    added = write(table.io, path, {one.path: [4, 14]}, one, [request])
     uuid = str(table.metadata.table_uuid)
     people.commits().mask(
         Mask("main.crm.people", uuid, (AddedFile(added.file, added.spec_id, added.sequence),), {one.path: frozenset()})
     )
     people.forget(2)
     (delete,) = people.files().deletes
-    assert delete.path != path and request_of(delete.path) == request
-    assert referenced_data_file(delete.entry.data_file) is None  # or Spark would write it anew with deletes of its own
+    assert delete.path != path and is_hide(delete.path)
+    assert served_requests(delete.path, people.files().opened) == {request}
+    assert referenced_data_file(delete.entry.data_file) == paths(people)[0]
     assert named(people) == {paths(people)[0]: [3, 12]}
 
 

@@ -14,7 +14,7 @@ from pyiceberg.transforms import IdentityTransform
 from lakewarden.engine.changes import Mask, Unmask
 from lakewarden.engine.live_files import DeleteFile, Files, SnapshotFiles
 from lakewarden.engine.manifests import Manifests
-from lakewarden.engine.position_deletes import file_name, named_positions, request_of, write, write_rows
+from lakewarden.engine.position_deletes import file_name, is_hide, named_positions, served_requests, write, write_rows
 from lakewarden.errors import BrokenTable, Conflict, StalePlan
 from lakewarden.lifecycle.failpoints import when
 from tests.engine.lakes import STAMP, Lake, lake, local
@@ -48,14 +48,14 @@ def masking(lake: Lake, positions: Mapping[int, list[int]], branch: str = "main"
     """A mask for rows of files, by the place of each file in the order in which they were written."""
     table, live = lake.table("db.numbers"), sorted(files_of(lake, branch).data, key=lambda file: file.sequence)
     chosen = {live[place]: at for place, at in positions.items()}
-    path = f"{table.metadata.location}/data/{file_name(STAMP, REQUEST, 'aa', number)}"
-    added = write(table.io, path, {file.path: at for file, at in chosen.items()}, next(iter(chosen)))
+    path = f"{table.metadata.location}/data/{file_name(STAMP, 'aa', number)}"
+    added = write(table.io, path, {file.path: at for file, at in chosen.items()}, next(iter(chosen)), [REQUEST])
     inputs = {file.path: file.deletes_identity for file in chosen}
     return Mask("main.db.numbers", str(table.metadata.table_uuid), (added,), inputs, branch)
 
 
 def unmasking(lake: Lake, *paths: str) -> Unmask:
-    return Unmask("main.db.numbers", str(lake.table("db.numbers").metadata.table_uuid), frozenset(paths))
+    return Unmask("main.db.numbers", str(lake.table("db.numbers").metadata.table_uuid), dict.fromkeys(paths))
 
 
 def test_rows_are_hidden_on_one_branch_and_seen_again(numbers: Lake) -> None:
@@ -72,7 +72,8 @@ def test_rows_are_hidden_on_one_branch_and_seen_again(numbers: Lake) -> None:
     assert (told["added-position-deletes"], told["total-delete-files"], told["total-records"]) == ("3", "1", "10")
     assert told["lakewarden.operation"] == STAMP.operation
     (delete,) = files_of(numbers).deletes
-    assert (delete.sequence, delete.rows, request_of(delete.path)) == (head.sequence_number, 3, REQUEST)
+    assert (delete.sequence, delete.rows) == (head.sequence_number, 3)
+    assert served_requests(delete.path, files_of(numbers).opened) == {REQUEST}
     assert numbers.direct.unmask(unmasking(numbers, delete.path)) == 1
     assert ids(numbers) == [*range(10)]
     last = numbers.table("db.numbers").current_snapshot()
@@ -101,10 +102,15 @@ def test_a_file_of_deletes_is_as_iceberg_has_them(numbers: Lake) -> None:
     assert set(named_positions(numbers.warden.ground.storage("main"), delete, [one])) == {one}
 
 
-def test_one_for_a_single_data_file_is_not_said_to_be(numbers: Lake) -> None:
-    """Else Spark would write it anew together with its own, and it could not be taken away any more."""
-    numbers.direct.mask(masking(numbers, {1: [0]}))
-    assert [delete.only_for for delete in files_of(numbers).deletes] == [None]
+def test_one_for_a_single_data_file_says_so(numbers: Lake) -> None:
+    """Engines open it only where they read that data file; as some tell it by bounds and some by name, both do."""
+    change = masking(numbers, {1: [0]})
+    numbers.direct.mask(change)
+    (delete,) = files_of(numbers).deletes
+    (only,) = change.inputs
+    file = delete.entry.data_file
+    assert delete.only_for == only == file._data[17]
+    assert file.lower_bounds == file.upper_bounds == {2147483546: only.encode()}
     assert ids(numbers) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
 
 
@@ -191,7 +197,7 @@ def test_each_partition_spec_has_a_manifest_of_its_own(lake: Lake) -> None:
     live = {file.path: file for file in files_of(lake).data}
     changes = []
     for number, file in enumerate(live.values()):
-        path = f"{table.metadata.location}/data/{file_name(STAMP, REQUEST, 'bb', number)}"
+        path = f"{table.metadata.location}/data/{file_name(STAMP, 'bb', number)}"
         changes.append(write(table.io, path, {file.path: [0]}, file))
     inputs = {path: file.deletes_identity for path, file in live.items()}
     lake.direct.mask(Mask("main.db.numbers", str(table.metadata.table_uuid), tuple(changes), inputs))
@@ -209,11 +215,11 @@ def test_format_v1_has_no_deletes(lake: Lake) -> None:
     assert lake.refs("db.numbers")["main"] == table.current_snapshot().snapshot_id
 
 
-def test_names_tell_the_request() -> None:
-    name = file_name(STAMP, REQUEST, "0123abcd", 7)
-    assert request_of(f"s3://bucket/t/data/{STAMP.file_prefix}/{name}") == REQUEST
-    assert request_of(f"s3://bucket/t/data/{STAMP.file_prefix}/00000-0.parquet") is None
-    assert request_of(f"s3://bucket/{REQUEST}/data/x-deletes.parquet") is None
+def test_names_tell_which_files_hide_rows() -> None:
+    name = file_name(STAMP, "0123abcd", 7)
+    assert is_hide(f"s3://bucket/t/data/{STAMP.file_prefix}/{name}")
+    assert not is_hide(f"s3://bucket/t/data/{STAMP.file_prefix}/00000-0.parquet")
+    assert not is_hide(f"s3://bucket/{REQUEST}/data/x-hide-deletes.parquet")
 
 
 @pytest.mark.parametrize("form", ["many files", "many rows"])
@@ -224,7 +230,7 @@ def test_what_is_written_is_in_order_and_in_few_groups(numbers: Lake, form: str)
         positions = {f"s3://b/é{number}" if number % 2 else f"s3://b/z{number}": {3, 1} for number in range(3000)}
     else:
         positions = {"s3://b/z": set(range(300_000)), "s3://b/a": {5}}
-    path = f"{table.metadata.location}/data/{file_name(STAMP, REQUEST, 'cc', 0)}"
+    path = f"{table.metadata.location}/data/{file_name(STAMP, 'cc', 0)}"
     added = write(table.io, path, positions, like).file
     found = pq.ParquetFile(local(path))
     rows = list(zip(*(column.to_pylist() for column in found.read()), strict=True))

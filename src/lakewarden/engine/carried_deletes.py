@@ -1,8 +1,8 @@
 """Files of position deletes that name rows of replaced data files: written anew, for where those rows are now.
 
 Each is read as a stream and written once, however many versions share it and however often a commit is tried. It
-stays what it was: of the same partition, for one data file only where it was for one only, and named for the request
-for which it hides rows. Copies of deleted rows, which such files may hold, are left out. Which versions list the new
+stays what it was: of the same partition, for one data file only where it was for one only, and a hide file serves the
+same requests as before. Copies of deleted rows, which such files may hold, are left out. Which versions list the new
 file, and with which sequence number, is for others.
 """
 
@@ -19,7 +19,7 @@ from lakewarden.engine.faults import told
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.live_files import masked_rows
 from lakewarden.engine.manifests import Manifests, referenced_data_file
-from lakewarden.engine.position_deletes import PATH_ID, file_name, request_of, write_rows
+from lakewarden.engine.position_deletes import PATH_ID, file_name, is_hide, served_requests, write_rows
 from lakewarden.errors import BrokenTable, StalePlan
 
 if TYPE_CHECKING:
@@ -120,14 +120,15 @@ class CarriedDeletes:
             return None
         path = f"{staging_folder(table, self._stamp)}/{self._name(file)}"
         self._waiting.add(path)
-        rows = write_rows(table.io, path, positions)
+        served = served_requests(file.file_path, lambda path: table.io.new_input(path).open())
+        rows = write_rows(table.io, path, positions, served)
         return _entry(file, path, len(table.io.new_input(path)), rows, sorted(positions, key=str.encode))
 
     def _name(self, file: DataFile) -> str:
-        request, number = request_of(file.file_path), next(self._number)
-        if request is None:
-            return f"{self._token}-{number}-deletes.parquet"
-        return file_name(self._stamp, request, self._token, number)
+        number = next(self._number)
+        if is_hide(file.file_path):
+            return file_name(self._stamp, self._token, number)
+        return f"{self._token}-{number}-deletes.parquet"
 
     def _read(self, io: FileIO, file: DataFile) -> Iterator[tuple[str, Any]]:
         """Names of data files, each with some positions."""

@@ -143,7 +143,7 @@ class Cleansed:
 
 @dataclass(frozen=True)
 class Mask:
-    """Files of position deletes that are to hide rows of a branch: for each data file, the deletes it then has."""
+    """Files of position deletes that are to hide rows of a branch, and those whose rows they take over."""
 
     table: str
     uuid: str
@@ -151,16 +151,21 @@ class Mask:
     inputs: Mapping[str, frozenset[str]]
     """The data files that are masked, each with the deletes it had when its positions were looked up."""
     branch: str = MAIN
+    replaced: frozenset[str] = frozenset()
+    """Files of deletes that leave the branch in the same commit, since the added ones name their rows too."""
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Unmask:
-    """Files of deletes that are to go from every branch that has them, so that their rows are seen again."""
+    """Files of deletes that are to leave every branch that has them, so that their rows are seen again.
+
+    Where one names other rows too, which stay hidden, another file takes its place.
+    """
 
     table: str
     uuid: str
-    paths: frozenset[str]
+    files: Mapping[str, AddedFile | None]
     facts: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -123,6 +123,10 @@ class SnapshotFiles:
         self._about = about
         self.manifests = [manifest for manifest in manifests if has_live_files(manifest)]
 
+    def opened(self, path: str) -> Any:
+        """A stream of one of its files."""
+        return self._io.new_input(path).open()
+
     @cached_property
     def deletes(self) -> tuple[DeleteFile, ...]:
         return tuple(_delete_file(entry, path) for path, entry in self._entries(deletes=True))

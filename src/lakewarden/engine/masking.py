@@ -7,7 +7,7 @@ are for as long as it is live.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -36,9 +36,11 @@ def mask(publisher: Publisher, stamp: Stamp, reader: Manifests, change: Mask) ->
         head = table.snapshot_by_name(change.branch)
         if not change.added or head is None:
             return None
-        _check_inputs(change, Files(reader).of(table, head))
+        files = Files(reader).of(table, head)
+        _check_inputs(change, files)
         draft = _Draft(table, head, stamp, reader)
         try:
+            draft.remove(_by_manifest(files, change.replaced))
             draft.add_deletes(change.added)
             updates = draft.updates(change.branch, change.facts)
         except BaseException:
@@ -52,12 +54,12 @@ def mask(publisher: Publisher, stamp: Stamp, reader: Manifests, change: Mask) ->
 
 
 def unmask(publisher: Publisher, stamp: Stamp, reader: Manifests, change: Unmask) -> int:
-    """Take deletes away wherever they are live; answers with how many branches had them."""
+    """Take deletes away, or put others in their place, wherever they are live; answers how many branches had them."""
     freed: list[int] = []
 
     def attempt(table: Table) -> Attempt | None:
         check_format(table, change.table)
-        heads = _masked_heads(table, reader, change.paths)
+        heads = _masked_heads(table, reader, change.files)
         drafts: list[_Draft] = []
         updates: list[TableUpdate] = []
 
@@ -72,6 +74,8 @@ def unmask(publisher: Publisher, stamp: Stamp, reader: Manifests, change: Unmask
                 draft = _Draft(_ahead(table, place), snapshot, stamp, reader)
                 drafts.append(draft)
                 draft.remove(gone)
+                replaced = (change.files[path] for paths in gone.values() for path in sorted(paths))
+                draft.add_deletes([added for added in replaced if added is not None])
                 moves = [draft.updates(branches[0], change.facts), *(draft.move(other) for other in branches[1:])]
                 updates += [_as(update, "overwrite") for some in moves for update in some]
         except BaseException:
@@ -138,7 +142,7 @@ def _check_inputs(change: Mask, files: SnapshotFiles) -> None:
 
 
 def _masked_heads(
-    table: Table, reader: Manifests, paths: frozenset[str]
+    table: Table, reader: Manifests, paths: Collection[str]
 ) -> Mapping[int, tuple[list[str], Mapping[str, set[str]]]]:
     """The heads of branches that have some of these deletes: which branches, and in which manifests what is to go."""
     branches: dict[int, list[str]] = {}
@@ -147,12 +151,18 @@ def _masked_heads(
             branches.setdefault(ref.snapshot_id, []).append(name)
     found: dict[int, tuple[list[str], Mapping[str, set[str]]]] = {}
     for head, names in branches.items():
-        gone: dict[str, set[str]] = {}
-        for delete in Files(reader).of(table, table.snapshot_by_id(head)).deletes:
-            if delete.path in paths:
-                gone.setdefault(delete.manifest, set()).add(delete.path)
+        gone = _by_manifest(Files(reader).of(table, table.snapshot_by_id(head)), paths)
         if gone:
             found[head] = (names, gone)
+    return found
+
+
+def _by_manifest(files: SnapshotFiles, paths: Collection[str]) -> dict[str, set[str]]:
+    """Files of deletes, by the manifest that lists them."""
+    found: dict[str, set[str]] = {}
+    for delete in files.deletes if paths else ():
+        if delete.path in paths:
+            found.setdefault(delete.manifest, set()).add(delete.path)
     return found
 
 

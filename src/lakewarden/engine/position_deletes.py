@@ -1,14 +1,15 @@
 """Position deletes that hide rows of requests: which rows a data file has of whom, and the files that name them.
 
-A file of such deletes is for one request only, whose id its name carries, so that withdrawing that request takes away
-exactly its own. It is never said to be for a single data file, even where it is: Spark writes such files anew,
-together with deletes of its own, whenever it deletes from that data file, and then nobody could take them apart again.
+A hide file is for one data file and serves every request that has rows there: a thousand requests leave one file for
+each data file, and not a thousand. Its bounds are that data file's path, so that engines open it only where they read
+that data file. Its Parquet footer lists the requests it serves, which no engine reads. Whose row is whose is not
+stored: it follows from the key column, for as long as a request's values are known.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -31,21 +32,43 @@ if TYPE_CHECKING:
 
 PATH_ID, POSITION_ID = 2147483546, 2147483545  # Iceberg's own field ids, of all such files
 _ID = b"PARQUET:field_id"
-_HIDES = re.compile(r"/lw-[^/]+-(er-\d{8}-\d{6}-[0-9a-f]{6})-[0-9a-f]+-\d+\.parquet$")
+_HIDES = re.compile(r"/lw-[^/]+-hide-[0-9a-f]+-\d+\.parquet$")
+_REQUESTS = b"lakewarden.requests"  # in the footer of a hide file
+_FOOTERS_KEPT = 1 << 16
 _BATCH_ROWS = 1 << 16
 _ROW_GROUP_ROWS = 1 << 17  # each with a path beside it, as long as paths are
 _HINT = "Nothing was hidden. Restore it, or roll back to a version without it."
 
 
-def file_name(stamp: Stamp, request: str, token: str, number: int) -> str:
-    """How a file is called that hides rows of a request."""
-    return f"{stamp.file_prefix}-{request}-{token}-{number}.parquet"
+def file_name(stamp: Stamp, token: str, number: int) -> str:
+    """The name of a hide file."""
+    return f"{stamp.file_prefix}-hide-{token}-{number}.parquet"
 
 
-def request_of(path: str) -> str | None:
-    """The request for which a file of deletes hides rows; none of any other file."""
-    found = _HIDES.search(path)
-    return found[1] if found else None
+def is_hide(path: str) -> bool:
+    """Whether a file of deletes hides rows of requests; those that other engines wrote do not."""
+    return _HIDES.search(path) is not None
+
+
+def served_requests(path: str, opened: Callable[[str], Any]) -> frozenset[str]:
+    """The requests for which a hide file hides rows, by its footer; none for any other file of deletes."""
+    import pyarrow.parquet as pq
+
+    if not is_hide(path):
+        return frozenset()
+    with _footers_lock:
+        if path in _footers:
+            return _footers[path]
+    with quietly_read(path, _HINT), opened(path) as stream:
+        told = (pq.read_metadata(stream).metadata or {}).get(_REQUESTS, b"").decode()
+    with _footers_lock:
+        while len(_footers) >= _FOOTERS_KEPT:
+            _footers.pop(next(iter(_footers)))
+        return _footers.setdefault(path, frozenset(told.split(",")) if told else frozenset())
+
+
+_footers: dict[str, frozenset[str]] = {}  # files never change, and their names are used once
+_footers_lock = Lock()
 
 
 class Owners:
@@ -137,13 +160,20 @@ def named_positions(
     return found
 
 
-def write(io: FileIO, path: str, positions: Mapping[str, Iterable[int]], like: LiveFile) -> AddedFile:
-    """Write a file that names rows of data files, all of them in the partition of one of these."""
+def write(
+    io: FileIO,
+    path: str,
+    positions: Mapping[str, Iterable[int]],
+    like: LiveFile | DeleteFile,
+    requests: Iterable[str] = (),
+) -> AddedFile:
+    """Write a file that names rows of data files, all of them in the partition of `like`."""
     import numpy
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
     names = sorted(positions, key=str.encode)
-    rows = write_rows(io, path, {name: [numpy.fromiter(at, numpy.int64)] for name, at in positions.items()})
+    runs = {name: [numpy.fromiter(at, numpy.int64)] for name, at in positions.items()}
+    rows = write_rows(io, path, runs, requests)
     file = DataFile.from_args(
         3,  # with room for what manifests of deletes tell: see manifests.py
         content=DataFileContent.POSITION_DELETES,
@@ -153,14 +183,18 @@ def write(io: FileIO, path: str, positions: Mapping[str, Iterable[int]], like: L
         record_count=rows,
         file_size_in_bytes=len(io.new_input(path)),
         lower_bounds={PATH_ID: names[0].encode()},
-        upper_bounds={PATH_ID: f"{names[-1]}~".encode()},  # above all of them, and never the same as the lower one
+        upper_bounds={PATH_ID: names[-1].encode()},
+        referenced_data_file=names[0] if len(names) == 1 else None,
     )
     file.spec_id = like.partition[0]
     return AddedFile(file, like.partition[0], 0)
 
 
-def write_rows(io: FileIO, path: str, runs: Mapping[str, Sequence[Any]]) -> int:
-    """Write names of data files with positions, which come in any number of arrays each; answers how many."""
+def write_rows(io: FileIO, path: str, runs: Mapping[str, Sequence[Any]], requests: Iterable[str] = ()) -> int:
+    """Write names of data files with positions, which come in any number of arrays each; answers how many.
+
+    The footer of a hide file lists the requests it serves.
+    """
     import pyarrow.parquet as pq
 
     rows = 0
@@ -172,6 +206,8 @@ def write_rows(io: FileIO, path: str, runs: Mapping[str, Sequence[Any]]) -> int:
         for some in _in_order(runs):
             writer.write_table(some)
             rows += some.num_rows
+        if served := ",".join(sorted(requests)):
+            writer.add_key_value_metadata({_REQUESTS: served.encode()})
     return rows
 
 

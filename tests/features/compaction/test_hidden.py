@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from lakewarden.engine.position_deletes import is_hide
 from lakewarden.errors import StalePlan
 from lakewarden.features.erasure.held import held_files
 from lakewarden.lifecycle.tombstones import ErasureState
@@ -108,7 +109,7 @@ class TestOnSpark:
         assert (result["files_rewritten"], result["files_written"]) == (4, 1)
         table.look_at_metadata()
         assert seen(shared, name="db.one") == [i for i in range(12) if i not in (3, 8)]
-        assert len(table.files.deletes) == 1
+        assert len(table.files.deletes) == 2
         planned = shared.warden.erasure.withdraw(asked.id)
         assert planned.plan.warnings == ()
         planned.apply()
@@ -140,3 +141,28 @@ class TestOnSpark:
         table.sql("DELETE FROM {t} WHERE id = 101")
         assert table.compact()["deleted_rows_dropped"] == 1
         assert seen(shared, name="db.four") == [*(i for i in range(12) if i != 3), 100, 102]
+
+    def test_what_spark_merges_with_its_own_deletes_comes_back_too(self, shared: SmallLake) -> None:
+        """Spark replaces the deletes of a data file when it deletes from it: a hide file goes that way."""
+        shared.create("db.five", appends=0)
+        table = Compactable(shared, "db.five")
+        table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+        table.table.append(pa.table({"id": range(12), "city": ["a"] * 12}, schema=SCHEMA))
+        table.sql("DELETE FROM {t} WHERE id = 5")
+        one = shared.warden.erasure.request("db.five", key="id", value=["3", "4", "5"])
+        two = shared.warden.erasure.request("db.five", key="id", value=["4", "8"])
+        shared.warden.erasure.hide("db.five").apply()
+        left = [0, 1, 2, 6, 7, 9, 10, 11]
+        assert [row["id"] for row in table.sql("SELECT id FROM {t} ORDER BY id")] == left
+        assert len({delete.path for delete in table.files.deletes}) == 2
+        table.sql("DELETE FROM {t} WHERE id = 9")
+        (merged,) = table.files.deletes
+        assert merged.rows == 5 and not is_hide(merged.path)
+        assert shared.warden.erasure.hide("db.five").is_empty
+        planned = shared.warden.erasure.withdraw(one.id)
+        assert planned.plan.warnings == () and planned.plan.actions[0].estimate.rows == 1
+        planned.apply()
+        assert seen(shared, name="db.five") == [0, 1, 2, 3, 6, 7, 10, 11]
+        shared.warden.erasure.withdraw(two.id).apply()
+        assert seen(shared, name="db.five") == [0, 1, 2, 3, 4, 6, 7, 8, 10, 11]
+        assert [row["id"] for row in table.sql("SELECT id FROM {t} ORDER BY id")] == seen(shared, name="db.five")

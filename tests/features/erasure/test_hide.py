@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine.position_deletes import Owners, request_of
+from lakewarden.engine.position_deletes import Owners, is_hide, named_positions, served_requests
 from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
 from lakewarden.features.erasure import covering
 from lakewarden.features.erasure.held import held_files
@@ -66,7 +67,37 @@ def test_branches_are_changed_and_tags_are_told(lake: SmallLake) -> None:
     assert again.is_empty and len(again.plan.warnings) == 1
 
 
-def test_each_request_has_files_of_its_own(lake: SmallLake) -> None:
+def hide_files(lake: SmallLake, ref: str = "main") -> dict[str, tuple[set[int], set[str]]]:
+    """For each data file with hidden rows: where they are, and which requests its one hide file serves."""
+    table = lake.catalog.load_table("crm.people")
+    files = lake.warden.ground.files.of(table, table.snapshot_by_name(ref))
+    found = {}
+    for delete in files.deletes:
+        assert delete.only_for is not None and delete.only_for not in found
+        (at,) = named_positions(lake.warden.ground.storage("main"), delete).values()
+        found[delete.only_for] = (at, set(served_requests(delete.path, files.opened)))
+    return found
+
+
+def test_a_thousand_requests_leave_one_file_for_each_data_file(lake: SmallLake) -> None:
+    """One for each request used to stay until they were purged, and every reader had to open them all."""
+    with_people(lake, rows=28)
+    asked = []
+    for number in (3, 1, 2, 20, 15):
+        asked.append(lake.warden.erasure.request("crm.people", key="id", value=[str(number)]).id)
+        result = lake.warden.erasure.hide("crm.people").apply().result
+        assert (result["rows_hidden"], result["delete_files_written"]) == (1, 1)
+    assert sorted(hide_files(lake).values(), key=str) == [({1, 2, 3}, set(asked[:3])), ({1, 6}, set(asked[3:]))]
+    assert seen(lake) == ids(lake) == [n for n in range(28) if n not in (1, 2, 3, 15, 20)]
+    lake.warden.erasure.withdraw(asked[1]).apply()
+    assert sorted(hide_files(lake).values(), key=str) == [({1, 6}, set(asked[3:])), ({2, 3}, {asked[0], asked[2]})]
+    for request in asked[2:]:
+        lake.warden.erasure.withdraw(request).apply()
+    assert list(hide_files(lake).values()) == [({3}, {asked[0]})]
+    assert seen(lake) == [n for n in range(28) if n != 3]
+
+
+def test_a_row_that_two_requests_name_stays_hidden_for_the_other(lake: SmallLake) -> None:
     with_people(lake)
     one = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
     lake.warden.erasure.hide("crm.people").apply()
@@ -75,9 +106,7 @@ def test_each_request_has_files_of_its_own(lake: SmallLake) -> None:
     assert planned.plan.actions[0].arguments["requests"] == two.id
     planned.apply()
     assert lake.warden.erasure.hide("crm.people").is_empty
-    table = lake.catalog.load_table("crm.people")
-    deletes = lake.warden.ground.files.of(table, table.current_snapshot()).deletes
-    assert sorted((request_of(delete.path), delete.rows) for delete in deletes) == sorted([(one.id, 2), (two.id, 2)])
+    assert sorted(hide_files(lake).values(), key=str) == sorted([({1}, {one.id}), ({1, 2}, {one.id, two.id})], key=str)
     told = lake.warden.ground.tombstones.evidence([EvidenceKind.HIDDEN], request=two.id)
     assert [evidence.requests for evidence in told] == [(two.id,)]
     document = told[0].document
@@ -86,10 +115,14 @@ def test_each_request_has_files_of_its_own(lake: SmallLake) -> None:
         {two.id: 2},
         lake.head("crm.people"),
     )
-    assert [request_of(file["path"]) for file in document["files"]] == [two.id]
+    assert [(file["rows"], file["hides"]) for file in document["files"]] == [(2, {two.id: 2})]
+    lake.warden.erasure.withdraw(one.id).apply()
+    assert seen(lake) == [0, 1, 2, 3] and list(hide_files(lake).values()) == [({1, 2}, {two.id})]
+    lake.warden.erasure.withdraw(two.id).apply()
+    assert seen(lake) == [0, 1, 2, 3, 4, 5] and hide_files(lake) == {}
 
 
-def test_whose_a_file_of_deletes_is_is_read_off_it_once(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_requests_a_hide_file_serves_is_read_once(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many requests have rows in the same file: once for each of them grew with their square."""
     with_people(lake, rows=12)
     for number in range(12):
@@ -97,13 +130,13 @@ def test_whose_a_file_of_deletes_is_is_read_off_it_once(lake: SmallLake, monkeyp
     lake.warden.erasure.hide("crm.people").apply()
     read: list[str] = []
 
-    def noted(path: str) -> str | None:
+    def noted(path: str, opened: Callable[[str], Any]) -> frozenset[str]:
         read.append(path)
-        return request_of(path)
+        return served_requests(path, opened)
 
-    monkeypatch.setattr(covering, "request_of", noted)
+    monkeypatch.setattr(covering, "served_requests", noted)
     assert lake.warden.erasure.hide("crm.people").is_empty
-    assert len(set(read)) == len(read) >= 12
+    assert len(set(read)) == len(read) == 2
 
 
 def test_rows_are_counted_by_request_in_one_pass(lake: SmallLake) -> None:
@@ -288,7 +321,7 @@ class TestOthersMeanwhile:
         assert seen(lake) == [2, 3, 5]
         assert len(passed) == 2
         folder = Path(lake.catalog.load_table("crm.people").metadata.location.removeprefix("file://"))
-        assert len([path for path in folder.rglob("*.parquet") if request_of(str(path))]) == 1
+        assert len([path for path in folder.rglob("*.parquet") if is_hide(str(path))]) == 2
 
     def test_a_request_that_is_withdrawn_before_it_is_applied(self, lake: SmallLake) -> None:
         with_people(lake)
@@ -319,9 +352,9 @@ def test_killed_anywhere_it_is_finished_by_a_resume(lake: SmallLake, point: str)
     killing.run(lake, "operation", "resume")
     assert seen(lake) == [0, 2, 3, 5]
     table = lake.catalog.load_table("crm.people")
-    assert len(lake.warden.ground.files.of(table, table.current_snapshot()).deletes) == 1
+    assert len(lake.warden.ground.files.of(table, table.current_snapshot()).deletes) == 2
     folder = Path(table.metadata.location.removeprefix("file://"))
-    assert len([path for path in folder.rglob("*.parquet") if request_of(str(path))]) == 1  # none is left behind
+    assert len([path for path in folder.rglob("*.parquet") if is_hide(str(path))]) == 2  # none is left behind
     (told,) = lake.warden.ground.tombstones.evidence([EvidenceKind.HIDDEN], request=asked.id)
     assert told.document["rows"] == {asked.id: 2}
     lake.warden.erasure.withdraw(asked.id).apply()

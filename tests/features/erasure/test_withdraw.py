@@ -381,5 +381,5 @@ def test_names_of_masks_are_found_on_every_branch(lake: SmallLake) -> None:
     asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
     lake.warden.erasure.hide("crm.people").apply()
     found = live_masks(lake.warden.ground, lake.catalog.load_table("crm.people"), asked.id)
-    assert (list(found.rows.values()), found.branches, found.tags) == ([2], ("main",), ())
+    assert (found.branches, found.tags) == (("main",), ())
     assert live_masks(lake.warden.ground, lake.catalog.load_table("crm.people"), "er-1").branches == ()

@@ -1,20 +1,20 @@
 """Rows of open requests that versions of a table still show to other engines: found, by position, file by file.
 
 Files never change, so each is looked at once, however many branches and tags share it. A row that two requests name
-is looked for by each of them: what hides it for one does not count for the other, since either may be withdrawn.
+is looked for by each of them: a hide file counts only for the requests that it serves.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.position_deletes import Owners, named_positions, request_of
+from lakewarden.engine.position_deletes import Owners, named_positions, served_requests
 from lakewarden.engine.search import search
 from lakewarden.engine.veil import Veil
 from lakewarden.lifecycle.tombstones import ErasureState
@@ -37,6 +37,10 @@ class ShownIn:
 
     file: LiveFile = field(repr=False)
     positions: Mapping[str, frozenset[int]] = field(repr=False)
+    hidden: frozenset[int] = field(default=frozenset(), repr=False)
+    """Rows that hide files of this data file name already."""
+    hide_files: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
+    """Those hide files, by their path, and the requests that each of them serves."""
 
     @property
     def all_positions(self) -> frozenset[int]:
@@ -77,14 +81,6 @@ class Shown:
             for request, positions in each.positions.items():
                 rows[request] += len(positions)
         return dict(sorted(rows.items()))
-
-    def delete_files(self) -> dict[tuple[str, int, tuple[object, ...]], list[ShownIn]]:
-        """What goes into one file of deletes each: those of one request in one partition."""
-        found: dict[tuple[str, int, tuple[object, ...]], list[ShownIn]] = {}
-        for each in self.files:
-            for request in each.positions:
-                found.setdefault((request, *each.file.partition), []).append(each)
-        return found
 
 
 @dataclass
@@ -128,7 +124,7 @@ class Lookout:
         self._fields = {key.field_id for request in asked for key in request.keys if key.uuid == self._uuid}
         self._known = _memory.of(self._uuid, self._requests)
         self._named: dict[str, dict[str, set[int]]] = {}
-        self._asked_by: dict[str, str | None] = {}
+        self._served: dict[str, frozenset[str]] = {}
 
     @cached_property
     def veil(self) -> Veil:
@@ -170,7 +166,7 @@ class Lookout:
         live = self._lake.files.of(self._table, snapshot).by_path
         files = [live[path] for path in sorted(self._known.positions) if path in live]
         self._read_deletes(files)
-        shown = [ShownIn(file, self._left(file)) for file in files]
+        shown = [self._shown_in(file) for file in files]
         return Shown(tuple(each for each in shown if each.positions))
 
     def _read_deletes(self, files: Sequence[LiveFile]) -> None:
@@ -186,22 +182,25 @@ class Lookout:
             named = readers.map(lambda id: named_positions(self._storage, deletes[id], wanted[id]), deletes)
             for id, found in zip(deletes, named, strict=True):
                 self._named.setdefault(id, {}).update({path: found.get(path, set()) for path in wanted[id]})
+            unread = [id for id in deletes if id not in self._served]
+            served = readers.map(lambda id: served_requests(deletes[id].path, self._storage.open), unread)
+            self._served |= dict(zip(unread, served, strict=True))
 
-    def _left(self, file: LiveFile) -> dict[str, frozenset[int]]:
-        """The rows of each request that neither deletes of others nor deletes for that very request mask."""
+    def _shown_in(self, file: LiveFile) -> ShownIn:
+        """The rows of each request that neither deletes of others name, nor a hide file that serves that request."""
         found = self._known.positions[file.path]
-        masked = self._masked(file, found)
-        deleted = masked.get(None, set())
-        left = {request: frozenset(at - deleted - masked.get(request, set())) for request, at in found.items()}
-        return {request: at for request, at in left.items() if at}
-
-    def _masked(self, file: LiveFile, requests: Collection[str]) -> dict[str | None, set[int]]:
-        """The rows that deletes for each request name in a file; under None those that deletes of others name."""
-        masked: dict[str | None, set[int]] = {}
+        deleted: set[int] = set()
+        hidden: set[int] = set()
+        hidden_for: dict[str, set[int]] = {}
+        hide_files: dict[str, frozenset[str]] = {}
         for delete in file.deletes:
-            if delete.identity not in self._asked_by:
-                self._asked_by[delete.identity] = request_of(delete.path)
-            request = self._asked_by[delete.identity]
-            if request is None or request in requests:
-                masked.setdefault(request, set()).update(self._named[delete.identity][file.path])
-        return masked
+            named, served = self._named[delete.identity][file.path], self._served[delete.identity]
+            if not served:
+                deleted |= named
+                continue
+            hide_files[delete.path] = served
+            hidden |= named
+            for request in served & found.keys():
+                hidden_for.setdefault(request, set()).update(named)
+        left = {request: frozenset(at - deleted - hidden_for.get(request, set())) for request, at in found.items()}
+        return ShownIn(file, {request: at for request, at in left.items() if at}, frozenset(hidden), hide_files)

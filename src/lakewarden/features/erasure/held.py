@@ -6,9 +6,10 @@ one that is withdrawn and whose rows are still hidden is about to bring them bac
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.position_deletes import request_of
+from lakewarden.engine.position_deletes import is_hide, served_requests
 from lakewarden.errors import NotFound
 from lakewarden.lifecycle.tombstones import ErasureState
 
@@ -17,14 +18,19 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.lifecycle.tombstones import ErasureRequest
 
+_READERS = 8
+
 
 def held_files(lake: Reader, files: SnapshotFiles) -> frozenset[str]:
     """The data files of a version that have rows which are hidden for a request, unless that is closed."""
-    asked = {request for delete in files.deletes if (request := request_of(delete.path))}
-    holding = _holding(lake, asked)
-    if not holding:
+    hide_files = list(dict.fromkeys(delete.path for delete in files.deletes if is_hide(delete.path)))
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="held") as readers:
+        found = readers.map(lambda path: served_requests(path, files.opened), hide_files)
+        served = dict(zip(hide_files, found, strict=True))
+    holding = _holding(lake, {request for some in served.values() for request in some})
+    hiding = {path for path, requests in served.items() if requests & holding}
+    if not hiding:
         return frozenset()
-    hiding = {delete.path for delete in files.deletes if request_of(delete.path) in holding}
     return frozenset(file.path for file in files.data if any(delete.path in hiding for delete in file.deletes))
 
 

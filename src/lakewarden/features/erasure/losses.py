@@ -8,10 +8,10 @@ that would tell, that is said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.position_deletes import named_positions, request_of
+from lakewarden.engine.position_deletes import is_hide, named_positions
 from lakewarden.engine.snapshots import ancestors, notes_of
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import LakewardenError
@@ -23,7 +23,6 @@ from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.live_files import SnapshotFiles
     from lakewarden.lifecycle.ground import Reader
 
 _Moment = tuple[int | None, int | None]  # the snapshot that did it, and the last one before
@@ -65,32 +64,26 @@ def _lost(
         yield (line[-1], last), int(evidence.document["rows"][request])
         return
     files = lake.files.of(table, table.snapshot_by_id(line[0]))
-    for path in (file["path"] for file in evidence.document["files"] if request_of(file["path"]) == request):
-        for data, rows in _missing(lake, name, files, path).items():
-            yield _moment(lake, table, line, path if data in files.by_path else data), rows
-
-
-def _missing(lake: Reader, name: str, files: SnapshotFiles, path: str) -> Mapping[str, int]:
-    """Rows that a file of deletes hid and that taking it away does not bring back, by their data file.
-
-    Either the data file is gone from the branch, or the deletes were put together with others.
-    """
     storage = lake.storage(lake.tables.name(name).lake)
-    try:
-        hidden = named_positions(storage, path)
-    except LakewardenError:
-        return {}  # the file itself is gone, with the last version that had it: what it named is not known
-    lost: dict[str, int] = {}
-    for data, positions in hidden.items():
-        file = files.by_path.get(data)
-        if file is None:
-            lost[data] = len(positions)
-            continue
-        masked: set[int] = set()
-        for delete in (delete for delete in file.deletes if request_of(delete.path) is None):
-            masked |= named_positions(storage, delete, [data]).get(data, set())
-        lost |= {data: len(positions & masked)} if positions & masked else {}
-    return lost
+    for file in evidence.document["files"]:
+        try:
+            hidden_in = named_positions(storage, file["path"])
+        except LakewardenError:
+            continue  # the hide file is gone, with the last version that had it: what it named is not known
+        for data in hidden_in.keys() & files.by_path.keys():
+            for delete in (delete for delete in files.by_path[data].deletes if not is_hide(delete.path)):
+                named_positions(storage, delete, [data])  # one that cannot be read may name rows that were hidden
+        for data in hidden_in.keys() - files.by_path.keys():
+            yield _moment(lake, table, line, data), int(file["hides"].get(request, 0))
+
+
+def hiding_moments(lake: Reader, table: Table, request: str, branch: str) -> Iterator[str]:
+    """The hide files that earlier commits on a branch's own line wrote for a request, and that landed."""
+    told = lake.tombstones.evidence([EvidenceKind.HIDDEN], request=request, uuid=str(table.metadata.table_uuid))
+    for evidence in told:
+        since = _hidden_by(table, evidence)
+        if since is not None and since in _line(table, branch, since):
+            yield from (file["path"] for file in evidence.document["files"] if request in file["hides"])
 
 
 def _moment(lake: Reader, table: Table, line: Sequence[int], path: str) -> _Moment:

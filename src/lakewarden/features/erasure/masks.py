@@ -1,26 +1,29 @@
-"""Hiding rows from every engine: one action a branch, which writes delete files for each request and publishes them.
+"""Hiding rows from every engine: one action a branch, which writes one hide file for each data file and publishes them.
 
-A file that somebody writes anew meanwhile sends the action back to looking. Where only Spark can write a table's
-deletes, it deletes the rows itself: these do not come back when a request is withdrawn, and the plan says so.
+A hide file takes over the rows of the one that its data file had before. A data file that another writer rewrites
+meanwhile sends the action back to looking. Where only Spark can write a table's deletes, it deletes the rows itself:
+these do not come back when a request is withdrawn, and the plan says so.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.changes import MAIN, Mask, Unmask
+from lakewarden.engine.changes import MAIN, Mask
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.masking import check_takes_deletes
-from lakewarden.engine.position_deletes import file_name, request_of, write
+from lakewarden.engine.position_deletes import file_name, write
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.route import Route, route_of_manifests
 from lakewarden.engine.working_branch import is_working, known_to
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
-from lakewarden.features.erasure.covering import Lookout, Shown
+from lakewarden.features.erasure.covering import Lookout, Shown, ShownIn
 from lakewarden.features.erasure.intent import evidence
 from lakewarden.features.erasure.losses import stamped
+from lakewarden.features.erasure.revealing import reveal
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, Outcome, Plan
 from lakewarden.lifecycle.requirement import TableIs
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 HIDE = "hide"
+_WRITERS = 8
 _ROUNDS = 5  # times that rows are looked up again whose files others wrote anew
 _EARLIER = "earlier versions still show these rows to whoever asks for one, until lakewarden erasure purge"
 
@@ -101,45 +105,45 @@ def _looked(action: Action, lake: Reader, name: TableName, table: Table) -> tupl
 def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome | None:
     """Write the delete files and publish them; nothing where a data file was written anew meanwhile."""
     branch = str(action.arguments["branch"])
-    added = _written(lake, table, shown)
+    written = _written(lake, table, shown)
+    added = [file for file, _ in written.values()]
     reach("hide.written")
     facts: dict[str, Any] = {
         "branch": branch,
         "snapshot": None,
         "rows": shown.by_request(),
-        "files": [{"path": path, "rows": a.file.record_count} for path, a in added.items()],
+        "files": [_told(path, file, each) for path, (file, each) in written.items()],
         "route": action.route,
     }
     evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # a kill right after the commit loses nothing
     change = Mask(
         table=action.table,
         uuid=str(action.arguments["uuid"]),
-        added=tuple(added.values()),
+        added=tuple(added),
         inputs={each.file.path: each.file.deletes_identity for each in shown.files},
         branch=branch,
+        replaced=frozenset(path for each in shown.files for path in each.hide_files),
     )
     try:
         snapshot = lake.commits.mask(change)
     except CatalogUnavailable:
         raise  # it may have landed: a second run looks
     except LakewardenError as error:
-        for path in added:
+        for path in written:
             table.io.delete(path)
         if isinstance(error, StalePlan):
             return None
         raise
     evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, {**facts, "snapshot": snapshot})
-    _give_back(action, lake, shown.requests, added)
+    _give_back(action, lake, shown.requests)
     return Outcome({"rows_hidden": shown.rows, "delete_files_written": len(added), "branches_changed": 1})
 
 
-def _give_back(action: Action, lake: Writer, requests: Sequence[str], added: Iterable[str]) -> None:
-    """Take away again what was just hidden for a request that was withdrawn in the very moment."""
-    asked = lake.tombstones.many(requests)
-    withdrawn = {request.id for request in asked if request.state is ErasureState.WITHDRAWN}
-    paths = frozenset(path for path in added if request_of(path) in withdrawn)
-    if paths:
-        lake.commits.unmask(Unmask(action.table, str(action.arguments["uuid"]), paths))
+def _give_back(action: Action, lake: Writer, requests: Sequence[str]) -> None:
+    """Show again what was just hidden for a request that was withdrawn in the very moment."""
+    for request in lake.tombstones.many(requests):
+        if request.state is ErasureState.WITHDRAWN:
+            reveal(lake, action.table, str(action.arguments["uuid"]), request)
 
 
 def _deleted(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome | None:
@@ -176,16 +180,28 @@ def _check_route(action: Action, lake: Reader, name: TableName, table: Table) ->
         raise StalePlan(f"the plan is stale: {action.table} has another format now", "Nothing was hidden. Plan again.")
 
 
-def _written(lake: Writer, table: Table, shown: Shown) -> dict[str, AddedFile]:
-    """One file of deletes for each request and partition."""
+def _written(lake: Writer, table: Table, shown: Shown) -> Mapping[str, tuple[AddedFile, ShownIn]]:
+    """One hide file for each data file: with the rows that are to be hidden, and those that are hidden already."""
     folder, token = staging_folder(table, lake.stamp), secrets.token_hex(4)
-    found = sorted(shown.delete_files().items(), key=lambda item: repr(item[0]))
-    written: dict[str, AddedFile] = {}
-    for number, ((request, *_), some) in enumerate(found):
-        path = f"{folder}/{file_name(lake.stamp, request, token, number)}"
-        written[path] = write(table.io, path, {e.file.path: e.positions[request] for e in some}, some[0].file)
-        lake.progress(number + 1, len(found), "files of deletes written")
+
+    def one(number: int, each: ShownIn) -> tuple[str, AddedFile]:
+        path = f"{folder}/{file_name(lake.stamp, token, number)}"
+        rows = {each.file.path: each.all_positions | each.hidden}
+        return path, write(table.io, path, rows, each.file, frozenset(each.positions).union(*each.hide_files.values()))
+
+    written: dict[str, tuple[AddedFile, ShownIn]] = {}
+    with ThreadPoolExecutor(_WRITERS, thread_name_prefix="hide") as writers:
+        made = writers.map(one, range(len(shown.files)), shown.files)
+        for each, (path, file) in zip(shown.files, made, strict=True):
+            written[path] = (file, each)
+            lake.progress(len(written), len(shown.files), "delete files written")
     return written
+
+
+def _told(path: str, added: AddedFile, each: ShownIn) -> dict[str, Any]:
+    """What is recorded of a hide file: how many rows it newly hides for which request."""
+    rows = {request: len(at) for request, at in sorted(each.positions.items())}
+    return {"path": path, "rows": added.file.record_count, "hides": rows}
 
 
 def _action(table: Table, name: TableName, branch: str, shown: Shown, route: Route) -> Action:
@@ -204,9 +220,7 @@ def _action(table: Table, name: TableName, branch: str, shown: Shown, route: Rou
         },
         requires=(TableIs(target, uuid),),
         expects={"rows_hidden": shown.rows},
-        estimate=Estimate(
-            files=len(shown.delete_files()), rows=shown.rows, bytes=sum(e.file.bytes for e in shown.files)
-        ),
+        estimate=Estimate(files=len(shown.files), rows=shown.rows, bytes=sum(e.file.bytes for e in shown.files)),
         route=route.name,
         because=_because(table, route),
     )

@@ -1,8 +1,8 @@
-"""Taking a request back: in each of its tables its delete files leave all branches in one commit; then it has ended.
+"""Taking a request back: its rows are shown again in each of its tables, on all branches in one commit; then it ends.
 
-Delete files are known by their names, which carry the request. Whatever stopped a withdrawal halfway, a second one
-goes on: while a request's delete files are live anywhere, it is not over. Which rows do not come back, because others
-have written their files anew, is worked out in `losses.py`.
+What is taken away, and what stays hidden for others, is worked out in `revealing.py`. Whatever stopped a withdrawal
+halfway, a second one resumes it: while hide files that serve the request are live anywhere, it is not over. Which rows
+do not come back, because others have rewritten their files, is worked out in `losses.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.changes import Unmask
-from lakewarden.engine.position_deletes import request_of
+from lakewarden.engine.position_deletes import served_requests
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.erasure.losses import losses
 from lakewarden.features.erasure.proving import where_is
+from lakewarden.features.erasure.revealing import Revealed, reveal, revealed
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan, Requirement
 from lakewarden.lifecycle.requirement import TableIs
@@ -31,10 +31,8 @@ REVEAL, WITHDRAW = "reveal", "withdraw"
 
 @dataclass(frozen=True)
 class Masks:
-    """The delete files of one request that are live in a table, and where."""
+    """The refs on which hide files that serve one request are live."""
 
-    rows: dict[str, int]
-    """Of each file, how many rows it hides."""
     branches: tuple[str, ...]
     tags: tuple[str, ...]
 
@@ -55,8 +53,8 @@ def plan_for(lake: Reader, kind: str, request: ErasureRequest) -> Plan:
         name, table = found
         there.append(TableIs(name, uuid))
         masks = live_masks(lake, table, request.id)
-        if masks.branches:
-            actions.append(_reveal(table, name, request.id, masks))
+        if found_hidden := revealed(lake, name, table, request):
+            actions.append(_reveal(lake, table, name, request.id, found_hidden))
         if masks.tags:
             warnings.append(f"{name}: tags made while the rows were hidden stay without them: {', '.join(masks.tags)}")
         warnings += losses(lake, name, table, request.id)
@@ -72,17 +70,15 @@ def holds(action: Action, lake: Reader) -> bool:
     request = lake.tombstones.get(str(action.arguments["request"]))
     if action.verb == WITHDRAW:
         return request.state is ErasureState.WITHDRAWN
-    return not live_masks(lake, lake.tables.load(action.table), request.id).branches
+    return not revealed(lake, action.table, lake.tables.load(action.table), request)
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
     request = lake.tombstones.get(str(action.arguments["request"]))
     harmless = refuse_purged(lake, request)
     if action.verb == REVEAL:
-        masks = live_masks(lake, lake.tables.load(action.table), request.id)
-        uuid = str(action.arguments["uuid"])
-        branches = lake.commits.unmask(Unmask(action.table, uuid, frozenset(masks.rows)))
-        return Outcome({"branches_changed": branches, "delete_files_removed": len(masks.rows)})
+        branches, files = reveal(lake, action.table, str(action.arguments["uuid"]), request)
+        return Outcome({"branches_changed": branches, "delete_files_removed": files})
     _check_shown(lake, request, "It stays open")
     reach("withdraw.revealed")
     lake.tombstones.move(request.id, ErasureState.WITHDRAWN, lake.clock(), harmless)
@@ -106,17 +102,15 @@ def tables_of(request: ErasureRequest) -> list[tuple[str, str]]:
 
 
 def live_masks(lake: Reader, table: Table, request: str) -> Masks:
-    """A request's delete files, wherever they are live."""
-    rows: dict[str, int] = {}
+    """Where hide files are live that serve a request."""
     refs: list[str] = []
     for ref in sorted(table.metadata.refs):
-        deletes = lake.files.of(table, table.snapshot_by_name(ref)).deletes
-        own = {delete.path: delete.rows for delete in deletes if request_of(delete.path) == request}
-        rows |= own
-        refs += [ref] if own else []
+        files = lake.files.of(table, table.snapshot_by_name(ref))
+        if any(request in served_requests(delete.path, files.opened) for delete in files.deletes):
+            refs.append(ref)
     kinds = {ref: str(table.metadata.refs[ref].snapshot_ref_type) for ref in refs}
     branches = tuple(ref for ref in refs if kinds[ref] == "branch")
-    return Masks(rows, branches, tuple(ref for ref in refs if kinds[ref] == "tag"))
+    return Masks(branches, tuple(ref for ref in refs if kinds[ref] == "tag"))
 
 
 def refuse_purged(lake: Reader, request: ErasureRequest) -> Sequence[Evidence]:
@@ -161,15 +155,21 @@ def _table(lake: Reader, asked: str, uuid: str) -> tuple[str, Table] | None:
     return None if name is None else (str(name), lake.tables.load(name))
 
 
-def _reveal(table: Table, name: str, request: str, masks: Masks) -> Action:
-    uuid, rows = str(table.metadata.table_uuid), sum(masks.rows.values())
+def _reveal(lake: Reader, table: Table, name: str, request: str, found: Sequence[Revealed]) -> Action:
+    uuid, paths = str(table.metadata.table_uuid), {one.file.path for one in found}
+    branches = [
+        ref
+        for ref, at in sorted(table.metadata.refs.items())
+        if str(at.snapshot_ref_type) == "branch"
+        and any(delete.path in paths for delete in lake.files.of(table, table.snapshot_by_name(ref)).deletes)
+    ]
     return Action(
         verb=REVEAL,
         table=name,
-        says=f"show the rows of {request} again on {_named(masks.branches)}",
+        says=f"show the rows of {request} again on {_named(branches)}",
         arguments={"uuid": uuid, "request": request},
         requires=(TableIs(name, uuid),),
-        estimate=Estimate(files=len(masks.rows), rows=rows),
+        estimate=Estimate(files=len(found), rows=sum(one.rows for one in found)),
     )
 
 

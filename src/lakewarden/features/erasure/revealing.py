@@ -1,0 +1,168 @@
+"""Showing the rows of one request again: the files of deletes that name them are replaced by files without them.
+
+Whose row is whose follows from the key column. A row stays hidden that another open request asks for, too. A request
+that is withdrawn already, as after a rollback to a version in which it was hidden, has no values any more: then what no
+open request asks for is shown again, and that was hidden for withdrawn requests only.
+
+Other engines, as Spark, merge the deletes of a data file when they delete from it, and drop the hide file. Rows that
+were hidden were not visible to them, so they cannot have deleted those: what the hide file named comes back from the
+merged file as well, as long as a version is kept that still has the hide file.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.changes import Unmask
+from lakewarden.engine.leftovers import staging_folder
+from lakewarden.engine.position_deletes import Owners, file_name, is_hide, named_positions, served_requests, write
+from lakewarden.errors import CatalogUnavailable, LakewardenError
+from lakewarden.features.erasure.losses import hiding_moments
+from lakewarden.lifecycle.tombstones import ErasureState
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.draft import AddedFile
+    from lakewarden.engine.live_files import DeleteFile, LiveFile, SnapshotFiles
+    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.lifecycle.ground import Reader, Writer
+    from lakewarden.lifecycle.tombstones import ErasureRequest
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """A file of deletes that names rows of a request, and the rows that its successor still names, by data file."""
+
+    file: DeleteFile = field(repr=False)
+    rows: int
+    """How many rows come back."""
+    kept: Mapping[str, frozenset[int]] = field(repr=False)
+    requests: frozenset[str]
+    """Those that the file serves then; none where another engine wrote it."""
+
+
+def reveal(lake: Writer, name: str, uuid: str, request: ErasureRequest) -> tuple[int, int]:
+    """Show the rows of a request again on all branches, in one commit; how many branches and files that concerns."""
+    table = lake.tables.load(name)
+    found = revealed(lake, name, table, request)
+    if not found:
+        return 0, 0
+    written = dict(_written(lake, table, found))
+    try:
+        branches = lake.commits.unmask(Unmask(name, uuid, written))
+    except CatalogUnavailable:
+        raise  # it may have landed: a second run looks
+    except LakewardenError:
+        for file in written.values():
+            if file is not None:
+                table.io.delete(file.file.file_path)
+        raise
+    return branches, len(found)
+
+
+def revealed(lake: Reader, name: str, table: Table, request: ErasureRequest) -> list[Revealed]:
+    """The files of deletes on branches that are to be replaced, so that exactly the rows of a request come back."""
+    branches = sorted(name for name, ref in table.metadata.refs.items() if str(ref.snapshot_ref_type) == "branch")
+    heads = {branch: table.snapshot_by_name(branch) for branch in branches}
+    live = lake.files.across(table, [head for head in heads.values() if head is not None])[0]
+    look = _Look(lake, name, table, request)
+    found: dict[str, Revealed] = {}
+    for branch, head in heads.items():
+        files = lake.files.of(table, head)
+        for delete in files.deletes:
+            if delete.path not in found and request.id in served_requests(delete.path, files.opened):
+                found[delete.path] = look.hide_file(delete, live, served_requests(delete.path, files.opened))
+        if request.state is ErasureState.OPEN:
+            with suppress(LakewardenError):  # deletes of others that cannot be read, which `losses.py` reports
+                found |= {one.file.path: one for one in look.merged(branch, files) if one.file.path not in found}
+    return list(found.values())
+
+
+class _Look:
+    """Looks up whose rows files of deletes name."""
+
+    def __init__(self, lake: Reader, name: str, table: Table, request: ErasureRequest) -> None:
+        self._lake, self._table, self._request = lake, table, request
+        self._storage: StoredFiles = lake.storage(lake.tables.name(name).lake)
+        self._uuid = str(table.metadata.table_uuid)
+        asked = lake.tombstones.list([ErasureState.OPEN], self._uuid)
+        self._owners = Owners({one.id: lake.tombstones.hidden(self._uuid, [one.id]) for one in asked})
+        self._open = {one.id for one in asked} - {request.id}
+        self._is_open = request.state is ErasureState.OPEN
+        self._known: dict[str, dict[str, set[int]]] = {}
+
+    def hide_file(self, delete: DeleteFile, live: Mapping[str, LiveFile], served: frozenset[str]) -> Revealed:
+        """What stays of a hide file; nothing for data files that no branch has any more."""
+        kept: dict[str, frozenset[int]] = {}
+        rows, serving = 0, set(served - {self._request.id} if self._is_open else ())
+        for path, named in named_positions(self._storage, delete).items():
+            if path not in live:
+                continue
+            staying = self._staying(live[path], named)
+            rows += len(named) - len(staying)
+            serving |= {id for id, at in self._rows(live[path]).items() if id in self._open and at & staying}
+            if staying:
+                kept[path] = frozenset(staying)
+        return Revealed(delete, rows, kept, frozenset(serving))
+
+    def merged(self, branch: str, files: SnapshotFiles) -> Iterator[Revealed]:
+        """What stays of files that another engine wrote, with rows of a hide file that it took over."""
+        back: dict[str, dict[str, set[int]]] = {}
+        deletes: dict[str, DeleteFile] = {}
+        for path, hidden in self._hidden_once(branch):
+            file = files.by_path.get(path)
+            if file is None:
+                continue
+            mine = self._rows(file).get(self._request.id, set()) & hidden
+            mine -= self._of_others(file)
+            for delete in file.deletes if mine else ():
+                if is_hide(delete.path) or delete.is_equality or delete.is_vector or delete.format != "parquet":
+                    continue
+                if shared := named_positions(self._storage, delete, [path]).get(path, set()) & mine:
+                    back.setdefault(delete.path, {}).setdefault(path, set()).update(shared)
+                    deletes[delete.path] = delete
+        for id, by_path in back.items():
+            named = named_positions(self._storage, deletes[id])
+            kept = {path: frozenset(at - by_path.get(path, set())) for path, at in named.items()}
+            rows = sum(map(len, by_path.values()))
+            yield Revealed(deletes[id], rows, {path: at for path, at in kept.items() if at}, frozenset())
+
+    def _hidden_once(self, branch: str) -> Iterator[tuple[str, set[int]]]:
+        """The rows that earlier commits on a branch's own line hid for the request, as far as their files are there."""
+        for path in hiding_moments(self._lake, self._table, self._request.id, branch):
+            try:
+                yield from named_positions(self._storage, path).items()
+            except LakewardenError:
+                continue  # it went with the last version that had it
+
+    def _staying(self, file: LiveFile, named: set[int]) -> set[int]:
+        if self._is_open:
+            return named - (self._rows(file).get(self._request.id, set()) - self._of_others(file))
+        return named & self._of_others(file)
+
+    def _of_others(self, file: LiveFile) -> set[int]:
+        return set[int]().union(*(at for request, at in self._rows(file).items() if request in self._open))
+
+    def _rows(self, file: LiveFile) -> Mapping[str, set[int]]:
+        """Where a data file has rows of which open request."""
+        if file.path not in self._known:
+            self._known[file.path] = self._owners.positions(self._table.metadata, self._storage, file)
+        return self._known[file.path]
+
+
+def _written(lake: Writer, table: Table, found: Sequence[Revealed]) -> Iterator[tuple[str, AddedFile | None]]:
+    """For each file of deletes the one that takes its place; none where no row of it stays hidden."""
+    folder, token = staging_folder(table, lake.stamp), secrets.token_hex(4)
+    for number, one in enumerate(found):
+        if not one.kept:
+            yield one.file.path, None
+            continue
+        name = file_name(lake.stamp, token, number) if one.requests else f"{token}-{number}-deletes.parquet"
+        path = f"{folder}/{name}"
+        yield one.file.path, write(table.io, path, one.kept, one.file, one.requests)
+        lake.progress(number + 1, len(found), "delete files written")
