@@ -41,7 +41,7 @@ def test_a_table_can_be_copied_after_a_purge_and_an_expiry(lake: SmallLake, form
 
     sql(f"INSERT INTO main.{PEOPLE} VALUES (99, 'p9')").collect()
     aged(lake, PEOPLE, 3)
-    sql(f"ALTER TABLE main.{PEOPLE} SET TBLPROPERTIES ('owner' = 'me')").collect()
+    sql(f"ALTER TABLE main.{PEOPLE} SET TBLPROPERTIES ('colour' = 'blue')").collect()
     lake.warden.retention.expire(PEOPLE, keep_last=1, keep_days=0).apply()
     assert copied("expired")
     assert sql(f"SELECT count(*) FROM main.{PEOPLE}").collect()[0][0] == 28

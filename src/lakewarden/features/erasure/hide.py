@@ -23,7 +23,8 @@ class Hide(Selects, Operation):
     """Hide the rows of open requests from every engine, on every branch, until they are purged or withdrawn.
 
     Each branch gets one commit, with one delete file for each data file that has such rows, for requests in their grace
-    too: withdrawing one request shows exactly its rows again. Tags and earlier versions cannot be changed, and show the rows until a purge.
+    too: withdrawing one request shows exactly its rows again. Tags and earlier versions cannot be changed, and show the
+    rows until a purge.
     """
 
     destructive = True
