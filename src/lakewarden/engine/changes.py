@@ -31,6 +31,16 @@ class SetRef:
 
 
 @dataclass(frozen=True)
+class SetSchema:
+    """An earlier schema that is to be the current one, and the schema, partition spec and sort order it must meet."""
+
+    to: int
+    expects: int
+    spec: int
+    order: int
+
+
+@dataclass(frozen=True)
 class RefChange:
     """What is to become of a table's refs, all at once, and where each of them must be for it."""
 
@@ -42,6 +52,8 @@ class RefChange:
     properties: Mapping[str, str] = field(default_factory=dict)
     drop_properties: tuple[str, ...] = ()
     route: str = PUBLISH
+    schema: SetSchema | None = None
+    """Only through the commit layer: Iceberg has no statement for it."""
 
 
 @dataclass(frozen=True)

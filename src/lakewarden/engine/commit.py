@@ -23,6 +23,7 @@ from lakewarden.engine.changes import (
     Rewrite,
     Rewritten,
     RewrittenGroup,
+    SetSchema,
     ShortenedLog,
     Unmask,
 )
@@ -40,7 +41,7 @@ from lakewarden.lifecycle.plan import PUBLISH
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-    from pyiceberg.table.update import TableUpdate
+    from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from lakewarden.engine.live_files import DeleteFile, LiveFile
 
@@ -64,7 +65,8 @@ class DirectCommits:
     def refs(self, change: RefChange) -> None:
         def attempt(table: Table) -> Attempt:
             check_expected(table, change)
-            return Attempt(at_refs(change.uuid, change.expects), _ref_updates(table, change))
+            requires = (*at_refs(change.uuid, change.expects), *_at_layout(change.schema))
+            return Attempt(requires, _ref_updates(table, change))
 
         self._publisher.publish(change.table, change.uuid, attempt)
 
@@ -213,19 +215,38 @@ def check_expected(table: Table, change: RefChange) -> None:
         at = found.snapshot_id if found else None
         if at != expected:
             moved.append(f"ref {ref} of {change.table} moved from {expected or 'nowhere'} to {at or 'nowhere'}")
+    if change.schema is not None and table.metadata.current_schema_id != change.schema.expects:
+        now = table.metadata.current_schema_id
+        moved.append(f"the schema of {change.table} was {change.schema.expects} and is now {now}")
     if moved:
         raise StalePlan(f"the plan is stale: {'; '.join(moved)}", "Nothing was written. Plan again.")
+
+
+def _at_layout(schema: SetSchema | None) -> tuple[TableRequirement, ...]:
+    """What the catalog itself must find where another schema becomes the current one."""
+    from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSortOrderId, AssertDefaultSpecId
+
+    if schema is None:
+        return ()
+    return (
+        AssertCurrentSchemaId.model_validate({"current-schema-id": schema.expects}),
+        AssertDefaultSpecId.model_validate({"default-spec-id": schema.spec}),
+        AssertDefaultSortOrderId.model_validate({"default-sort-order-id": schema.order}),
+    )
 
 
 def _ref_updates(table: Table, change: RefChange) -> tuple[TableUpdate, ...]:
     from pyiceberg.table.update import (
         RemovePropertiesUpdate,
         RemoveSnapshotRefUpdate,
+        SetCurrentSchemaUpdate,
         SetPropertiesUpdate,
         SetSnapshotRefUpdate,
     )
 
     updates: list[TableUpdate] = []
+    if change.schema is not None:
+        updates.append(SetCurrentSchemaUpdate.model_validate({"schema-id": change.schema.to}))
     for ref in change.set:
         kept = table.metadata.refs.get(ref.name)
         settings = {

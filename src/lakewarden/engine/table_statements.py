@@ -58,6 +58,12 @@ class TableStatements:
         else:
             self._run(_altered(self._name, f"REPLACE BRANCH {identifier(branch)} AS OF VERSION {int(snapshot)}"))
 
+    def drop_column(self, column: str) -> None:
+        self._run(_altered(self._name, f"DROP COLUMN {identifier(column)}"))
+
+    def rename_column(self, column: str, name: str) -> None:
+        self._run(_altered(self._name, f"RENAME COLUMN {identifier(column)} TO {identifier(name)}"))
+
     def set_properties(self, properties: Mapping[str, str]) -> None:
         pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
         self._run(_altered(self._name, f"SET TBLPROPERTIES ({pairs})"))

@@ -24,10 +24,10 @@ from typing import Annotated, Any
 from pydantic import Discriminator, TypeAdapter
 
 from lakewarden.errors import StateUnavailable
-from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
+from lakewarden.lifecycle.requirement import LayoutIs, RefAt, SnapshotKept, TableIs
 from lakewarden.quantities import Bytes
 
-Requirement = Annotated[TableIs | RefAt | SnapshotKept, Discriminator("kind")]
+Requirement = Annotated[TableIs | RefAt | LayoutIs | SnapshotKept, Discriminator("kind")]
 Facts = Mapping[str, int | float | str | bool | None]
 
 PUBLISH = "commit"  # through Lakewarden's own commit layer, without a JVM

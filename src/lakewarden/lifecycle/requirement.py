@@ -53,6 +53,28 @@ class RefAt:
 
 
 @dataclass(frozen=True)
+class LayoutIs:
+    """A table's current schema, partition spec and sort order are still those that were planned for."""
+
+    table: str
+    schema: int
+    spec: int
+    order: int
+    kind: Literal["layout"] = "layout"
+
+    def broken(self, lake: Reader, action: Action) -> str | None:
+        """Which of them changed, or nothing where the requirement holds."""
+        metadata = lake.tables.load(self.table).metadata
+        found = {
+            "schema": (self.schema, metadata.current_schema_id),
+            "partition spec": (self.spec, metadata.default_spec_id),
+            "sort order": (self.order, metadata.default_sort_order_id),
+        }
+        changed = [f"{what} was {was} and is now {now}" for what, (was, now) in found.items() if was != now]
+        return f"{self.table} changed: its {', its '.join(changed)}" if changed else None
+
+
+@dataclass(frozen=True)
 class SnapshotKept:
     """A snapshot that the action reads still exists, whatever refs have moved to."""
 

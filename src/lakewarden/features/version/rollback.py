@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -12,13 +12,17 @@ from lakewarden.engine.snapshots import ancestors
 from lakewarden.engine.spark_commit import displaced
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
 from lakewarden.features.table.summary import live_rows
+from lakewarden.features.version import restoring
+from lakewarden.features.version.schemas import changes_since, written_with
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Version
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
+    from lakewarden.engine.route import Route
     from lakewarden.engine.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 
@@ -26,34 +30,46 @@ if TYPE_CHECKING:
 class Rollback(Operation):
     """Make an earlier version the current one. The state left behind is tagged, so nothing is lost.
 
-    The tag is called before-rollback- with the id of the snapshot that was current.
+    The tag is called before-rollback- with the id of the snapshot that was current, and the plan shows the command
+    that undoes the rollback. The table's columns stay as they are now unless --with-schema restores those that the
+    version was written with; the plan names the columns that differ.
     """
 
     destructive = True
 
     version: Version
     not_ancestor: bool = Field(False, description="Also go to a version that the current one was not built on.")
+    with_schema: bool = Field(False, description="Also restore the columns that the version was written with.")
 
     def plan(self, lake: Reader) -> Plan:
         to = lake.tables.resolve(self.version)
         if to.reference.ref is None:
             raise BadReference(f"{to.name} names no version to go to", f"Say which: {to.name}@REF")
         current = to.table.metadata.current_snapshot_id
-        if current == to.snapshot.snapshot_id or current is None:
+        if current is None:
             return Plan(self.kind(), str(to.name))
-        self._check_ancestor(to, current)
-        route = lake.tables.route(to.table, to.name)
-        steps = _in_two_steps if route.needs_spark else _in_one_commit
-        common = {"route": route.name, "because": route.because}
-        return Plan(self.kind(), str(to.name), steps(to, current, common), (_loss(to),))
+        moves = current != to.snapshot.snapshot_id
+        schema = restoring.schema_to_restore(to) if self.with_schema else None
+        if moves:
+            self._check_ancestor(to, current)
+        actions = _actions(to, current, moves, schema, lake.tables.route(to.table, to.name))
+        warnings = [*([_loss(to)] if moves else []), *restoring.warnings(to, schema), *_undo(to, current, actions)]
+        return Plan(self.kind(), str(to.name), actions, tuple(warnings))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        table, (was, to) = lake.tables.load(action.table), _from_to(action)
+        table = lake.tables.load(action.table)
+        if not restoring.is_restored(action, table):
+            return False
+        if action.verb in restoring.SCHEMA_VERBS:
+            return True
+        was, to = _from_to(action)
         kept = table.metadata.refs.get(str(action.arguments["leave"]))
         tagged = kept is not None and kept.snapshot_id == was
         return tagged and (action.verb == "keep" or _is_back(table, was, to))
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
+        if action.verb in restoring.COLUMN_VERBS:
+            return restoring.undo_column(action, lake)
         asked, (was, to) = action.arguments, _from_to(action)
         keeps = () if asked["kept_already"] else (SetRef(str(asked["leave"]), "tag", was),)
         moves = (SetRef(MAIN, "branch", to),)
@@ -63,7 +79,8 @@ class Rollback(Operation):
                 uuid=str(asked["uuid"]),
                 expects={need.ref: need.snapshot for need in action.requires if isinstance(need, RefAt)},
                 route=action.route,
-                set={"keep": keeps, "move": moves, "rollback": (*keeps, *moves)}[action.verb],
+                set={"keep": keeps, "move": moves, "rollback": (*keeps, *moves), "restore-schema": ()}[action.verb],
+                schema=restoring.set_schema(action),
             )
         )
         return Outcome(action.expects)
@@ -98,18 +115,38 @@ def _is_back(table: Table, was: int, to: int) -> bool:
     return to in line and (was not in line or was in set(ancestors(table, to)))
 
 
-def _in_one_commit(to: Resolved, current: int, common: Mapping[str, str]) -> tuple[Action, ...]:
-    """Tag what is left behind and move main, both or neither."""
-    return (_action("rollback", to, current, common),)
+def _actions(to: Resolved, current: int, moves: bool, schema: Schema | None, route: Route) -> tuple[Action, ...]:
+    """Tag what is left behind, move main and restore the schema: all in one commit, or in statements one by one."""
+    if route.needs_spark:
+        steps = _in_steps(to, current, route) if moves else ()
+        return (*steps, *(restoring.by_statements(to, schema, route) if schema is not None else ()))
+    if schema is not None:
+        whole = _action("rollback", to, current, route) if moves else _only_schema(to, current, route)
+        return (restoring.in_the_commit(whole, to, schema),)
+    return (_action("rollback", to, current, route),) if moves else ()
 
 
-def _in_two_steps(to: Resolved, current: int, common: Mapping[str, str]) -> tuple[Action, ...]:
-    """The same where every statement is a commit of its own: the tag first."""
-    keep, move = _action("keep", to, current, common), _action("move", to, current, common)
+def _in_steps(to: Resolved, current: int, route: Route) -> tuple[Action, ...]:
+    """Where every statement is a commit of its own: the tag first."""
+    keep, move = _action("keep", to, current, route), _action("move", to, current, route)
     return (move,) if keep.arguments["kept_already"] else (keep, move)
 
 
-def _action(verb: str, to: Resolved, current: int, common: Mapping[str, str]) -> Action:
+def _only_schema(to: Resolved, current: int, route: Route) -> Action:
+    """Main is at the version already; nothing is tagged, for nothing is left behind."""
+    target, uuid = str(to.name), str(to.table.metadata.table_uuid)
+    return Action(
+        verb="restore-schema",
+        table=target,
+        says=f"main stays at {current}",
+        arguments={"from": str(current), "to": str(current), "leave": "", "kept_already": True, "uuid": uuid},
+        requires=(TableIs(target, uuid), RefAt(target, MAIN, current)),
+        route=route.name,
+        because=route.because,
+    )
+
+
+def _action(verb: str, to: Resolved, current: int, route: Route) -> Action:
     target, uuid, leave = str(to.name), str(to.table.metadata.table_uuid), f"before-rollback-{current}"
     existing = to.table.metadata.refs.get(leave)
     if existing is not None and existing.snapshot_id != current:
@@ -141,8 +178,8 @@ def _action(verb: str, to: Resolved, current: int, common: Mapping[str, str]) ->
             SnapshotKept(target, to.snapshot.snapshot_id),
         ),
         expects={} if verb == "keep" else {"refs_moved": 1},
-        route=common["route"],
-        because=common["because"],
+        route=route.name,
+        because=route.because,
     )
 
 
@@ -152,3 +189,22 @@ def _loss(to: Resolved) -> str:
     now, then = live_rows(head), live_rows(to.snapshot)
     change = f"rows go from {now:,} to {then:,}" if now is not None and then is not None else "row counts are unknown"
     return f"readers of main see another version at once: {change}"
+
+
+def _undo(to: Resolved, current: int, actions: tuple[Action, ...]) -> list[str]:
+    """How to take the rollback back, once it is done."""
+    if not actions:
+        return []
+    restores = any("schema" in action.arguments or action.verb in restoring.COLUMN_VERBS for action in actions)
+    moves = current != to.snapshot.snapshot_id
+    head = to.table.current_snapshot()
+    told = []
+    if moves:
+        forward = "" if current in set(ancestors(to.table, to.snapshot.snapshot_id)) else " --not-ancestor"
+        schema = " --with-schema" if restores else ""
+        told.append(f"undo: lakewarden version rollback {to.name}@before-rollback-{current}{forward}{schema} --apply")
+    then = written_with(replace(to, snapshot=head)) if head is not None else None
+    after = changes_since(then, to.table.schema()) if restores and then is not None else []
+    if after:
+        told.append(f"no version was written with the current columns, so undoing does not restore: {', '.join(after)}")
+    return told
