@@ -5,7 +5,7 @@ Only those columns are read, some rows at a time, and of equal values in them on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -13,12 +13,22 @@ from uuid import UUID
 from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
     from lakewarden.engine.arrivals import Arrival
     from lakewarden.engine.storage import StoredFiles
 
 Counts = Mapping[str, int]
 _ROWS_AT_ONCE = 1 << 16
 _BUFFER = 1 << 20
+
+
+def column_names(metadata: TableMetadata, fields: Iterable[int]) -> dict[int, str]:
+    """What columns are called now, or were last called: for files that know no field ids."""
+    found: dict[int, str] = {}
+    for schema in [*metadata.schemas, metadata.schema()]:
+        found |= {id: name for id in fields if (name := schema.find_column_name(id))}
+    return found
 
 
 def column_texts(

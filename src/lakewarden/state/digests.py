@@ -14,6 +14,8 @@ from itertools import accumulate
 from threading import Lock
 from typing import Any
 
+from lakewarden.lifecycle.tombstones import Folding
+
 SIZE = 32  # bytes of a digest
 _BLOCK = 64  # bytes that SHA-256 takes at a time, which a key is filled up to
 _AT_ONCE = 10_000
@@ -48,31 +50,30 @@ class Recognizer:
 
     keys: tuple[tuple[int, str], ...]
     """The columns, by field id, and the types that they had when they were asked for."""
-    _load: Callable[[], Mapping[tuple[int, str], Blocks]] = field(repr=False)
+    _load: Callable[[], Mapping[tuple[int, str, Folding], Blocks]] = field(repr=False)
     _digester: Callable[[], Digester] = field(repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def find(self, field_id: int, kind: str, values: Iterable[str]) -> dict[str, list[str]]:
         """Which of these values, given as canonical texts, closed requests were about: by the request's id."""
-        known = self._known.get((field_id, kind))
         found: dict[str, list[str]] = {}
-        if known is None:
-            return found
-        texts = list(values)
+        known = {key[2]: some for key, some in self._known.items() if key[:2] == (field_id, kind)}
+        texts = list(values) if known else []
         for start in range(0, len(texts), _AT_ONCE):
             some = texts[start : start + _AT_ONCE]
-            for place, requests in known.among(self._made.digests(kind, some)):
-                for request in requests:
-                    found.setdefault(request, []).append(some[place])
+            for folding, one in known.items():
+                for place, requests in one.among(self._made.digests(kind, map(folding.of, some))):
+                    for request in requests:
+                        found.setdefault(request, []).append(some[place])
         return found
 
     @property
-    def _known(self) -> Mapping[tuple[int, str], _Known]:
+    def _known(self) -> Mapping[tuple[int, str, Folding], _Known]:
         with self._lock:  # threads ask at the same time, and it is read once
             return self._all
 
     @cached_property
-    def _all(self) -> Mapping[tuple[int, str], _Known]:
+    def _all(self) -> Mapping[tuple[int, str, Folding], _Known]:
         return {key: _Known(blocks) for key, blocks in self._load().items()}
 
     @cached_property

@@ -169,11 +169,12 @@ class SqlTombstones:
         with self._database.connect() as connection:
             keys = tuple((row.field_id, row.kind) for row in connection.execute(_closed_keys(uuid)))
 
-        def load() -> Mapping[tuple[int, str], Blocks]:
-            found: dict[tuple[int, str], list[tuple[str, bytes]]] = {}
+        def load() -> Mapping[tuple[int, str, Folding], Blocks]:
+            found: dict[tuple[int, str, Folding], list[tuple[str, bytes]]] = {}
             with self._database.connect() as connection:
                 for row in connection.execute(_closed_digests(uuid)):
-                    found.setdefault((row.field_id, row.kind), []).append((row.request, bytes(row.digests)))
+                    folding = Folding(row.folding) if row.kind == "string" else Folding.NONE
+                    found.setdefault((row.field_id, row.kind, folding), []).append((row.request, bytes(row.digests)))
             return found
 
         def digester() -> Digester:
@@ -328,7 +329,13 @@ def _closed_digests(uuid: str) -> Select[Any]:
     """The digests of each column of a table that closed requests were about, in the order they were asked for."""
     same = (tombstones.c.request == erasure_keys.c.request) & (tombstones.c.position == erasure_keys.c.position)
     return (
-        select(erasure_keys.c.field_id, erasure_keys.c.kind, tombstones.c.request, tombstones.c.digests)
+        select(
+            erasure_keys.c.field_id,
+            erasure_keys.c.kind,
+            erasure_requests.c.folding,
+            tombstones.c.request,
+            tombstones.c.digests,
+        )
         .join(erasure_keys, same)
         .join(erasure_requests, erasure_requests.c.id == erasure_keys.c.request)
         .where(erasure_keys.c.uuid == uuid, erasure_requests.c.state == str(ErasureState.CLOSED))

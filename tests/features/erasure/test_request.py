@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -13,8 +14,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import LongType
 
-from lakewarden.errors import BadValue, ColumnNotFound, NotFound, TableNotFound
+from lakewarden.errors import BadValue, ColumnNotFound, LakewardenError, NotFound, TableNotFound, TracesLeft
+from lakewarden.lifecycle.failpoints import when
+from tests.features.erasure.independent_rows import local
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
+from tests.features.erasure.seen import seen
 from tests.small_lake import SmallLake
 
 
@@ -139,6 +143,109 @@ class TestBadInput:
         lake.catalog.load_table("crm.people").append(rows)
         lake.warden.erasure.request("crm.people", key="email", value=[odd])
         assert ids(lake) == [0, 1, 2, 3, 4, 5]
+
+
+def occurrences(done: Any) -> dict[str, int]:
+    return {each.table: each.values for each in done.occurrences}
+
+
+class TestLooking:
+    def test_how_many_values_occur_in_which_tables(self, lake: SmallLake) -> None:
+        with_people(with_people(lake), "web.people", rows=4)
+        lake.catalog.load_table("crm.people").delete("id = 1")  # still in an earlier version
+        configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "email"}})
+        values = ["p1@example.org", "p2@example.org", "p5@example.org", "p9@example.org", "P3@example.org"]
+        done = lake.warden.erasure.request(subject="customer", value=values)
+        assert done.values == lake.warden.erasure.list()[0].values == 5
+        assert occurrences(done) == {"main.crm.people": 3, "main.web.people": 2}
+        assert "2 of 5 values occur in no version of these tables" in done.notes
+        [near] = [note for note in done.notes if "in another spelling" in note]
+        assert near.startswith("1 of them occurs") and near.endswith("with --ignore-case")
+        assert not [value for value in values if value in str(done)]
+        assert lake.warden.erasure.request(subject="customer", value=values, look=False).occurrences == []
+
+    def test_what_cannot_be_read_is_a_note_and_the_request_stands(self, lake: SmallLake) -> None:
+        with_people(lake)
+        table = lake.catalog.load_table("crm.people")
+        for task in table.scan().plan_files():
+            local(task.file.file_path).write_bytes(b"damaged")
+        done = lake.warden.erasure.request("crm.people", key="email", value=["p1@example.org"])
+        assert done.occurrences == [] and "which values occur in main.crm.people is not known" in done.notes[-1]
+        assert [row.id for row in lake.warden.erasure.list()] == [done.id]
+
+
+class TestSpellings:
+    def test_all_that_are_stored_are_hidden_purged_and_proved(self, lake: SmallLake, tmp_path: Path) -> None:
+        with_people(lake)
+        add(lake, {7: " P4@Example.org", 8: "p4@EXAMPLE.org\t"})
+        asked = {"key": "email", "value": ["P4@example.ORG"], "ignore_case": True, "trim": True}
+        done = lake.warden.erasure.request("crm.people", **asked)
+        assert (done.values, occurrences(done)) == (1, {"main.crm.people": 1})
+        assert any("other spellings are stored there, and included" in note for note in done.notes)
+        assert ids(lake) == [0, 1, 2, 3, 5]
+        add(lake, {9: "p4@example.ORG "})
+        assert 9 in ids(lake)  # until somebody looks again
+        lake.warden.erasure.hide("crm.people").apply()
+        assert ids(lake) == seen(lake) == [0, 1, 2, 3, 5]
+        planned = lake.warden.erasure.purge("crm.people")
+        assert planned.plan.actions[0].estimate.rows == 4
+        assert planned.apply().result["rows_dropped_by_tombstones"] == 4
+        assert ids(lake, raw=True) == [0, 1, 2, 3, 5]
+        lake.warden.erasure.certificate(done.id, out=tmp_path / "c.html")
+        said = lake.warden.erasure.certificate(done.id)
+        assert said.says.startswith("Of 1 key value, 1 occurred in main.crm.people: its 4 rows were erased")
+        assert (said.values, said.ignoring) == (1, "case,trim") and len(said.value_hashes) == 5
+        add(lake, {10: "P4@EXAMPLE.ORG"})
+        with pytest.raises(LakewardenError, match="1 value came back"):
+            lake.warden.erasure.watch("crm.people").apply()
+        lake.warden.erasure.watch("crm.people", again=True).apply()
+        assert ids(lake) == [0, 1, 2, 3, 5]
+
+    def test_only_what_is_ignored(self, lake: SmallLake) -> None:
+        with_people(lake)
+        add(lake, {7: " p4@example.org", 8: "P4@example.org"})
+        lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org"], trim=True)
+        assert ids(lake) == [0, 1, 2, 3, 5, 8]
+
+    def test_a_proof_finds_one_that_came_after_the_purge_looked(self, lake: SmallLake) -> None:
+        with_people(lake)
+        done = lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org"], ignore_case=True)
+        when("purge.recorded", lambda: add(lake, {7: "P4@example.org"}))
+        with pytest.raises(TracesLeft):
+            lake.warden.erasure.purge("crm.people").apply()
+        assert lake.warden.erasure.show(done.id).state == "open"
+        lake.warden.erasure.purge("crm.people").apply()
+        assert lake.warden.erasure.show(done.id).state == "closed" and ids(lake, raw=True) == [0, 1, 2, 3, 5]
+
+    def test_one_that_only_a_file_has_that_nothing_references(self, lake: SmallLake) -> None:
+        with_people(lake)
+        table = lake.catalog.load_table("crm.people")
+        before = set(lake.folder.rglob("*.parquet"))
+        add(lake, {7: "P4@example.org"})
+        [stray] = set(lake.folder.rglob("*.parquet")) - before
+        kept = stray.read_bytes()
+        table.refresh()
+        lake.warden.version.rollback(f"crm.people@{table.metadata.snapshots[-2].snapshot_id}").apply()
+        configured(lake, defaults={"retention": {"keep_last": 1, "keep_days": 0}, "orphans": {"older_than": "1h"}})
+        lake.warden.version.untag("crm.people", next(t for t in lake.refs("crm.people") if t != "main")).apply()
+        lake.warden.retention.expire("crm.people").apply()
+        assert not stray.exists()
+        stray.write_bytes(kept)
+        os.utime(stray, (0, 0))
+        lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org"], ignore_case=True)
+        lake.warden.erasure.purge("crm.people").apply()
+        assert not stray.exists()
+
+    def test_keys_of_other_types_have_none(self, lake: SmallLake) -> None:
+        with_people(lake)
+        with pytest.raises(BadValue, match="for keys of text"):
+            lake.warden.erasure.request("crm.people", key="id", value=["1"], trim=True)
+        assert lake.warden.erasure.list() == []
+
+
+def add(lake: SmallLake, emails: dict[int, str]) -> None:
+    rows = [{**person(n), "email": email} for n, email in emails.items()]
+    lake.catalog.load_table("crm.people").append(pa.Table.from_pylist(rows, schema=SCHEMA))
 
 
 class TestDeadlines:

@@ -170,6 +170,8 @@ class Attested:
     reason: str
     subject: str
     values: int
+    ignoring: str
+    """What differences in spelling were ignored: case, trim, or both."""
     created_at: datetime
     grace_until: datetime
     deadline: datetime | None

@@ -48,6 +48,7 @@ _HASHING = (
     "whether a value that is shown to it is one of these."
 )
 _TOGETHER = f" Of more than {_MOST_HASHES:,} values there is one hash a key: SHA-256 over all of these hashes, sorted."
+_SPELLINGS = "Other spellings of the values that were in no data file or file of deletes when the proof was made."
 _NOT_COVERED = (
     "Backups and copies of the storage, the catalog or databases that were made outside of these tables.",
     "The databases and systems that the rows came from, and rows that they send again.",
@@ -97,6 +98,7 @@ def attest(
         reason=request.reason,
         subject=request.subject,
         values=request.values,
+        ignoring=str(request.folding),
         created_at=request.created_at,
         grace_until=request.grace_until,
         deadline=request.deadline,
@@ -121,6 +123,7 @@ def attest(
         method=[HowProved(each.table, str(step)) for each in last.values() for step in each.document.get("method", ())],
         not_covered=[
             *_NOT_COVERED,
+            *([_SPELLINGS] if request.folding else []),
             *_left_outside(purged),
             *(f"What may be left of the files of {table}." for table in gone),
             *issue.other_tables,

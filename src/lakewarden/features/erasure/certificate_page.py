@@ -63,6 +63,13 @@ _TITLES = {
     "places": "places found",
     "not_read": "not readable",
 }
+_ALSO = "each stored spelling has a hash of its own"
+_IGNORING = {
+    "": "",
+    "case": f"letter case was ignored; {_ALSO}",
+    "trim": f"spaces around values were ignored; {_ALSO}",
+    "case,trim": f"letter case and spaces around values were ignored; {_ALSO}",
+}
 _CODE = {"sha256", "path", "instead_of", "metadata"}
 _IDS = {"uuid", "before", "after", "snapshot", "operation"}
 _NAMES = {"table", "column", "ref", "kind", "type", "route"}
@@ -108,6 +115,7 @@ def _asked(said: Attested) -> Iterator[str]:
         ("Reason", escape(said.reason)),
         ("Subject", escape(said.subject)),
         ("Values", f"{said.values:,}, shown only as hashes below"),
+        ("Spelling", _IGNORING[said.ignoring]),
         ("Requested", _time(said.created_at)),
         ("Grace until", _time(said.grace_until) if said.grace_until > said.created_at else ""),
         ("Deadline", f"{_time(said.deadline)}, {met}" if said.deadline else "none was set"),

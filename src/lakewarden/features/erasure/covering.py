@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.position_deletes import Owners, named_positions, served_requests
 from lakewarden.engine.search import search
 from lakewarden.engine.veil import Veil
+from lakewarden.features.erasure.spelling import new_spellings, with_spellings
 from lakewarden.lifecycle.tombstones import ErasureState
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.live_files import DeleteFile, LiveFile
     from lakewarden.engine.reference import TableName
     from lakewarden.lifecycle.ground import Reader
+    from lakewarden.lifecycle.tombstones import HiddenKey
 
 _READERS = 4
 _KEPT = 8  # tables, or sets of requests, of which is kept what was found
@@ -122,7 +124,9 @@ class Lookout:
         asked = lake.tombstones.many(requests)
         self._requests = sorted(request.id for request in asked if request.state is ErasureState.OPEN)
         self._fields = {key.field_id for request in asked for key in request.keys if key.uuid == self._uuid}
-        self._known = _memory.of(self._uuid, self._requests)
+        self._spelled = new_spellings(lake, name, table, self._requests)
+        is_fixed = not any(request.folding for request in asked)  # else spellings are added to its values
+        self._known = _memory.of(self._uuid, self._requests) if is_fixed else _Known()
         self._named: dict[str, dict[str, set[int]]] = {}
         self._served: dict[str, frozenset[str]] = {}
 
@@ -133,7 +137,10 @@ class Lookout:
 
     @cached_property
     def _owners(self) -> Owners:
-        return Owners({request: self._lake.tombstones.hidden(self._uuid, [request]) for request in self._requests})
+        return Owners({request: self._keys([request]) for request in self._requests})
+
+    def _keys(self, requests: Sequence[str]) -> list[HiddenKey]:
+        return with_spellings(self._lake, self._lake.tombstones.hidden(self._uuid, requests), self._spelled, requests)
 
     def at(self, snapshots: Sequence[Snapshot]) -> dict[int, Shown]:
         """What each of some snapshots shows."""
@@ -153,7 +160,7 @@ class Lookout:
         ]
         if not new:
             return
-        keys = self._lake.tombstones.hidden(self._uuid, self._requests)
+        keys = self._keys(self._requests)
         matches = search(self._table, keys, self._lake.files, self._storage, only=new).matches
         found = [live[p] for p, match in matches.items() if match.content == "data" and p not in known.looked_at]
         with ThreadPoolExecutor(_READERS, thread_name_prefix="hidden") as readers:

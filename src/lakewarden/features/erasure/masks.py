@@ -23,7 +23,9 @@ from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.erasure.covering import Lookout, Shown, ShownIn
 from lakewarden.features.erasure.intent import evidence
 from lakewarden.features.erasure.losses import stamped
+from lakewarden.features.erasure.proving import requests_of
 from lakewarden.features.erasure.revealing import reveal
+from lakewarden.features.erasure.spelling import respell
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, Outcome, Plan
 from lakewarden.lifecycle.requirement import TableIs
@@ -82,6 +84,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
         table = lake.tables.load(name)
         check_identity(table, action.table, str(action.arguments["uuid"]))
         _check_route(action, lake, name, table)
+        respell(lake, name, table, requests_of(action))
         lookout, shown = _looked(action, lake, name, table)
         if not shown.rows:
             return Outcome()

@@ -15,6 +15,7 @@ from lakewarden.errors import Conflict, TableNotFound
 from lakewarden.features.compaction.policy import DELTA_ENCODED, declared_policy, policy_of
 from lakewarden.features.erasure import proving
 from lakewarden.features.erasure.intent import RefBefore
+from lakewarden.features.erasure.spelling import new_spellings, with_spellings
 from lakewarden.features.erasure.strays import refuse_strangers
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Plan, PlannedFile, Verdict
@@ -48,7 +49,8 @@ def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_col
     if proving.is_proved(lake, table, due.ids):
         return Plan(kind, str(name))
     refuse_forbidden(name, table)
-    keys = lake.tombstones.hidden(due.uuid, due.ids)
+    spelled = new_spellings(lake, name, table, due.ids)
+    keys = with_spellings(lake, lake.tombstones.hidden(due.uuid, due.ids), spelled, due.ids)
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():
         refuse_strangers(lake, name, table, neighbours)

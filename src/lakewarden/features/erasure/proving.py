@@ -18,6 +18,7 @@ from lakewarden.errors import BrokenTable, LakewardenError, StalePlan, TableNotF
 from lakewarden.features.erasure.forgetting import forget_paths
 from lakewarden.features.erasure.intent import evidence
 from lakewarden.features.erasure.proofs import Proofs, fields_of, to_close
+from lakewarden.features.erasure.spelling import respell
 from lakewarden.features.erasure.traces import traces_left
 from lakewarden.features.orphan.age import age_of_orphans
 from lakewarden.lifecycle.failpoints import reach
@@ -162,6 +163,7 @@ def _close(lake: Writer, action: Action, run: ThisRun) -> int:
 def _looked(action: Action, lake: Writer, table: Table, requests: Sequence[str]) -> Proof:
     uuid = str(action.arguments["uuid"])
     check_identity(table, action.table, uuid)
+    respell(lake, lake.tables.name(action.table), table, requests)
     keys = lake.tombstones.hidden(uuid, requests)
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():

@@ -26,6 +26,7 @@ from lakewarden.features.erasure.intent import Intent, OldFile, OutsideFile, evi
 from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots, refs_before, refuse_losing_columns
 from lakewarden.features.erasure.proving import still_open
 from lakewarden.features.erasure.rewriting import rewrite
+from lakewarden.features.erasure.spelling import respell
 from lakewarden.features.erasure.strays import erase_strays
 from lakewarden.features.erasure.whose import Whose
 from lakewarden.features.orphan.judgement import refuse_forbidden
@@ -72,6 +73,7 @@ def apply(action: Action, lake: Writer, lose_columns: bool = False) -> Outcome:
     table = lake.tables.load(name)
     check_identity(table, action.table, str(action.arguments["uuid"]))
     requests = still_open(action, lake)
+    respell(lake, name, table, requests)
     keys = lake.tombstones.hidden(str(action.arguments["uuid"]), requests)
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():

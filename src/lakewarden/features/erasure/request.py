@@ -13,8 +13,10 @@ from pydantic import Field
 from lakewarden.engine.keys import canonical
 from lakewarden.errors import BadValue
 from lakewarden.features.erasure.coverage import keys_of, uncovered
+from lakewarden.features.erasure.looking import Look, Occurrence, look
+from lakewarden.features.erasure.spelling import TEXT, spellings_of
 from lakewarden.lifecycle.request import Completes, Control, Positional, ReadsInput
-from lakewarden.lifecycle.tombstones import ErasureRequest
+from lakewarden.lifecycle.tombstones import ErasureRequest, Folding
 from lakewarden.quantities import Deadline, deadline_from
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ class Registered:
     id: str
     values: int
     tables: list[str]
+    occurrences: list[Occurrence]
+    """In which tables how many of the values occur; empty with --no-look."""
     grace_until: datetime | None
     deadline: datetime | None
     notes: list[str]
@@ -41,6 +45,7 @@ class Request(Control[Registered]):
 
     The key is a column of one table, or a subject that the configuration maps to keys in many tables. Values may come
     by stdin (--value -) or from a file, since arguments show in lists of processes. All are registered, or none.
+    Then it looks in which tables how many of them occur, from metadata and key columns.
     """
 
     table: Annotated[str | None, Positional(), Completes("tables")] = Field(
@@ -55,6 +60,10 @@ class Request(Control[Registered]):
         None,
         description="By when it must be done: a duration as 30d, or a date as 2026-12-31, to the end of that day, UTC.",
     )
+
+    ignore_case: bool = Field(False, description="In keys of text, include values that differ in letter case only.")
+    trim: bool = Field(False, description="In keys of text, include values that differ in spaces around them only.")
+    look: bool = Field(True, description="Look at once which values occur in which tables.")
 
     def act(self, runner: Runner) -> Registered:
         lake = runner.reader
@@ -76,20 +85,27 @@ class Request(Control[Registered]):
             grace_until=now + grace,
             keys=keys,
             values=0,
+            folding=Folding.said(self.ignore_case, self.trim),
         )
+        if request.folding and not any(key.kind == TEXT for key in keys):
+            raise BadValue("--ignore-case and --trim are for keys of text", "Nothing was registered. Leave them out.")
         notes = [_OTHERS, *uncovered(lake, keys)]  # looked at first: once it is registered nothing may fail
-        count = runner.tombstones.add(request, {place: self._values(key) for place, key in enumerate(keys)})
+        count = runner.tombstones.add(
+            request, {place: self._values(key, request.folding) for place, key in enumerate(keys)}
+        )
+        found = look(lake, runner.tombstones, request, count) if self.look else Look()
         return Registered(
             id=request.id,
             values=count,
             tables=list(dict.fromkeys(key.table for key in keys)),
+            occurrences=found.occurrences,
             grace_until=request.grace_until if grace else None,
             deadline=request.deadline,
-            notes=notes,
+            notes=[*notes, *found.notes],
         )
 
-    def _values(self, key: KeyAsked) -> Iterator[str]:
-        return canonical(key.kind, self.value, f"{key.table}, {key.path}")
+    def _values(self, key: KeyAsked, folding: Folding) -> Iterator[str]:
+        return iter(spellings_of(key, canonical(key.kind, self.value, f"{key.table}, {key.path}"), folding))
 
     def _grace(self, runner: Runner, keys: tuple[KeyAsked, ...]) -> timedelta:
         """The longest grace that is declared for one of the tables."""

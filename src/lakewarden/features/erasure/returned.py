@@ -13,16 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.arrivals import Arrival, Mark, arrivals, fingerprint
-from lakewarden.engine.column_texts import column_texts
+from lakewarden.engine.column_texts import column_names, column_texts
 from lakewarden.engine.keys import canonical
 from lakewarden.errors import BadValue, BrokenTable
 from lakewarden.features.erasure.proving import where_is
+from lakewarden.features.erasure.spelling import spellings_of
 from lakewarden.lifecycle.tombstones import ErasureRequest
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
-
-    from pyiceberg.table.metadata import TableMetadata
 
     from lakewarden.engine.reference import TableName
     from lakewarden.engine.storage import StoredFiles
@@ -83,7 +82,7 @@ class Seen:
 def read_all(lake: Writer, table: str, recognizer: Recognizer, files: Sequence[Arrival], since: Mark) -> Seen:
     """Look into files, several at a time. One that went with its versions in the meantime is left out."""
     metadata, storage = lake.tables.load(table).metadata, lake.storage(lake.tables.name(table).lake)
-    names = _names(metadata, {id for id, _ in recognizer.keys})
+    names = column_names(metadata, {id for id, _ in recognizer.keys})
     seen = Seen()
     with ThreadPoolExecutor(_READERS, thread_name_prefix="watch") as readers:
         looked = readers.map(lambda file: _read(storage, file, recognizer, names), files)
@@ -126,8 +125,10 @@ def register(
             grace_until=at + _grace(lake, values),
             keys=tuple(values),
             values=0,
+            folding=old.folding,
         )
-        lake.tombstones.add(new, {place: iter(some) for place, some in enumerate(values.values())})
+        spelled = (spellings_of(key, some, old.folding) for key, some in values.items())
+        lake.tombstones.add(new, {place: iter(some) for place, some in enumerate(spelled)})
         asked[id] = new.id
     return asked
 
@@ -146,14 +147,6 @@ def _read(storage: StoredFiles, file: Arrival, recognizer: Recognizer, names: Ma
     except FileNotFoundError:
         return Seen(missing=[file.path])
     return seen
-
-
-def _names(metadata: TableMetadata, fields: Iterable[int]) -> dict[int, str]:
-    """What columns are called now, or were last called: for files that know no field ids."""
-    found: dict[int, str] = {}
-    for schema in [*metadata.schemas, metadata.schema()]:
-        found |= {id: name for id in fields if (name := schema.find_column_name(id))}
-    return found
 
 
 class _Names:
