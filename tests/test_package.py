@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,13 @@ def test_has_every_file_that_is_not_python(installed: Path) -> None:
     data = {path for path in source if path.suffix not in (".py", ".pyc")}
     assert {path.name for path in data} >= {"jars.toml", "log4j2.properties", "py.typed", "script.py.mako"}
     assert [path for path in source if path.suffix != ".pyc" and not (installed / path).is_file()] == []
+
+
+def test_has_its_commands(installed: Path) -> None:
+    (found,) = distributions(name="lakewarden", path=[str(installed)])
+    commands = found.entry_points.select(group="console_scripts")
+    assert commands.names == {"lakewarden", "iceberg_retention_cleanup.py", "iceberg_compaction.py"}
+    assert all(callable(command.load()) for command in commands)
 
 
 def test_sets_up_a_lake_and_its_control_database(installed: Path, tmp_path: Path) -> None:

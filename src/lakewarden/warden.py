@@ -55,6 +55,7 @@ from lakewarden.lifecycle.run import Report
 from lakewarden.lifecycle.runner import Runner
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from lakewarden.engine.spark_cleansing import SparkCleansing
@@ -309,6 +310,13 @@ class Warden:
     def dataframe(self, version: str) -> DataFrame:
         """A version of a table, `table[@ref]`, as a Spark DataFrame."""
         return self.ground.rows.dataframe(self.ground.tables.resolve(version))
+
+    def arrow(self, version: str) -> pa.Table:
+        """All rows of a version of a table, `table[@ref]`, as an Arrow table in memory; without a JVM."""
+        import pyarrow as pa
+
+        schema, batches = self.ground.rows.batches(self.ground.tables.resolve(version))
+        return pa.Table.from_batches(batches, schema)
 
     def __getattr__(self, noun: str) -> Noun:
         name = noun.replace("_", "-")

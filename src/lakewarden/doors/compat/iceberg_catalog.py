@@ -1,8 +1,8 @@
 """`IcebergCatalog`: versions of tables by method names that scripts around Iceberg catalogs often use.
 
     catalog = IcebergCatalog("lakewarden.yaml")
-    catalog.tag_snapshot("sales", "orders", "v1", retention_days=90)
-    catalog.time_travel_by_tag("sales", "orders", "v1").count()
+    catalog.tag_snapshot("gold", "customers", catalog.get_snapshot_id("gold", "customers"), "v1")
+    len(catalog.time_travel_by_tag("gold", "customers", "v1"))
 
 Everything is planned, applied, verified and journaled as by the other doors, and fails with the same errors.
 A namespace is written with dots (`a.b`); one whose own name holds a dot is given as a tuple of its parts.
@@ -14,15 +14,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from lakewarden.errors import VersionNotFound, did_you_mean
+from lakewarden.errors import BadValue, VersionNotFound, did_you_mean
+from lakewarden.quantities import to_millis
 from lakewarden.warden import Warden, name_of
 
 if TYPE_CHECKING:
+    import pandas
     from pyspark.sql import DataFrame
 
 Namespace = str | Sequence[str]
+SnapshotId = int | str
 
 
 class IcebergCatalog:
@@ -30,52 +33,94 @@ class IcebergCatalog:
 
     def __init__(self, warden: Warden | str | Path | None = None) -> None:
         """Take a warden, or open one by the path of its configuration."""
-        self._warden = warden if isinstance(warden, Warden) else Warden.open(warden)
+        self.warden = warden if isinstance(warden, Warden) else Warden.open(warden)
 
     def tag_snapshot(
         self,
         namespace: Namespace,
-        table: str,
+        table_name: str,
+        snapshot_id: SnapshotId | None,
         tag: str,
-        snapshot_id: int | None = None,
         retention_days: int | None = None,
     ) -> None:
-        """Tag a snapshot, or the current one; without `retention_days` the tag stays until it is removed."""
+        """Tag a snapshot; none means the current one. Without `retention_days` the tag stays until it is removed."""
         keep = f"{retention_days}d" if retention_days is not None else None
-        self._warden.version.tag(_version(namespace, table, snapshot_id), tag, keep=keep).apply()
+        self.warden.version.tag(version_of(namespace, table_name, snapshot_id), tag, keep=keep).apply()
 
-    def time_travel_by_tag(self, namespace: Namespace, table: str, tag: str) -> DataFrame:
-        """The table as it was when it was tagged, as a Spark DataFrame."""
-        return self._warden.dataframe(_version(namespace, table, self.get_snapshot_by_tag(namespace, table, tag)))
+    @overload
+    def time_travel(
+        self, namespace: Namespace, table_name: str, snapshot_id: SnapshotId, engine: Literal["pandas"] = "pandas"
+    ) -> pandas.DataFrame: ...
 
-    def get_snapshot_id(self, namespace: Namespace, table: str) -> int | None:
+    @overload
+    def time_travel(
+        self, namespace: Namespace, table_name: str, snapshot_id: SnapshotId, engine: Literal["spark"]
+    ) -> DataFrame: ...
+
+    def time_travel(
+        self, namespace: Namespace, table_name: str, snapshot_id: SnapshotId, engine: str = "pandas"
+    ) -> pandas.DataFrame | DataFrame:
+        """All rows of a snapshot: with pandas, without a JVM; or as a Spark DataFrame with `engine="spark"`."""
+        version = version_of(namespace, table_name, snapshot_id)
+        if engine == "pandas":
+            return self.warden.arrow(version).to_pandas()
+        if engine == "spark":
+            return self.warden.dataframe(version)
+        raise BadValue(f"there is no engine {engine!r}", "Use pandas or spark.")
+
+    @overload
+    def time_travel_by_tag(
+        self, namespace: Namespace, table_name: str, tag: str, engine: Literal["pandas"] = "pandas"
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def time_travel_by_tag(
+        self, namespace: Namespace, table_name: str, tag: str, engine: Literal["spark"]
+    ) -> DataFrame: ...
+
+    def time_travel_by_tag(
+        self, namespace: Namespace, table_name: str, tag: str, engine: Any = "pandas"
+    ) -> pandas.DataFrame | DataFrame:
+        """All rows of the snapshot that a tag stands for, as `time_travel` gives them."""
+        snapshot = self.get_snapshot_by_tag(namespace, table_name, tag)
+        return self.time_travel(namespace, table_name, snapshot, engine)
+
+    def get_snapshot_id(self, namespace: Namespace, table_name: str) -> int | None:
         """The current snapshot; none where nothing has been written yet."""
-        current: int | None = self._warden.table.show(_version(namespace, table)).current_snapshot_id
+        current: int | None = self.warden.table.show(version_of(namespace, table_name)).current_snapshot_id
         return current
 
-    def get_snapshot_by_tag(self, namespace: Namespace, table: str, tag: str) -> int:
+    def get_snapshot_by_tag(self, namespace: Namespace, table_name: str, tag: str) -> int:
         """The snapshot that a tag stands for."""
-        shown = self._warden.table.show(_version(namespace, table))
+        shown = self.warden.table.show(version_of(namespace, table_name))
         tags = {ref.name: ref.snapshot_id for ref in shown.refs if ref.kind == "tag"}
         if tag not in tags:
             hint = did_you_mean(tag, tags, f"It has {', '.join(tags)}." if tags else "It has no tags.")
             raise VersionNotFound(f"{shown.table} has no tag {tag!r}", hint)
         return int(tags[tag])
 
-    def list_snapshots(self, namespace: Namespace, table: str) -> list[dict[str, Any]]:
-        """Every snapshot, newest first, with its tags and branches."""
-        rows = self._warden.version.list(_version(namespace, table), limit=sys.maxsize)
-        return [asdict(row) for row in rows]
+    def list_snapshots(self, namespace: Namespace, table_name: str) -> list[dict[str, Any]]:
+        """Every snapshot, newest first: its id, its time, and its summary with the first of its tags under `tag`."""
+        table = version_of(namespace, table_name)
+        snapshots = {s.snapshot_id: s for s in self.warden.ground.tables.load(table).metadata.snapshots}
+        listed = []
+        for row in self.warden.version.list(table, limit=sys.maxsize):
+            found = snapshots.get(row.snapshot_id)
+            notes = dict(found.summary.additional_properties) if found is not None and found.summary else {}
+            summary = {"operation": row.operation, **notes, **({"tag": row.tags[0]} if row.tags else {})}
+            listed.append({**asdict(row), "timestamp_ms": to_millis(row.committed_at), "summary": summary})
+        return listed
 
-    def remove_tag(self, namespace: Namespace, table: str, tag: str) -> None:
+    def remove_tag(self, namespace: Namespace, table_name: str, tag: str) -> None:
         """Take a tag away; its snapshot stays until retention expires it."""
-        self._warden.version.untag(_version(namespace, table), tag).apply()
+        self.warden.version.untag(version_of(namespace, table_name), tag).apply()
 
-    def rollback_to_snapshot(self, namespace: Namespace, table: str, snapshot_id: int) -> None:
-        """Make an earlier snapshot the current one; the one left behind stays under a tag."""
-        self._warden.version.rollback(_version(namespace, table, snapshot_id)).apply()
+    def rollback_to_snapshot(self, namespace: Namespace, table_name: str, snapshot_id: SnapshotId) -> None:
+        """Make another snapshot the current one, an ancestor or not; the one left behind stays under a tag."""
+        self.warden.version.rollback(version_of(namespace, table_name, snapshot_id), not_ancestor=True).apply()
 
 
-def _version(namespace: Namespace, table: str, snapshot_id: int | None = None) -> str:
+def version_of(namespace: Namespace, table_name: str, snapshot_id: SnapshotId | None = None) -> str:
+    """A table, or a snapshot of it, as the Warden takes it."""
     parts = namespace.split(".") if isinstance(namespace, str) else namespace
-    return name_of((*parts, table), None if snapshot_id is None else str(snapshot_id))
+    return name_of((*parts, table_name), None if snapshot_id is None else str(snapshot_id))

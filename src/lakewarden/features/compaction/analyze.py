@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
 
 from lakewarden.errors import LakewardenError
 from lakewarden.features.compaction.survey import Survey, survey
@@ -46,18 +48,27 @@ class Analyze(Selects, Question[list[Analysis]]):
 
     nothing = "No tables."
 
+    target_file_size_mb: int | None = Field(None, ge=1, description="How large new files should be.")
+    min_file_size_mb: int | None = Field(None, ge=1, description="Below this a file is small.")
+    rewrite_all: bool | None = Field(
+        None, description="As if every file were to be rewritten that no compaction wrote."
+    )
+
     def ask(self, lake: Reader) -> list[Analysis]:
         names = self.chosen(lake)
         if self.is_one:
-            return [_analysis(survey(lake, names[0], {}))]
-        return list(lake.tables.read_all(names, lambda name: _guarded(lake, name)))
+            return [_analysis(survey(lake, names[0], self._options))]
+        return list(lake.tables.read_all(names, lambda name: self._guarded(lake, name)))
 
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("target_file_size_mb", "min_file_size_mb", "rewrite_all")}
 
-def _guarded(lake: Reader, name: TableName) -> Analysis:
-    try:
-        return _analysis(survey(lake, name, {}))
-    except LakewardenError as error:
-        return Analysis(str(name), problem=error.message)
+    def _guarded(self, lake: Reader, name: TableName) -> Analysis:
+        try:
+            return _analysis(survey(lake, name, self._options))
+        except LakewardenError as error:
+            return Analysis(str(name), problem=error.message)
 
 
 def _analysis(found: Survey) -> Analysis:
