@@ -239,7 +239,8 @@ class TestWhatDoesNotComeBack:
         before = lake.head("crm.people")
         asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
         lake.warden.erasure.hide("crm.people").apply()
-        lake.warden.version.rollback(f"crm.people@{before}").apply()
+        with lake.catalog.load_table("crm.people").manage_snapshots() as change:
+            change.rollback_to_snapshot(before)
         planned = lake.warden.erasure.withdraw(asked.id)
         assert [action.verb for action in planned.plan.actions] == ["withdraw"]
         assert not any("come back" in note for note in planned.plan.warnings)

@@ -37,7 +37,7 @@ def losses(lake: Reader, name: str, table: Table, request: str) -> list[str]:
     unknown: dict[str, str] = {}
     for evidence in told:
         branch = str(evidence.document["branch"])
-        since = _hidden_by(table, evidence)
+        since = hidden_by(table, evidence)
         line = _line(table, branch, since)
         if since is None or since not in line:
             continue  # never hidden there after all, or the branch went back to before: then nothing is lost
@@ -81,7 +81,7 @@ def hiding_moments(lake: Reader, table: Table, request: str, branch: str) -> Ite
     """The hide files that earlier commits on a branch's own line wrote for a request, and that landed."""
     told = lake.tombstones.evidence([EvidenceKind.HIDDEN], request=request, uuid=str(table.metadata.table_uuid))
     for evidence in told:
-        since = _hidden_by(table, evidence)
+        since = hidden_by(table, evidence)
         if since is not None and since in _line(table, branch, since):
             yield from (file["path"] for file in evidence.document["files"] if request in file["hides"])
 
@@ -108,7 +108,7 @@ def _line(table: Table, branch: str, since: int | None) -> list[int]:
     return line
 
 
-def _hidden_by(table: Table, evidence: Evidence) -> int | None:
+def hidden_by(table: Table, evidence: Evidence) -> int | None:
     """The snapshot that hid the rows. A run that was killed right after its commit could not write it down."""
     known = evidence.document["snapshot"]
     return int(known) if known is not None else stamped(table, Stamp(evidence.operation, evidence.action, ""))

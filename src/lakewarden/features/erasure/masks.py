@@ -23,6 +23,7 @@ from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.erasure.covering import Lookout, Shown, ShownIn
 from lakewarden.features.erasure.intent import evidence
 from lakewarden.features.erasure.losses import stamped
+from lakewarden.features.erasure.missing_hides import hidden_once, suspects
 from lakewarden.features.erasure.proving import requests_of
 from lakewarden.features.erasure.revealing import reveal
 from lakewarden.features.erasure.spelling import respell
@@ -33,6 +34,7 @@ from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Eviden
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.draft import AddedFile
     from lakewarden.engine.reference import TableName
@@ -67,6 +69,26 @@ def plan_for(lake: Reader, kind: str, name: TableName, named: Sequence[str], now
         *([_EARLIER] if actions else []),
     ]
     return Plan(kind, str(name), tuple(actions), tuple(warnings))
+
+
+def missing(lake: Reader, kind: str, name: TableName, table: Table) -> tuple[Action, ...]:
+    """What hides rows again that were hidden once and that a branch shows, as after a rollback by another engine."""
+    requests = suspects(lake, table)
+    return plan_for(lake, kind, name, requests, now=True).actions if requests else ()
+
+
+def after_rollback(lake: Reader, name: TableName, table: Table, to: Snapshot) -> tuple[tuple[Action, ...], list[str]]:
+    """What hides rows again once main is at an earlier version in which they are not hidden, and a warning."""
+    requests = sorted(hidden_once(lake, table))
+    shown = Lookout(lake, name, table, requests).at([to])[to.snapshot_id] if requests else Shown()
+    if not shown.rows:
+        return (), []
+    route = route_of_manifests(lake.tables.route(table, name), table)
+    warning = (
+        f"this version shows {_counted(shown.rows, 'row')} of {_counted(len(shown.requests), 'open erasure request')}, "
+        "hidden now: they are hidden again in the next commit, and other engines see them until then"
+    )
+    return (_action(table, name, MAIN, shown, route),), [warning]
 
 
 def holds(action: Action, lake: Reader) -> bool:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Run(Selects, Operation):
     """Do all the upkeep that the policies ask for: expire old versions, merge manifests, compact files.
 
-    New data of tables that people were erased from is looked at too: exit code 3 where any of them came back.
+    Rows that erasure hide has hidden and that a branch shows again are hidden again. New data of tables that people
+    were erased from is looked at too: exit code 3 where any of them came back.
 
     Every table is meant unless some are named. Tables that gain most for the time it takes come first; what does not
     pay is left. At the end of the budget it stops between two steps, and lists what is left for the next run.

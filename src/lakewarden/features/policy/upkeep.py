@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Literal, get_args
 from lakewarden.errors import Conflict, DeletionForbidden
 from lakewarden.features.compaction import compacting, manifest_merge
 from lakewarden.features.compaction.survey import Survey, survey
-from lakewarden.features.erasure import watching
+from lakewarden.features.erasure import masks, watching
+from lakewarden.features.erasure.missing_hides import rows_shown_again
 from lakewarden.features.retention import expiry
 from lakewarden.features.retention.expiry import Expiring
 from lakewarden.features.table.condition import (
     COMPACT_FILES,
     EXPIRE_VERSIONS,
+    HIDE_ROWS,
     MERGE_MANIFESTS,
     Complaint,
     Symptoms,
     complaints,
 )
 from lakewarden.features.table.each import refusal
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome, Plan
 from lakewarden.lifecycle.tombstones import ErasureState
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from lakewarden.features.orphan.neighbours import Neighbours
     from lakewarden.lifecycle.ground import Reader, Writer
 
-Kind = Literal["retention", "manifests", "compaction", "watch"]
+Kind = Literal["retention", "manifests", "compaction", "hide", "watch"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 UPKEEP = ("policy.run", "retention.expire", "compaction.compact", "compaction.manifests")
 _SECONDS_AN_ACTION = 1.0  # what a commit takes beside the work itself
@@ -52,11 +54,13 @@ _REMEDIES = {
     manifest_merge.MERGE: MERGE_MANIFESTS,
     compacting.COMPACT: COMPACT_FILES,
     compacting.SORT: COMPACT_FILES,
+    masks.HIDE: HIDE_ROWS,
 }
 VERBS = (
     Verbs((expiry.EXPIRE,), expiry.holds, expiry.apply),
     Verbs((manifest_merge.MERGE,), manifest_merge.holds, manifest_merge.apply),
     Verbs((compacting.COMPACT, compacting.SORT), compacting.holds, compacting.apply),
+    Verbs((masks.HIDE,), masks.holds, masks.apply),
     Verbs((watching.WATCH,), watching.holds, watching.apply),
 )
 
@@ -76,15 +80,18 @@ class Worth:
 def upkeep(
     lake: Reader, kind: str, name: TableName, only: Sequence[str], in_use: expiry.InUse, neighbours: Neighbours
 ) -> Worth:
-    """What upkeep a table needs: old versions first, then manifests, then files, then whoever came back."""
+    """What upkeep a table needs: missing hides, old versions, manifests, files, and people who came back."""
     expiring = expiry.look(lake, name, {}, False, in_use) if "retention" in only else None
     found = survey(lake, name, {}, table=expiring.table if expiring else None)
     compaction = compacting.actions_for(found) if "compaction" in only else ()
     retention = _retention(lake, kind, expiring, neighbours) if expiring else Plan(kind, str(name))
     merging = manifest_merge.actions_for(lake, name, _more_manifests(found, compaction)) if "manifests" in only else ()
+    hides = masks.missing(lake, kind, name, found.table) if "hide" in only else ()
+    waits = any(action.route == SPARK_SQL for action in compaction)  # which a hide in between would make stale
+    first, last = ((), hides) if waits else (hides, ())
     plan = replace(
         retention,
-        actions=(*retention.actions, *merging, *compaction, *_watch(lake, kind, name, only)),
+        actions=(*first, *retention.actions, *merging, *compaction, *last, *_watch(lake, kind, name, only)),
         verdicts=retention.verdicts if retention.actions else (),
     )
     seconds = plan.estimate.seconds + _SECONDS_AN_ACTION * len(plan.actions)
@@ -144,5 +151,6 @@ def symptoms(lake: Reader, name: TableName, expiring: Expiring | None, found: Su
         manifests_saved=sum(len(bundle) - 1 for bundle in bundles),
         metadata_bytes=stored,
         unsafe_files=sum(file.lacks_nan_counts for bin in found.packing.bins for file in bin.files),
+        rows_unhidden=rows_shown_again(lake, name, found.table),
         requests_overdue=sum(request.is_overdue(now) for request in requests),
     )

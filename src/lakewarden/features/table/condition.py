@@ -7,9 +7,10 @@ from math import ceil
 
 FILES, ROWS, VERSIONS, MANIFESTS, METADATA = 40, 30, 15, 10, 5  # the most that each can take from a hundred
 UNSAFE = 50  # what any file takes by which other engines may lose rows
+UNHIDDEN = 70  # rows of people that were hidden already
 OVERDUE = 60  # more than any of them: people were promised a day
 COMPACT_FILES, EXPIRE_VERSIONS, MERGE_MANIFESTS = "compaction compact", "retention expire", "compaction manifests"
-ERASE = "erasure purge"
+ERASE, HIDE_ROWS = "erasure purge", "erasure hide"
 _ROWS_SHARE = 0.3  # of all rows: as many deleted ones are as bad as it gets
 _METADATA_BYTES = 64 << 20  # a metadata file this large is as bad as it gets
 _NOTICED = 0.1  # of that; less is not worth a word
@@ -33,6 +34,7 @@ class Symptoms:
     metadata_bytes: int
     unsafe_files: int = 0
     requests_overdue: int = 0
+    rows_unhidden: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,17 @@ def complaints(found: Symptoms) -> list[Complaint]:
     aged = f"{found.versions_expirable} of {found.versions} versions too old"
     old, bundled = _share(found.versions_expirable, found.versions), _share(found.manifests_saved, found.manifests)
     large = min(found.metadata_bytes / _METADATA_BYTES, 1.0)
-    late = found.requests_overdue
+    late, again = found.requests_overdue, found.rows_unhidden
     all = [
         Complaint(
             UNSAFE if found.unsafe_files else 0.0,
             f"other engines may lose NaN rows: {found.unsafe_files} of {found.files} files lack NaN counts",
             COMPACT_FILES,
+        ),
+        Complaint(
+            UNHIDDEN if again else 0,
+            f"{again:,} hidden row{'' if again == 1 else 's'} of erasure requests can be seen again",
+            HIDE_ROWS,
         ),
         Complaint(OVERDUE if late else 0, f"{late} erasure request{'' if late == 1 else 's'} overdue", ERASE),
         Complaint(FILES * saved, f"{found.files_saved} of {found.files} files too many", COMPACT_FILES),

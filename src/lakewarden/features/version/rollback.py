@@ -11,6 +11,7 @@ from lakewarden.engine.changes import MAIN, RefChange, SetRef
 from lakewarden.engine.snapshots import ancestors
 from lakewarden.engine.spark_commit import displaced
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
+from lakewarden.features.erasure import masks
 from lakewarden.features.table.summary import live_rows
 from lakewarden.features.version import restoring
 from lakewarden.features.version.schemas import changes_since, written_with
@@ -32,7 +33,8 @@ class Rollback(Operation):
 
     The tag is called before-rollback- with the id of the snapshot that was current, and the plan shows the command
     that undoes the rollback. The table's columns stay as they are now unless --with-schema restores those that the
-    version was written with; the plan names the columns that differ.
+    version was written with; the plan names the columns that differ. Rows that erasure hide has hidden and that the
+    version shows are hidden again in the next commit.
     """
 
     destructive = True
@@ -53,10 +55,14 @@ class Rollback(Operation):
         if moves:
             self._check_ancestor(to, current)
         actions = _actions(to, current, moves, schema, lake.tables.route(to.table, to.name))
-        warnings = [*([_loss(to)] if moves else []), *restoring.warnings(to, schema), *_undo(to, current, actions)]
-        return Plan(self.kind(), str(to.name), actions, tuple(warnings))
+        hides, shown = masks.after_rollback(lake, to.name, to.table, to.snapshot) if moves else ((), [])
+        warnings = [*([_loss(to)] if moves else []), *shown, *restoring.warnings(to, schema)]
+        warnings += _undo(to, current, actions)
+        return Plan(self.kind(), str(to.name), (*actions, *hides), tuple(warnings))
 
     def holds(self, action: Action, lake: Reader) -> bool:
+        if action.verb == masks.HIDE:
+            return masks.holds(action, lake)
         table = lake.tables.load(action.table)
         if not restoring.is_restored(action, table):
             return False
@@ -68,6 +74,8 @@ class Rollback(Operation):
         return tagged and (action.verb == "keep" or _is_back(table, was, to))
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
+        if action.verb == masks.HIDE:
+            return masks.apply(action, lake)
         if action.verb in restoring.COLUMN_VERBS:
             return restoring.undo_column(action, lake)
         asked, (was, to) = action.arguments, _from_to(action)
