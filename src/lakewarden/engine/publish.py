@@ -20,6 +20,7 @@ from lakewarden.engine.tables import Tables
 from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence, Stamp
+from lakewarden.lifecycle.interrupts import deferred
 from lakewarden.lifecycle.plan import PUBLISH
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Publisher:
                 self._fence()
                 reach("commit.fenced")
                 is_sent = True
-                with naming(self._stamp):
+                with naming(self._stamp), deferred():  # an interrupt waits until it is known whether it landed
                     table.catalog.commit_table(table, (*attempt.requires, *_unmoved(table)), attempt.updates)
                 reach("commit.landed")
                 return True

@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -130,8 +130,9 @@ class Rewriter:
             send_by_value(part)
         task = run_task(tasks, layout, access_of(self._settings))
         with _lacking_told(), spark_told():
-            frame = self._spark().session().range(0, len(tasks), 1, len(tasks)).mapInArrow(task, REPORT_SCHEMA)
-            with _watched(self._storage, folder, bytes_in, progress):
+            session = self._spark().session()
+            frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(task, REPORT_SCHEMA)
+            with _watched(self._storage, folder, bytes_in, progress, session.interruptAll):
                 rows = frame.collect()
         reports = [GroupReport.from_json(row["report"]) for row in rows]
         return {report.number: report for report in reports}
@@ -268,10 +269,13 @@ def _lacking_told() -> Iterator[None]:
 
 
 class _watched:
-    """While a job runs, looks now and then how much it has written, and tells."""
+    """While a job runs, looks now and then how much it has written, and reports it. An interrupt ends the job."""
 
-    def __init__(self, storage: Storage, folder: str, bytes_in: int, progress: Progress) -> None:
+    def __init__(
+        self, storage: Storage, folder: str, bytes_in: int, progress: Progress, end_job: Callable[[], object]
+    ) -> None:
         self._storage, self._folder, self._bytes_in, self._progress = storage, folder, bytes_in, progress
+        self._end_job = end_job
         self._over = threading.Event()
         self._interrupt: KeyboardInterrupt | None = None
         self._thread = threading.Thread(target=self._look, name="rewrite progress", daemon=True)
@@ -279,9 +283,11 @@ class _watched:
     def __enter__(self) -> None:
         self._thread.start()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._over.set()
         self._thread.join()
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._end()
         if self._interrupt is not None:  # heard while the job ran: nothing of it is published
             raise self._interrupt
 
@@ -294,4 +300,10 @@ class _watched:
                 continue  # it is only for show
             except KeyboardInterrupt as interrupt:
                 self._interrupt = interrupt
+                self._end()
                 return
+
+    def _end(self) -> None:
+        """Else its tasks would go on writing files that nobody will publish."""
+        with suppress(Exception):  # they are swept when the operation is resumed
+            self._end_job()

@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -53,18 +54,37 @@ class Spark:
         return self._settings.spark.remote is not None
 
     def session(self) -> SparkSession:
-        """The running session; the first call in a process takes seconds."""
-        with _starting:
-            if self._session is None:
-                self._session = self._connect() if self.is_remote else self._start()
+        """The running session; the first call in a process takes seconds.
+
+        It is started in a thread of its own. In the main thread pyspark would install a handler for SIGINT that
+        loses one which comes while the JVM answers, and turns it into an error. An interrupt of the wait leaves
+        the start to itself, whole; the next call waits for it.
+        """
+        if self._session is not None:
             return self._session
+        started: Future[SparkSession] = Future()
+        stderr = _Stderr(self._environment.logs / "spark.log")
+        threading.Thread(target=self._open, args=(started, stderr), name="start of Spark", daemon=True).start()
+        try:
+            return started.result()
+        finally:
+            stderr.give_back()
+
+    def _open(self, started: Future[SparkSession], stderr: _Stderr) -> None:
+        try:
+            with _starting:
+                if self._session is None:
+                    self._session = self._connect() if self.is_remote else self._start(stderr)
+            started.set_result(self._session)
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            started.set_exception(error)
 
     def sql(self, statement: str, **values: Any) -> DataFrame:
         """Run a statement; values travel beside it as `:name`, never in its text."""
         with spark_told():
             return self.session().sql(statement, args=values or None)
 
-    def _start(self) -> SparkSession:
+    def _start(self, stderr: _Stderr) -> SparkSession:
         java = find_java(self._environment.java_home)
         given = self._settings.spark
         paths = jars.resolve(
@@ -73,9 +93,10 @@ class Spark:
             java,
             given.conf.get("spark.jars.ivySettings"),
         )
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
-        if SparkSession.getActiveSession() is None:
+        if SparkContext._active_spark_context is None:
             log.info("starting Spark at %s", given.master)
 
         builder = SparkSession.builder.appName("lakewarden").master(given.master)
@@ -83,7 +104,7 @@ class Spark:
             builder = builder.config(key, value)
         try:
             _choose_python(given.master, given.conf.get("spark.pyspark.python"))
-            with _stderr_into(self._environment.logs / "spark.log"):
+            with stderr:
                 session = builder.getOrCreate().newSession()
         except Exception as error:
             raise SparkUnavailable(
@@ -151,25 +172,41 @@ def _choose_python(master: str, given: object) -> None:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-@contextmanager
-def _stderr_into(path: Path) -> Iterator[None]:
-    """Give the JVM that is started meanwhile a log file for its stderr, for as long as it lives."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a")
-    except OSError:  # no place for a log: let it speak
-        yield
-        return
-    with file:
-        sys.stderr.flush()
-        terminal = os.dup(2)
-        os.dup2(file.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(terminal, 2)
-            os.close(terminal)
+class _Stderr:
+    """This process's stderr, sent to a log file while a JVM starts, which keeps it for as long as it lives."""
+
+    def __init__(self, log_file: Path) -> None:
+        self._log_file = log_file
+        self._terminal: int | None = None
+        self._is_over = False
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._is_over:
+                return
+            try:
+                self._log_file.parent.mkdir(parents=True, exist_ok=True)
+                file = self._log_file.open("a")
+            except OSError:  # no place for a log: the JVM writes to the terminal
+                return
+            with file:
+                sys.stderr.flush()
+                self._terminal = os.dup(2)
+                os.dup2(file.fileno(), 2)
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Make it the terminal again: the JVM has started, or nobody waits for it any more."""
+        with self._lock:
+            self._is_over = True
+            if self._terminal is not None:
+                sys.stderr.flush()
+                os.dup2(self._terminal, 2)
+                os.close(self._terminal)
+                self._terminal = None
 
 
 def _knock(remote: str) -> None:

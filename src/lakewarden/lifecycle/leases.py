@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from lakewarden.errors import LakewardenError, LeaseHeld, LeaseLost
 from lakewarden.lifecycle.ground import Clock
+from lakewarden.lifecycle.interrupts import deferred
 
 
 @dataclass(frozen=True)
@@ -116,24 +117,33 @@ class Keeper:
     @contextmanager
     def hold(self, key: str, label: str, retry: Callable[[LeaseHeld], None]) -> Iterator[Callable[[], None]]:
         """Hold a lease while the body runs; what it yields is the fence to look at before publishing."""
-        lease = self._acquire(key, label, retry)
         stop = threading.Event()
-        renewer = threading.Thread(target=self._renew, args=(lease, stop), name=f"lease {key}", daemon=True)
-        renewer.start()
-        try:
-            yield lambda: self._leases.check(lease)
-        finally:
-            stop.set()
-            renewer.join()
-            with suppress(LakewardenError):  # it runs out by itself; what the body did is what counts
-                self._leases.release(lease)
+        with deferred() as lifted:  # else an interrupt could leave a lease behind that nobody gives back
+            lease = self._acquire(key, label, retry, lifted)
+            renewer = threading.Thread(target=self._renew, args=(lease, stop), name=f"lease {key}", daemon=True)
+            renewer.start()
+            try:
+                with lifted():
+                    yield lambda: self._leases.check(lease)
+            finally:
+                stop.set()
+                renewer.join()
+                with suppress(LakewardenError):  # it runs out by itself; what the body did is what counts
+                    self._leases.release(lease)
 
-    def _acquire(self, key: str, label: str, retry: Callable[[LeaseHeld], None]) -> Lease:
+    def _acquire(
+        self,
+        key: str,
+        label: str,
+        retry: Callable[[LeaseHeld], None],
+        lifted: Callable[[], AbstractContextManager[None]],
+    ) -> Lease:
         while True:
             try:
                 return self._leases.acquire(key, label, self._operation, self._holder, self._timeout)
             except LeaseHeld as held:
-                retry(held)  # raises it again once waiting is over
+                with lifted():
+                    retry(held)  # raises it again once waiting is over
 
     def _renew(self, lease: Lease, stop: threading.Event) -> None:
         while not stop.wait(self._timeout.total_seconds() / 3):

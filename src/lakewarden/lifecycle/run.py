@@ -13,6 +13,7 @@ from threading import RLock
 from typing import Any
 
 from lakewarden.errors import Conflict, LakewardenError, SomeTablesFailed, TracesLeft, TracesLeftInSome
+from lakewarden.lifecycle import interrupts
 from lakewarden.lifecycle.ground import Fence
 from lakewarden.lifecycle.journal import Progress, Record, Step
 from lakewarden.lifecycle.leases import Keeper
@@ -118,7 +119,8 @@ class Run:
             raise Cancelled
 
     def mind_interrupt(self) -> None:
-        """An interrupt is raised in the main thread only; let it come up in this one too."""
+        """Raise an interrupt that was raised in the main thread only, or that was turned into another error."""
+        interrupts.mind()
         if self.stop is Stop.INTERRUPT:
             raise KeyboardInterrupt
 

@@ -8,6 +8,7 @@ A run that was killed anywhere is taken up again by running it again.
 from __future__ import annotations
 
 import logging
+import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -17,6 +18,7 @@ from datetime import datetime, timedelta
 from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StateUnavailable
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Clock, Fence, Reader, Stamp, Tell, Writer
+from lakewarden.lifecycle.interrupts import deferred, listening
 from lakewarden.lifecycle.journal import Journal, Record
 from lakewarden.lifecycle.leases import Keeper, Leases
 from lakewarden.lifecycle.plan import Plan
@@ -155,13 +157,18 @@ class Runner:
 
     def _run(self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]) -> Report:
         keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
-        with keeper.hold(_key(record.id), f"operation {record.id}", patience(wait, self._means())) as fence:
+        with (
+            listening(signal.SIGINT),
+            keeper.hold(_key(record.id), f"operation {record.id}", patience(wait, self._means())) as fence,
+            deferred() as lifted,
+        ):
             reach("operation.leased")
             taken_up = record.started_at is not None
             run = Run(begin(record), operation, keeper, fence, wait, self._clock(), self.watch, taken_up)
-            run.tell("started")
             try:
-                return self._sequence(run)
+                with lifted():
+                    run.tell("started")
+                    return self._sequence(run)
             except KeyboardInterrupt:
                 return self._pause(run)
             except Cancelled:
@@ -185,7 +192,7 @@ class Runner:
             self.journal.move(record.id, State.PAUSED, self._clock(), result=run.result())
         raise Interrupted(
             f"operation {record.id} stopped after {len(run.outcomes)} of {len(run.plan.actions)} actions",
-            hint=f"Go on with: lakewarden operation resume {record.id}",
+            hint=f"Continue with: lakewarden operation resume {record.id}",
         ) from None
 
     def _cancelled(self, run: Run) -> Interrupted:
@@ -228,8 +235,10 @@ class Runner:
         except Cancelled:
             raise
         except LakewardenError as error:
+            run.mind_interrupt()
             table.fail(error)
         except Exception as error:
+            run.mind_interrupt()
             log.exception("operation %s met a defect on %s", run.record.id, table.name)
             table.fail(defect(run, table.name, error))
 

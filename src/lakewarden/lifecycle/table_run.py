@@ -63,6 +63,7 @@ class TableRun:
                 for action in part.actions:
                     self._apply(action, fence)
             except LakewardenError:
+                run.mind_interrupt()
                 with suppress(Exception):  # what stopped it is what is told
                     self._look_at(self._applied(part))
                 raise
@@ -71,6 +72,7 @@ class TableRun:
             if run.all_applied(table):
                 self._means.journal.move(run.record.id, State.VERIFYING, self._means.clock())
             reach("table.verifying")
+            run.mind_interrupt()
             self._verify(self._applied(part))
             reach("table.verified")
         reach("table.released")

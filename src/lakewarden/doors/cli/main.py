@@ -10,7 +10,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -18,14 +17,20 @@ from lakewarden.config import Environment
 from lakewarden.doors.cli.commands import root
 from lakewarden.doors.cli.logs import VeilingFormatter, veiled
 from lakewarden.errors import Interrupted, LakewardenError, WrongUse
+from lakewarden.lifecycle import interrupts
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    signal.signal(signal.SIGTERM, _as_interrupt)
-    _log_to_file(Environment.read().logs / "lakewarden.log")
-    code = run(given)
+    interrupts.listen(signal.SIGINT, signal.SIGTERM)
+    try:
+        _log_to_file(Environment.read().logs / "lakewarden.log")
+        code = run(given)
+    except KeyboardInterrupt:  # the last of several: it wants no more words
+        code = Interrupted.exit_code
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: os._exit(code))  # all that is left is to end
     try:
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read us has seen enough
@@ -40,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
         result = root.main(args=list(arguments), prog_name="lakewarden", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except LakewardenError as error:
-        return _tell(error, as_json)
+        return _tell(_or_interrupted(error), as_json)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 0
@@ -50,13 +55,11 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         return _tell(LakewardenError(error.format_message()), as_json)
     except (KeyboardInterrupt, click.Abort):
-        return _tell(
-            Interrupted("stopped", "lakewarden operation list shows what was begun, if anything was."), as_json
-        )
+        return _tell(_stopped(), as_json)
     except BrokenPipeError:
         return 0
     except Exception as defect:  # noqa: BLE001 - the last handler: a traceback never reaches a user
-        return _tell(_incident(defect), as_json)
+        return _tell(_stopped() if interrupts.heard() else _incident(defect), as_json)
 
 
 def _log_to_file(path: Path) -> None:
@@ -70,9 +73,16 @@ def _log_to_file(path: Path) -> None:
     handler.setLevel(logging.WARNING)
     handler.setFormatter(VeilingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.captureWarnings(True)
+    logging.getLogger().addHandler(handler)
     for name in ("lakewarden", "py.warnings", "pyiceberg"):
         logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).propagate = False
+    sys.unraisablehook = _log_unraisable
+
+
+def _log_unraisable(lost: sys.UnraisableHookArgs) -> None:
+    """An error in a finalizer, an interrupt for one: Python would print its traceback."""
+    logging.getLogger(__name__).warning("lost in a finalizer", exc_info=lost.exc_value)
 
 
 def _tell(error: LakewardenError, as_json: bool) -> int:
@@ -100,5 +110,11 @@ def _incident(defect: Exception) -> LakewardenError:
     return LakewardenError("something went wrong that Lakewarden did not expect", where, incident=number)
 
 
-def _as_interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def _stopped() -> Interrupted:
+    return Interrupted("stopped", "lakewarden operation list shows whether an operation had begun.")
+
+
+def _or_interrupted(error: LakewardenError) -> LakewardenError:
+    """An interrupt may have been turned into another error on its way, unless that is what became of an operation."""
+    is_told = isinstance(error, Interrupted) or error.details.get("operation")
+    return error if is_told or not interrupts.heard() else _stopped()
