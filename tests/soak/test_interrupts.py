@@ -1,6 +1,7 @@
 """Upkeep that is interrupted at random moments: while planning, while Spark starts, while jobs run, while it ends.
 
-CI runs one round, `make soak` a third of its rounds: each starts Spark twice. The seed is printed where something fails, and `--seed` repeats it.
+CI runs one round, `make soak` a third of its rounds: each starts Spark twice. The seed is
+printed where something fails, and `--seed` repeats it.
 """
 
 from __future__ import annotations
