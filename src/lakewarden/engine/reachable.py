@@ -103,7 +103,7 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
 
     def look(task: Snapshot | ManifestFile) -> Iterator[ReachableFile | Branch[Snapshot | ManifestFile]]:
         if isinstance(task, ManifestFile):
-            yield from _manifest_and_files(table.io, task)
+            yield from manifest_and_files(table.io, task)
             return
         yield ReachableFile(task.manifest_list, "manifest-list")
         for manifest in manifests_of(table.io, task):
@@ -127,7 +127,7 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
 
 def manifests_and_files(io: FileIO, manifests: Iterable[ManifestFile]) -> Iterator[ReachableFile]:
     """Manifests, and the live files that they list."""
-    return traverse(manifests, lambda manifest: _manifest_and_files(io, manifest), _READERS, "reachable")
+    return traverse(manifests, lambda manifest: manifest_and_files(io, manifest), _READERS, "reachable")
 
 
 def metadata_files(table: Table) -> Iterator[ReachableFile]:
@@ -142,7 +142,7 @@ def own_places(table: Table) -> list[str]:
     return list(dict.fromkeys(place.rstrip("/") for place in (table.metadata.location, *properties) if place))
 
 
-def _manifest_and_files(io: FileIO, manifest: ManifestFile) -> Iterator[ReachableFile]:
+def manifest_and_files(io: FileIO, manifest: ManifestFile) -> Iterator[ReachableFile]:
     """Entry by entry: with the bounds and counts of all its files at once, a large manifest would fill the memory."""
     from pyiceberg.avro.file import AvroFile
     from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, DataFile, ManifestEntry, ManifestEntryStatus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -10,6 +11,7 @@ from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.retention import expiry
 from lakewarden.features.table.each import plan_each
 from lakewarden.features.table.select import Selects
+from lakewarden.features.version import holders
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation
 from lakewarden.quantities import Duration
@@ -54,7 +56,11 @@ class Expire(Selects, Operation):
 
         def plan_one(name: TableName) -> Plan:
             found = expiry.look(lake, name, options, self.expire_tags, in_use)
-            return expiry.actions_for(lake, self.kind(), found, neighbours)
+            plan, decisions = expiry.actions_for(lake, self.kind(), found, neighbours), found.decisions
+            if not (plan.actions or self.is_one):
+                return plan
+            kept = holders.largest(lake, name, found.table, decisions.expired, decisions.tags_going)
+            return replace(plan, warnings=(*plan.warnings, kept)) if kept else plan
 
         return plan_each(lake, self.kind(), self, plan_one)
 
