@@ -7,7 +7,7 @@ holds a value: what is wrong is told by its place.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -54,7 +54,9 @@ def find_key(metadata: TableMetadata, path: str, about: str) -> KeyColumn:
     raise ColumnNotFound(f"{about} has no column {path}", did_you_mean(path, known, f"It has {', '.join(known[:12])}."))
 
 
-def canonical(kind: str, texts: Iterable[str], about: str) -> Iterator[str]:
+def canonical(
+    kind: str, texts: Iterable[str], about: str, place_of: Callable[[int], str] = "value {}".format
+) -> Iterator[str]:
     """Each value in the one spelling of its type; one that is none is told by its place, never by itself."""
     read = _reader(kind)
     for place, text in enumerate(texts, start=1):
@@ -62,8 +64,17 @@ def canonical(kind: str, texts: Iterable[str], about: str) -> Iterator[str]:
             yield read(text)
         except (ValueError, InvalidOperation):
             raise BadValue(
-                f"{about}: value {place} is not of type {kind}", "Nothing was registered. Values are not shown."
+                f"{about}: {place_of(place)} is not of type {kind}", "Nothing was registered. Values are not shown."
             ) from None
+
+
+def is_of_kind(kind: str, text: str) -> bool:
+    """Whether a text is a value of a type."""
+    try:
+        _reader(kind)(text)
+    except (ValueError, InvalidOperation):
+        return False
+    return True
 
 
 def as_arrow(kind: str, values: Sequence[str]) -> pa.Array:

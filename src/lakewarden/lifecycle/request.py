@@ -8,14 +8,27 @@ noun and a verb, comes from its module: `lakewarden.features.version.tag` is `ve
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, Union, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 from pydantic.fields import FieldInfo
 
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
@@ -58,6 +71,30 @@ class ReadsInput:
 
     Arguments show in lists of processes; what is read does not.
     """
+
+
+@dataclass(frozen=True)
+class ReadValues:
+    """Values that a door read for a request, and where each was; none of it shows a value."""
+
+    values: Sequence[str] = dataclasses.field(repr=False)
+    typed: int = 0
+    """So many of them were not read from the file: these are known by their number."""
+    places: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+    def place(self, number: int) -> str:
+        """Where a value is, counted from one: which it is, or the file and line."""
+        at = number - 1 - self.typed
+        return self.places[at] if 0 <= at < len(self.places) else f"value {number}"
+
+
+class Input(Protocol):
+    """Where a door reads values from, once the request knows what they are values of."""
+
+    def read(self, names: Collection[str], fits: Callable[[str], bool]) -> ReadValues:
+        """The values. A header may call their column by one of the names; `fits` tells whether a text can be one."""
+        ...
 
 
 def _at_commas(given: Any) -> Any:
@@ -104,6 +141,16 @@ class Request(BaseModel):
             for name, field in cls.model_fields.items()
             if any(isinstance(mark, Positional) for mark in marks(field))
         )
+
+
+class TakesInput(Request):
+    """A request with values that a door may read for it, such as from a file."""
+
+    _input: Input | None = PrivateAttr(None)
+
+    def read_from(self, source: Input) -> None:
+        """Take the values from here rather than from the field that is marked."""
+        self._input = source
 
 
 def marks(field: FieldInfo) -> Iterator[Any]:

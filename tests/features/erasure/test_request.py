@@ -274,7 +274,13 @@ class TestCommandLine:
         assert json.loads(done.stdout)["values"] == 1
         for file in ("a.csv", "b.jsonl"):
             subprocess.run([*command, "--from-file", str(tmp_path / file)], capture_output=True, check=True)
+        assert [row.values for row in lake.warden.erasure.list()] == [2, 2, 1]
         assert ids(lake) == [0]
+        (tmp_path / "ids.csv").write_text("id;name\n1;x\nsecret;y\n")
+        done = lake.run(
+            "erasure", "request", "crm.people", "--key", "id", "--from-file", str(tmp_path / "ids.csv"), check=2
+        )
+        assert "ids.csv, line 3 is not of type long" in done.stderr and "secret" not in done.stderr
 
     @pytest.mark.parametrize(
         ("name", "content"), [("x.csv", ""), ("x.jsonl", "{broken secret"), ("x.csv", "\xff\xfe"), ("none.csv", None)]

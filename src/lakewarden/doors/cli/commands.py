@@ -6,7 +6,7 @@ Only the noun that is asked for is imported, and only when it is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from types import NoneType, UnionType
@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 import lakewarden
 from lakewarden import registry
 from lakewarden.doors.cli.execution import Given, execute
-from lakewarden.doors.cli.values import read_values
+from lakewarden.doors.cli.values import ValueInput
 from lakewarden.lifecycle.request import Completes, Operation, ReadsInput, Request, marks
 
 _SINGLE_WORDS = ("demo",)
@@ -72,7 +72,7 @@ def derive(declared: type[Request]) -> click.Command:
     fields = declared.model_fields
     params: list[click.Parameter] = [_argument(name, fields[name]) for name in positional]
     params += [_option(name, field) for name, field in fields.items() if name not in positional]
-    params += [_file_option() for field in fields.values() if _reads_input(field)]
+    params += [option for field in fields.values() if _reads_input(field) for option in _file_options()]
     params += _operation_options() if issubclass(declared, Operation) else []
     params += _global_options()
 
@@ -86,7 +86,8 @@ def derive(declared: type[Request]) -> click.Command:
         )
         said = {name: value for name, value in values.items() if _is_said(context, name)}
         for name in (name for name, field in fields.items() if _reads_input(field)):
-            said[name] = read_values(said.get(name, ()), said.pop("from_file", None))
+            about_file = (said.pop(option, None) for option in ("from_file", "header", "column"))
+            given = replace(given, input=ValueInput(said.pop(name, ()), *about_file))
         return execute(declared, said, given)
 
     return click.Command(
@@ -162,9 +163,27 @@ def _is_said(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
-def _file_option() -> click.Option:
-    told = "Read values from this .csv (first column) or .jsonl file, or lines of any other; - is stdin."
-    return click.Option(["--from-file"], type=click.Path(path_type=Path, allow_dash=True), metavar="FILE", help=told)
+def _file_options() -> list[click.Parameter]:
+    path = click.Path(path_type=Path, allow_dash=True)
+    return [
+        click.Option(
+            ["--from-file"],
+            type=path,
+            metavar="FILE",
+            help="Read values from this .csv, .tsv or .jsonl file, or lines of any other; - is stdin.",
+        ),
+        click.Option(
+            ["--header/--no-header"],
+            is_flag=True,
+            default=None,
+            help="Whether the first line of the file is a header; else that is detected.",
+        ),
+        click.Option(
+            ["--column"],
+            metavar="COLUMN",
+            help="The file's column, by name or number; else the one called like the key, or the first.",
+        ),
+    ]
 
 
 def _operation_options() -> list[click.Parameter]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.errors import BadValue
-from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
+from lakewarden.lifecycle.request import Control, Input, Operation, Question, Request, Setup, TakesInput
 from lakewarden.quantities import parse_duration
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Given:
     check: bool
     files: bool
     wait: str
+    input: Input | None = None
+    """Where values are read from, for requests that take some."""
 
 
 def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
@@ -41,6 +43,8 @@ def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
     from lakewarden.warden import Warden, build
 
     request, screen = build(declared, said), Screen(given.json)
+    if isinstance(request, TakesInput) and given.input is not None:
+        request.read_from(given.input)
     if isinstance(request, Setup):
         screen.answer(request.make(), request)
         return 0

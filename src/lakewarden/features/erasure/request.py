@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.engine.keys import canonical
+from lakewarden.engine.keys import canonical, is_of_kind
 from lakewarden.errors import BadValue
 from lakewarden.features.erasure.coverage import keys_of, uncovered
 from lakewarden.features.erasure.looking import Look, Occurrence, look
 from lakewarden.features.erasure.spelling import TEXT, spellings_of
-from lakewarden.lifecycle.request import Completes, Control, Positional, ReadsInput
+from lakewarden.lifecycle.request import Completes, Control, Positional, ReadsInput, ReadValues, TakesInput
 from lakewarden.lifecycle.tombstones import ErasureRequest, Folding
 from lakewarden.quantities import Deadline, deadline_from
 
@@ -40,7 +40,7 @@ class Registered:
     notes: list[str]
 
 
-class Request(Control[Registered]):
+class Request(TakesInput, Control[Registered]):
     """Register that the rows of some key values are to be forgotten. At once no read through Lakewarden shows them.
 
     The key is a column of one table, or a subject that the configuration maps to keys in many tables. Values may come
@@ -68,7 +68,8 @@ class Request(Control[Registered]):
     def act(self, runner: Runner) -> Registered:
         lake = runner.reader
         keys = keys_of(lake, self.table, self.key, self.subject)
-        if not self.value:
+        given = self._given(keys)
+        if not given.values:
             raise BadValue("no values were given", "Say --value V, --value - for stdin, or --from-file FILE.")
         now = lake.clock()
         grace = self._grace(runner, keys)
@@ -89,9 +90,13 @@ class Request(Control[Registered]):
         )
         if request.folding and not any(key.kind == TEXT for key in keys):
             raise BadValue("--ignore-case and --trim are for keys of text", "Nothing was registered. Leave them out.")
-        notes = [_OTHERS, *uncovered(lake, keys)]  # looked at first: once it is registered nothing may fail
+        notes = [
+            *given.notes,
+            _OTHERS,
+            *uncovered(lake, keys),
+        ]  # looked at first: once it is registered nothing may fail
         count = runner.tombstones.add(
-            request, {place: self._values(key, request.folding) for place, key in enumerate(keys)}
+            request, {place: _values(key, given, request.folding) for place, key in enumerate(keys)}
         )
         found = look(lake, runner.tombstones, request, count) if self.look else Look()
         return Registered(
@@ -104,11 +109,20 @@ class Request(Control[Registered]):
             notes=[*notes, *found.notes],
         )
 
-    def _values(self, key: KeyAsked, folding: Folding) -> Iterator[str]:
-        return iter(spellings_of(key, canonical(key.kind, self.value, f"{key.table}, {key.path}"), folding))
+    def _given(self, keys: tuple[KeyAsked, ...]) -> ReadValues:
+        """The values that were given: as they are, or as a door reads them once it is known what they are of."""
+        if self._input is None:
+            return ReadValues(self.value)
+        names = {name for key in keys for name in (key.path, key.path.split(".")[-1])}
+        return self._input.read(names, lambda text: all(is_of_kind(key.kind, text) for key in keys))
 
     def _grace(self, runner: Runner, keys: tuple[KeyAsked, ...]) -> timedelta:
         """The longest grace that is declared for one of the tables."""
         names = [runner.reader.tables.name(key.table) for key in keys]
         settings = runner.reader.settings
         return max(settings.erasure(name.lake, name.within_lake).grace for name in names)
+
+
+def _values(key: KeyAsked, given: ReadValues, folding: Folding) -> Iterator[str]:
+    texts = canonical(key.kind, given.values, f"{key.table}, {key.path}", given.place)
+    return iter(spellings_of(key, texts, folding))
