@@ -111,7 +111,7 @@ class People:
         """Commit one file of position deletes on a branch, as a writer of v2 does; answers with its path."""
         table = self.table
         data = self.files(branch).by_path
-        like = data[next(iter(positions))].entry.data_file
+        like = data[next(iter(positions))]
         rows = sorted((path, at) for path, places in positions.items() for at in places)
         path = f"{table.metadata.location}/data/{secrets.token_hex(6)}-deletes.parquet"
         fields = [
@@ -130,14 +130,14 @@ class People:
             content=DataFileContent.POSITION_DELETES,
             file_path=path,
             file_format=FileFormat.PARQUET,
-            partition=like.partition if partition is None else partition,
+            partition=like.record if partition is None else partition,
             record_count=len(rows),
             file_size_in_bytes=local(path).stat().st_size,
             lower_bounds=bounds,
             upper_bounds={key: names[-1].encode() for key in bounds},
             referenced_data_file=names[0] if told else None,
         )
-        file.spec_id = like.spec_id
+        file.spec_id = like.partition[0]
         commit_deletes(table, file, branch)
         return path
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import struct
 import uuid
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,8 +17,14 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType, UUIDType
 from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
-from lakewarden.engine.bounds import check_bounds
-from lakewarden.errors import VerificationFailed
+from lakewarden.engine.bounds import Bounds, bounds_of
+from lakewarden.engine.live_files import Files
+from lakewarden.engine.manifests import Manifests
+from lakewarden.errors import BrokenTable, VerificationFailed
+from tests.engine.lakes import Lake, lake
+from tests.entries import listed
+
+__all__ = ["lake"]
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -55,7 +63,10 @@ def of_uuids(values: list[uuid.UUID], as_java: bool = False) -> DataFile:
 
 def outside(inputs: list[DataFile], outputs: list[DataFile]) -> bool:
     try:
-        check_bounds("table t", SCHEMA, inputs, outputs)
+        known = Bounds(SCHEMA)
+        for input_ in inputs:
+            known.add(input_)
+        known.check("table t", outputs)
     except VerificationFailed:
         return True
     return False
@@ -141,3 +152,26 @@ def test_uuids_of_a_file_without_bounds_may_be_any() -> None:
     low = uuid.UUID(int=1)
     assert not outside([of_uuids([low]), file({}, {})], [of_uuids([uuid.UUID(int=5)])])
     assert outside([of_uuids([low]), file({}, {}, values=3, nulls=3)], [of_uuids([uuid.UUID(int=5)])])
+
+
+def test_bounds_are_read_again_for_the_files_that_are_rewritten(lake: Lake) -> None:
+    table = lake.create(appends=0)
+    for number in range(5):
+        table.append(pa.table({"id": [10 * number, 10 * number + 9]}))
+    files = Files(Manifests()).of(table, table.current_snapshot()).data
+    assert len({file.manifest for file in files}) == 5
+    groups = {"most": files[:4], "last": files[4:]}
+
+    found = bounds_of(table, groups)
+
+    for group, others in (("most", "last"), ("last", "most")):
+        found[group].check("table t", [listed(file) for file in groups[group]])
+        with pytest.raises(VerificationFailed, match="outside of the bounds"):
+            found[group].check("table t", [listed(file) for file in groups[others]])
+
+
+def test_a_file_that_its_manifest_does_not_list_has_no_bounds(lake: Lake) -> None:
+    table = lake.create(appends=1)
+    (file,) = Files(Manifests()).of(table, table.current_snapshot()).data
+    with pytest.raises(BrokenTable, match="does not list elsewhere"):
+        bounds_of(table, {0: [replace(file, path="elsewhere")]})

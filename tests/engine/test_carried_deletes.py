@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.engine.changes import Expiry
-from lakewarden.engine.manifests import referenced_data_file
 from tests.engine.cleansed import People, email, local
 from tests.engine.lakes import Lake, lake
+from tests.entries import entry_of
 
 __all__ = ["lake"]
 
@@ -93,10 +93,11 @@ def test_a_file_is_for_one_data_file_only_where_it_was(people: People, for_one: 
     people.forget(2)
     (delete,) = people.files().deletes
     new = paths(people)[0]
-    assert referenced_data_file(delete.entry.data_file) == (new if for_one else None)
-    fields = delete.entry.data_file._data
+    assert delete.only_for == (new if for_one else None)
+    entry = entry_of(delete)
+    fields = entry.data_file._data
     assert fields[17] == (new if told else None)
-    assert delete.sequence == 4 and delete.entry.file_sequence_number == 4
+    assert delete.sequence == 4 and entry.file_sequence_number == 4
     assert named(people) == {new: [4]}
 
 
@@ -129,7 +130,7 @@ def test_what_hides_rows_of_a_request_still_does(people: People) -> None:
     (delete,) = people.files().deletes
     assert delete.path != path and is_hide(delete.path)
     assert served_requests(delete.path, people.files().opened) == {request}
-    assert referenced_data_file(delete.entry.data_file) == paths(people)[0]
+    assert delete.only_for == paths(people)[0]
     assert named(people) == {paths(people)[0]: [3, 12]}
 
 
@@ -139,7 +140,7 @@ def test_deletes_that_a_compaction_left_in_an_emptied_partition_go(lake: Lake) -
     with people.table.update_spec() as change:
         change.add_identity("email")
     people.append(range(20))
-    data = {file.entry.data_file.partition[0]: file for file in people.files().bare}
+    data = {file.record[0]: file for file in people.files().bare}
     first, other = data[email(3)], data[email(4)]
     dangling = people.delete({first.path: [1]}, for_one=True, told=True)
     beside = people.delete({other.path: [1]})
@@ -170,7 +171,7 @@ def test_deletes_for_one_data_file_hold_whichever_partition_they_stand_in(lake: 
     with people.table.update_spec() as change:
         change.add_identity("email")
     people.append(range(20))
-    data = {file.entry.data_file.partition[0]: file.path for file in people.files().bare}
+    data = {file.record[0]: file.path for file in people.files().bare}
     stays = people.delete({data[email(4)]: [1]}, for_one=True, told=told, partition=Record("nowhere"))
     goes = people.delete({data[email(3)]: [1]}, for_one=True, told=told, partition=Record("nowhere"))
     assert len(people.rows("main")) == 18

@@ -18,6 +18,7 @@ from lakewarden.errors import StalePlan
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes
 from tests.engine.cleansed import People, email, local
 from tests.engine.lakes import Lake, lake
+from tests.entries import listed
 
 __all__ = ["lake"]
 
@@ -223,23 +224,17 @@ def test_spec_evolution(people: People) -> None:
 def test_sequence_numbers_are_those_of_before(people: People) -> None:
     people.append(range(10))
     people.append(range(10, 20))
-    before = sorted(
-        (file.sequence, file.entry.file_sequence_number, file.entry.snapshot_id) for file in people.files().data
-    )
+    before = numbers(people)
     last = people.table.metadata.last_sequence_number
     people.forget(1)
-    after = sorted(
-        (file.sequence, file.entry.file_sequence_number, file.entry.snapshot_id) for file in people.files().data
-    )
-    assert after == before
+    assert numbers(people) == before
     assert people.table.metadata.last_sequence_number == last + 1
     people.append(range(20, 30))
     assert len(people.rows("main")) == 28
 
 
 def numbers(people: People) -> list[tuple[int, ...]]:
-    entries = [file.entry for file in people.files().data]
-    return sorted((entry.sequence_number, entry.file_sequence_number, entry.snapshot_id) for entry in entries)
+    return sorted((file.sequence, file.added_in, file.added_by or 0) for file in people.files().data)
 
 
 def test_a_version_that_only_tells_of_what_went_is_dirty(people: People) -> None:
@@ -415,5 +410,5 @@ def test_equality_deletes_that_are_replaced(people: People, is_left: bool) -> No
         return
     one, other = found
     assert one.path == other.path == f"{table.metadata.location}/data/new.parquet"
-    assert (one.sequence, one.is_equality, one.entry.data_file.equality_ids) == (delete.sequence, True, [2])
-    assert one.entry.data_file.lower_bounds == {2: b"person4@example."}
+    assert (one.sequence, one.is_equality, one.equality_ids) == (delete.sequence, True, (2,))
+    assert listed(one).lower_bounds == {2: b"person4@example."}

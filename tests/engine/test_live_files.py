@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyiceberg.manifest import DataFile, ManifestEntry
+from pyiceberg.typedef import Record
 
 from lakewarden.engine.live_files import DeleteFile, LiveFile, _with_deletes
 from tests.engine.lakes import Lake, lake
@@ -16,18 +16,14 @@ __all__ = ["lake"]
 
 
 def data(path: str = "a", sequence: int = 5, added: int = 5, partition: Any = (0, ("p",))) -> LiveFile:
-    entry = ManifestEntry.from_args(file_sequence_number=added, data_file=DataFile.from_args())
-    return LiveFile(entry, "m", path, 100, 10, partition, sequence, "parquet")
+    return LiveFile("m", path, 100, 10, partition, Record(), sequence, "parquet", added_in=added)
 
 
 def delete(sequence: int = 6, partition: Any = (0, ("p",)), **told: Any) -> DeleteFile:
-    bounds = told.pop("bounds", (None, None))
-    limits = [{2147483546: bound} if bound else {} for bound in bounds]
-    file = DataFile.from_args(lower_bounds=limits[0], upper_bounds=limits[1])
+    lowest, highest = told.pop("bounds", (None, None))
     usual = {"format": "parquet", "only_for": None, "is_equality": False, "is_vector": False}
-    return DeleteFile(
-        ManifestEntry.from_args(data_file=file), "m", "d", 10, 1, partition, sequence, **{**usual, **told}
-    )
+    bounds = {"lowest": lowest, "highest": highest}
+    return DeleteFile("m", "d", 10, 1, partition, Record(), sequence, **{**usual, **bounds, **told})
 
 
 @pytest.mark.parametrize(

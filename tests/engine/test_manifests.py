@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEn
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
+from lakewarden.engine.live_files import _live_files, _Shared
 from lakewarden.engine.manifests import (
     Manifests,
     partition_key,
@@ -56,11 +58,15 @@ class TestReading:
 
     def test_what_is_kept_is_bounded(self, lake: Lake) -> None:
         table = lake.create(appends=6)
-        reader = Manifests(kept=2)
-        for manifest in manifests_of(table):
+        one = Manifests()
+        (newest, *others) = manifests_of(table)
+        one.entries(table.io, newest)
+        reader = Manifests(entries_kept=one._entries.weight * 5 // 2, files_kept=2)
+        for manifest in (newest, *others):
             reader.entries(table.io, manifest)
-        assert len(reader._entries) == 2
-        assert reader._held == 2
+            reader.files(table.io, manifest, partial(_live_files, _Shared()))
+        assert (len(reader._entries), len(reader._files)) == (2, 2)
+        assert reader._files.weight == 2
 
     def test_entries_inherit_what_their_manifest_says(self, lake: Lake) -> None:
         table = lake.create(appends=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pyarrow as pa
@@ -18,6 +19,7 @@ from lakewarden.engine.position_deletes import file_name, is_hide, named_positio
 from lakewarden.errors import BrokenTable, Conflict, StalePlan
 from lakewarden.lifecycle.failpoints import when
 from tests.engine.lakes import STAMP, Lake, lake, local
+from tests.entries import listed
 from tests.steps import steps
 
 __all__ = ["lake"]
@@ -108,7 +110,7 @@ def test_one_for_a_single_data_file_says_so(numbers: Lake) -> None:
     numbers.direct.mask(change)
     (delete,) = files_of(numbers).deletes
     (only,) = change.inputs
-    file = delete.entry.data_file
+    file = listed(delete)
     assert delete.only_for == only == file._data[17]
     assert file.lower_bounds == file.upper_bounds == {2147483546: only.encode()}
     assert ids(numbers) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
@@ -263,6 +265,7 @@ def test_a_vector_that_cannot_be_read_is_told_by_its_name(numbers: Lake, tmp_pat
     if content is not None:
         path.write_bytes(content)
     (file,) = files_of(numbers).data[:1]
-    vector = DeleteFile(file.entry, "m", f"file://{path}", 64, 1, file.partition, 9, "puffin", file.path, False, True)
+    puffin: Any = {"format": "puffin", "only_for": file.path, "is_equality": False, "is_vector": True}
+    vector = DeleteFile("m", f"file://{path}", 64, 1, file.partition, file.record, 9, **puffin)
     with pytest.raises(BrokenTable, match="vector.puffin"):
         named_positions(numbers.warden.ground.storage("main"), vector)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.typedef import Record
 
 from lakewarden.engine import one_to_one
 from lakewarden.engine.kernel import MIB, Drop
@@ -218,7 +219,7 @@ def test_sharing_out(sizes: list[int], tasks: int | None) -> None:
     assert max(loads) <= sum(sizes) / len(groups) + max(sizes) + len(sizes)
 
 
-_BLANK = LiveFile(entry=None, manifest="", path="", bytes=0, rows=0, partition=(0, ()), sequence=0, format="parquet")  # type: ignore[arg-type]
+_BLANK = LiveFile("", "", bytes=0, rows=0, partition=(0, ()), record=Record(), sequence=0, format="parquet")
 
 
 def test_much_work_and_strange_places_go_to_spark(lake: Lake) -> None:
@@ -234,9 +235,8 @@ def test_much_work_and_strange_places_go_to_spark(lake: Lake) -> None:
 def test_the_entry_of_rewritten_equality_deletes(lake: Lake, tmp_path: Path) -> None:
     """Same kind, same columns, same place among the partitions; statistics of what is left."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry, ManifestEntryStatus
-    from pyiceberg.typedef import Record
 
-    from lakewarden.engine.live_files import _delete_file
+    from lakewarden.engine.live_files import _delete_files, _Shared
 
     table = people(lake, appends=1)
     field = pa.field("email", pa.string(), metadata={"PARQUET:field_id": "2"})
@@ -258,7 +258,8 @@ def test_the_entry_of_rewritten_equality_deletes(lake: Lake, tmp_path: Path) -> 
         status=ManifestEntryStatus.EXISTING, snapshot_id=1, sequence_number=4, file_sequence_number=4, data_file=old
     )
     footer = read_footer(lake.warden.ground.storage("main"), str(path))
-    new = delete_file(table, footer, {}, _delete_file(entry, "m"))
+    (like,) = _delete_files(_Shared(), [entry], "m")
+    new = delete_file(table, footer, {}, like)
     assert (new.content, new.equality_ids, new.sort_order_id) == (DataFileContent.EQUALITY_DELETES, [2], 0)
     assert (new.record_count, new.lower_bounds, new.spec_id) == (2, {2: b"b"}, 0)
     assert new.file_size_in_bytes == path.stat().st_size

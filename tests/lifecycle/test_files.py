@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import tracemalloc
@@ -46,6 +47,16 @@ class TestTheList:
         again = unpack_files(pack_files(found))
         assert again == found
         assert again.items == found.items
+
+    @pytest.mark.parametrize("count", [0, 1, 1000, 2001])
+    def test_is_packed_as_one_document_however_many_there_are(self, count: int) -> None:
+        """Lists that an earlier release stored have the digest of the whole document."""
+        found = FileList.of(PlannedFile(f"s3://b/ü{number:04}", number, "data", number % 3) for number in range(count))
+        items = found.items
+        columns = {name: [getattr(file, name) for file in items] for name in ("path", "bytes", "kind", "group")}
+        document = json.dumps(columns, separators=(",", ":")).encode()
+        assert zlib.decompress(pack_files(found)) == document
+        assert found.digest == (hashlib.sha256(document).hexdigest()[:32] if count else "")
 
     @pytest.mark.parametrize(
         "other",

@@ -42,7 +42,7 @@ def without_keys(
         )
     with told(delete.path):
         content = storage.read(delete.path)
-    compared = set(delete.entry.data_file.equality_ids or ())
+    compared = set(delete.equality_ids)
     with quietly_read(delete.path, "Restore it, or roll back to a version without it."):
         rows = pq.ParquetFile(pa.BufferReader(content)).read()
         kept = _without_rows(rows, [KeyValues(key) for key in keys if key.field_id in compared])

@@ -3,16 +3,20 @@
 A position delete file may be for one data file or for any in its partition; which rows the latter masks is
 only known from its content, so that is read, when asked for, and kept. Deletion vectors are told apart by
 the data file they are for: one Puffin file holds those of many.
+
+A table may have millions of files, so values here hold what planning needs and nothing about columns: the bounds of
+files that are rewritten are read again, in `bounds.py`, and entries that are written again by those who write them.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakewarden.engine.faults import told
 from lakewarden.engine.manifests import (
@@ -27,29 +31,39 @@ from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
-    from pyiceberg.manifest import ManifestEntry, ManifestFile
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.typedef import Record
 
 _READERS = 8
 Partition = tuple[int, tuple[Any, ...]]  # spec id and values
+Bound = bytes
+Value = TypeVar("Value")
+Found = TypeVar("Found", "LiveFile", "DeleteFile")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DeleteFile:
     """A live file of deletes: by position, by equality, or a deletion vector."""
 
-    entry: ManifestEntry = field(repr=False)
     manifest: str
     path: str
     bytes: int
     rows: int
     partition: Partition
+    record: Record = field(repr=False)
+    """The partition's values as manifests have them."""
     sequence: int
     format: str
     only_for: str | None
     is_equality: bool
     is_vector: bool
+    lowest: Bound | None = None
+    """Bounds of the paths that it names, where it may name several; they may be cut short."""
+    highest: Bound | None = None
+    equality_ids: tuple[int, ...] = ()
+    sort_order: int | None = None
 
     @property
     def identity(self) -> str:
@@ -67,7 +81,7 @@ class DeleteFile:
             return self.only_for == data.path and self.sequence >= data.sequence
         if self.is_equality:
             return (self.partition == data.partition or self.is_global) and self.sequence > data.sequence
-        if (data.entry.file_sequence_number or 0) > self.sequence:
+        if data.added_in > self.sequence:
             return False  # a file that was added later, with rows of before: their positions were other ones
         return self.partition == data.partition and self.sequence >= data.sequence and self._within_bounds(data.path)
 
@@ -79,26 +93,32 @@ class DeleteFile:
 
     def _within_bounds(self, path: str) -> bool:
         """Bounds may be cut short: then the upper one still stands above all that begins with it."""
-        from pyiceberg.table.delete_file_index import PATH_FIELD_ID
-
-        file, name = self.entry.data_file, path.encode()
-        low, high = (file.lower_bounds or {}).get(PATH_FIELD_ID), (file.upper_bounds or {}).get(PATH_FIELD_ID)
-        return (low is None or low <= name) and (high is None or name <= high)
+        name = path.encode()
+        return (self.lowest is None or self.lowest <= name) and (self.highest is None or name <= self.highest)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LiveFile:
     """A live data file, with all delete files that apply to it."""
 
-    entry: ManifestEntry = field(repr=False)
     manifest: str
     path: str
     bytes: int
     rows: int
     partition: Partition
+    record: Record = field(repr=False)
+    """The partition's values as manifests have them."""
     sequence: int
     format: str
     deletes: tuple[DeleteFile, ...] = ()
+    added_in: int = 0
+    """The sequence number of the commit that added it, which its rows may be older than."""
+    added_by: int | None = None
+    """The snapshot of that commit."""
+    sort_order: int | None = None
+    row_groups: int = 1
+    without_nan_counts: frozenset[int] = frozenset()
+    """Columns with bounds but no count of NaN: most cannot hold one."""
 
     @property
     def deletes_identity(self) -> frozenset[str]:
@@ -109,9 +129,7 @@ class LiveFile:
 
         Other engines take that to mean that no value is NaN, and skip or delete the file by its bounds.
         """
-        file = self.entry.data_file
-        bounded = {*(file.lower_bounds or ()), *(file.upper_bounds or ())}
-        return any(column in bounded and column not in (file.nan_value_counts or ()) for column in floating)
+        return not self.without_nan_counts.isdisjoint(floating)
 
 
 class SnapshotFiles:
@@ -121,6 +139,7 @@ class SnapshotFiles:
         self._io = io
         self._reader = reader
         self._about = about
+        self._shared = _Shared()
         self.manifests = [manifest for manifest in manifests if has_live_files(manifest)]
 
     def opened(self, path: str) -> Any:
@@ -129,7 +148,7 @@ class SnapshotFiles:
 
     @cached_property
     def deletes(self) -> tuple[DeleteFile, ...]:
-        return tuple(_delete_file(entry, path) for path, entry in self._entries(deletes=True))
+        return tuple(self._listed(_delete_files, deletes=True))
 
     @cached_property
     def data(self) -> tuple[LiveFile, ...]:
@@ -139,7 +158,7 @@ class SnapshotFiles:
     @cached_property
     def bare(self) -> tuple[LiveFile, ...]:
         """Every data file, whatever deletes apply to it."""
-        return tuple(_live_file(entry, path) for path, entry in self._entries(deletes=False))
+        return tuple(self._listed(_live_files, deletes=False))
 
     @cached_property
     def by_path(self) -> Mapping[str, LiveFile]:
@@ -176,19 +195,23 @@ class SnapshotFiles:
         serving = {delete.identity for file in self.data if file.path not in without for delete in file.deletes}
         return [delete for delete in self.deletes if delete.identity not in serving]
 
-    def _entries(self, deletes: bool) -> Iterator[tuple[str, ManifestEntry]]:
+    def _listed(
+        self, compact: Callable[[_Shared, Iterable[ManifestEntry], str], Iterable[Found]], deletes: bool
+    ) -> Iterator[Found]:
         from pyiceberg.manifest import ManifestContent
 
         wanted = ManifestContent.DELETES if deletes else ManifestContent.DATA
         chosen = [manifest for manifest in self.manifests if manifest.content == wanted]
+
+        def read(manifest: ManifestFile) -> tuple[Found, ...]:
+            return self._reader.files(self._io, manifest, partial(compact, self._shared))
+
         with told(self._about):
             if len(chosen) < 4:
-                read: Iterable[tuple[ManifestEntry, ...]] = (self._reader.entries(self._io, m) for m in chosen)
-            else:
-                with ThreadPoolExecutor(_READERS, thread_name_prefix="manifests") as readers:
-                    read = list(readers.map(lambda manifest: self._reader.entries(self._io, manifest), chosen))
-            for manifest, entries in zip(chosen, read, strict=True):
-                yield from ((manifest.manifest_path, entry) for entry in entries)
+                yield from (file for manifest in chosen for file in read(manifest))
+                return
+            with ThreadPoolExecutor(_READERS, thread_name_prefix="manifests") as readers:
+                yield from (file for files in readers.map(read, chosen) for file in files)
 
 
 class Files:
@@ -234,36 +257,79 @@ def _with_deletes(
         yield replace(file, deletes=applying) if applying else file
 
 
-def _live_file(entry: ManifestEntry, manifest: str) -> LiveFile:
-    return LiveFile(**_told(entry, manifest))
+def _live_files(shared: _Shared, entries: Iterable[ManifestEntry], manifest: str) -> Iterator[LiveFile]:
+    for entry in entries:
+        file = entry.data_file
+        partition, record = shared.partition(file)
+        bounded = frozenset((*(file.lower_bounds or ()), *(file.upper_bounds or ())))
+        yield LiveFile(
+            manifest=manifest,
+            path=file.file_path,
+            bytes=file.file_size_in_bytes,
+            rows=file.record_count,
+            partition=partition,
+            record=record,
+            sequence=shared.of(entry.sequence_number or 0),
+            format=_format(file),
+            added_in=shared.of(entry.file_sequence_number or 0),
+            added_by=shared.of(entry.snapshot_id),
+            sort_order=file.sort_order_id,
+            row_groups=len(file.split_offsets or ()) or 1,
+            without_nan_counts=shared.of(bounded.difference(file.nan_value_counts or ())),
+        )
 
 
-def _delete_file(entry: ManifestEntry, manifest: str) -> DeleteFile:
+def _delete_files(shared: _Shared, entries: Iterable[ManifestEntry], manifest: str) -> Iterator[DeleteFile]:
     from pyiceberg.manifest import DataFileContent
+    from pyiceberg.table.delete_file_index import PATH_FIELD_ID
 
-    file = entry.data_file
-    equality = file.content == DataFileContent.EQUALITY_DELETES
-    return DeleteFile(
-        **_told(entry, manifest),
-        only_for=None if equality else referenced_data_file(file),
-        is_equality=equality,
-        is_vector=is_deletion_vector(file),
-    )
+    for entry in entries:
+        file = entry.data_file
+        partition, record = shared.partition(file)
+        equality = file.content == DataFileContent.EQUALITY_DELETES
+        only_for = None if equality else referenced_data_file(file)
+        may_name_several = not equality and only_for is None
+        yield DeleteFile(
+            manifest=manifest,
+            path=file.file_path,
+            bytes=file.file_size_in_bytes,
+            rows=file.record_count,
+            partition=partition,
+            record=record,
+            sequence=shared.of(entry.sequence_number or 0),
+            format=_format(file),
+            only_for=only_for,
+            is_equality=equality,
+            is_vector=is_deletion_vector(file),
+            lowest=(file.lower_bounds or {}).get(PATH_FIELD_ID) if may_name_several else None,
+            highest=(file.upper_bounds or {}).get(PATH_FIELD_ID) if may_name_several else None,
+            equality_ids=shared.of(tuple(file.equality_ids or ())),
+            sort_order=file.sort_order_id,
+        )
 
 
-def _told(entry: ManifestEntry, manifest: str) -> dict[str, Any]:
-    """What an entry tells of any file."""
-    file = entry.data_file
-    return {
-        "entry": entry,
-        "manifest": manifest,
-        "path": file.file_path,
-        "bytes": file.file_size_in_bytes,
-        "rows": file.record_count,
-        "partition": (file.spec_id or 0, partition_key(file)),
-        "sequence": entry.sequence_number or 0,
-        "format": str(file.file_format.value).lower(),
-    }
+class _Shared:
+    """Values that many files of one table have, each kept once.
+
+    Of one table only: partition values that are equal there, under one spec, have the same type and are written alike.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[Any, Any] = {}
+        self._partitions: dict[Partition, tuple[Partition, Record]] = {}
+
+    def of(self, value: Value) -> Value:
+        kept: Value = self._values.setdefault(value, value)
+        return kept
+
+    def partition(self, file: DataFile) -> tuple[Partition, Record]:
+        """A file's partition, to compare and as it is written."""
+        partition = (file.spec_id or 0, partition_key(file))
+        return self._partitions.setdefault(partition, (partition, file.partition))
+
+
+def _format(file: DataFile) -> str:
+    return sys.intern(str(file.file_format.value).lower())
 
 
 def masked_rows(io: FileIO, path: str, about: str) -> Counter[str]:

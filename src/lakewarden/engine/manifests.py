@@ -1,5 +1,8 @@
 """Manifests: read once and kept by path, since they never change; written for what the commit layer publishes.
 
+An entry with its counts and bounds takes several kilobytes, so few entries are kept; of a live file, what planning
+needs is kept in a form of a few hundred bytes.
+
 PyIceberg's own reader leaves out what format v3 added, such as the data file that a deletion vector is
 for, and its writer writes manifests of data files only. Both gaps are closed here. What is live in a
 snapshot, and which deletes apply to it, is worked out in `live_files.py`.
@@ -7,10 +10,11 @@ snapshot, and which deletes apply to it, is worked out in `live_files.py`.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from lakewarden.engine.faults import decoding
 
@@ -23,49 +27,86 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 _CODEC: Literal["deflate"] = "deflate"  # of Avro files: every reader knows it
-_KEPT_MASKS = 10_000
-_KEPT = 200_000  # entries that are kept in memory, about 200 MB
+_ENTRIES_KEPT = 128 << 20  # bytes
+_FILES_KEPT = 200_000  # about 100 MB
+_MASKS_KEPT = 200_000  # data files, each as often as delete files name it
 _EQUALITY_IDS = 135
 _REFERENCED_DATA_FILE, _CONTENT_OFFSET = 17, 18  # places of fields 143 and 144 in an entry's file
+
+
+Value = TypeVar("Value")
+
+
+class _Kept(Generic[Value]):
+    """What was read last, by path, up to a weight; what was read last of all is kept however much it weighs."""
+
+    def __init__(self, most: int, weigh: Callable[[Value], int]) -> None:
+        self.weight = 0
+        self._most = most
+        self._weigh = weigh
+        self._values: OrderedDict[str, tuple[Value, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, path: str, read: Callable[[], Value]) -> Value:
+        with self._lock:
+            if path in self._values:
+                self._values.move_to_end(path)
+                return self._values[path][0]
+        found = read()
+        weight = self._weigh(found)
+        with self._lock:
+            if path not in self._values:
+                self._values[path] = found, weight
+                self.weight += weight
+            while self.weight > self._most and len(self._values) > 1:
+                self.weight -= self._values.popitem(last=False)[1][1]
+        return found
 
 
 class Manifests:
     """Reads manifests, and keeps what was read last."""
 
-    def __init__(self, kept: int = _KEPT) -> None:
-        self._kept = kept
-        self._held = 0
-        self._entries: OrderedDict[str, tuple[ManifestEntry, ...]] = OrderedDict()
-        self._masks: OrderedDict[str, Mapping[str, int]] = OrderedDict()
-        self._lock = threading.Lock()
+    def __init__(self, entries_kept: int = _ENTRIES_KEPT, files_kept: int = _FILES_KEPT) -> None:
+        self._entries: _Kept[tuple[ManifestEntry, ...]] = _Kept(entries_kept, _bytes_of)
+        self._files: _Kept[tuple[Any, ...]] = _Kept(files_kept, len)
+        self._masks: _Kept[Mapping[str, int]] = _Kept(_MASKS_KEPT, lambda masks: 1 + len(masks))
 
     def entries(self, io: FileIO, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
-        """The files of a manifest that are live, with the sequence numbers they inherit."""
+        """The live entries of a manifest, with all that they say: for those that write manifests."""
+        return self._entries.get(manifest.manifest_path, lambda: tuple(read_entries(io, manifest)))
+
+    def files(
+        self, io: FileIO, manifest: ManifestFile, compact: Callable[[Iterable[ManifestEntry], str], Iterable[Value]]
+    ) -> tuple[Value, ...]:
+        """The live files of a manifest, each made of its entry, which is not kept: for all others.
+
+        A manifest lists either data files or delete files, so there is one form for each.
+        """
         path = manifest.manifest_path
-        with self._lock:
-            if path in self._entries:
-                self._entries.move_to_end(path)
-                return self._entries[path]
-        found = tuple(read_entries(io, manifest))
-        with self._lock:
-            if path not in self._entries:
-                self._entries[path] = found
-                self._held += len(found)
-            while self._held > self._kept and len(self._entries) > 1:
-                self._held -= len(self._entries.popitem(last=False)[1])
-        return found
+        return self._files.get(path, lambda: tuple(compact(stream_entries(io, manifest), path)))
 
     def masks(self, path: str, read: Callable[[], Mapping[str, int]]) -> Mapping[str, int]:
         """How many rows of which data files a delete file masks: read once, since it never changes."""
-        with self._lock:
-            if path in self._masks:
-                return self._masks[path]
-        found = read()
-        with self._lock:
-            self._masks[path] = found
-            while len(self._masks) > _KEPT_MASKS:
-                self._masks.popitem(last=False)
-        return found
+        return self._masks.get(path, read)
+
+
+def _bytes_of(entries: Sequence[ManifestEntry]) -> int:
+    """About how much memory entries take, by the first: those of one manifest are alike."""
+    return len(entries) * (_size(entries[0]) if entries else 0)
+
+
+def _size(value: Any) -> int:
+    parts: Iterable[Any] = ()
+    if hasattr(value, "_data"):  # a record
+        parts = value._data
+    elif isinstance(value, Mapping):
+        parts = [each for pair in value.items() for each in pair]
+    elif isinstance(value, list | tuple):
+        parts = value
+    return sys.getsizeof(value) + sum(map(_size, parts))
 
 
 def manifests_of(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
@@ -76,6 +117,20 @@ def manifests_of(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
 
 def read_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> list[ManifestEntry]:
     """Read one manifest's entries, all of them or only those that are live."""
+    return list(stream_entries(io, manifest, live))
+
+
+def stream_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> Iterator[ManifestEntry]:
+    """One manifest's entries, one at a time, with the sequence numbers that they inherit."""
+    from pyiceberg.manifest import ManifestEntryStatus, _inherit_from_manifest
+
+    for entry in entries_at(io, manifest.manifest_path):
+        if not live or entry.status != ManifestEntryStatus.DELETED:
+            yield _inherit_from_manifest(entry, manifest)
+
+
+def entries_at(io: FileIO, path: str) -> Iterator[ManifestEntry]:
+    """The entries of the manifest at a path, as they are written there: without what they inherit."""
     from pyiceberg.avro.file import AvroFile
     from pyiceberg.manifest import (
         MANIFEST_ENTRY_SCHEMAS,
@@ -84,23 +139,18 @@ def read_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> list[
         FileFormat,
         ManifestEntry,
         ManifestEntryStatus,
-        _inherit_from_manifest,
     )
 
     with (
-        decoding(manifest.manifest_path),
+        decoding(path),
         AvroFile[ManifestEntry](
-            io.new_input(manifest.manifest_path),
+            io.new_input(path),
             MANIFEST_ENTRY_SCHEMAS[3],
             read_types={-1: ManifestEntry, 2: DataFile},
             read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
         ) as reader,
     ):
-        return [
-            _inherit_from_manifest(entry, manifest)
-            for entry in reader
-            if not live or entry.status != ManifestEntryStatus.DELETED
-        ]
+        yield from reader
 
 
 def referenced_data_file(file: DataFile) -> str | None:

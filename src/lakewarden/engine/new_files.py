@@ -50,36 +50,35 @@ def data_file(table: Table, footer: Footer, nans: Mapping[int, int], inputs: Seq
     """The entry for a new file: its own statistics, under the partition spec and values of the files it replaces."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
-    like = inputs[0].entry.data_file
+    like = inputs[0]
     file = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=footer.path,
         file_format=FileFormat.PARQUET,
-        partition=like.partition,
+        partition=like.record,
         file_size_in_bytes=footer.bytes,
-        sort_order_id=like.sort_order_id if len(inputs) == 1 else None,  # rows of several are no longer in order
+        sort_order_id=like.sort_order if len(inputs) == 1 else None,  # rows of several are no longer in order
         equality_ids=None,
         key_metadata=None,
         **metrics_of(table.metadata, footer.metadata, nans),
     )
-    file.spec_id = inputs[0].partition[0]
+    file.spec_id = like.partition[0]
     return file
 
 
 def delete_file(table: Table, footer: Footer, nans: Mapping[int, int], like: DeleteFile) -> DataFile:
     """The entry for a file of deletes that takes another's place: of the same kind, for the same columns and rows."""
-    from pyiceberg.manifest import DataFile, FileFormat
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
-    before = like.entry.data_file
     file = DataFile.from_args(
         _table_format_version=3,  # manifests of deletes are written with all that it knows
-        content=before.content,
+        content=DataFileContent.EQUALITY_DELETES if like.is_equality else DataFileContent.POSITION_DELETES,
         file_path=footer.path,
         file_format=FileFormat.PARQUET,
-        partition=before.partition,
+        partition=like.record,
         file_size_in_bytes=footer.bytes,
-        sort_order_id=before.sort_order_id,
-        equality_ids=before.equality_ids,
+        sort_order_id=like.sort_order,
+        equality_ids=list(like.equality_ids) or None,
         key_metadata=None,
         **metrics_of(table.metadata, footer.metadata, nans),
     )

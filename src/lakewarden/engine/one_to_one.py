@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.bounds import check_bounds
+from lakewarden.engine.bounds import Bounds
 from lakewarden.engine.kernel import MIB, Drop, Group, GroupReport, Input
 from lakewarden.engine.locations import apart, is_local
 from lakewarden.engine.new_files import Footer, check_null_counts, data_file
@@ -77,6 +77,7 @@ def shared_out(files: Sequence[LiveFile], drops: Sequence[Drop], folder: str, ta
 def checked(
     table: Table,
     files: Sequence[LiveFile],
+    bounds: Mapping[str, Bounds],
     reports: Iterable[GroupReport],
     footers: Mapping[str, Footer],
     about: str,
@@ -99,7 +100,7 @@ def checked(
             new = data_file(table, footers[output.path], output.nans, [live[path]]) if output else None
             if new is not None and output is not None:
                 check_null_counts(about, output.nulls, [new])
-                check_bounds(about, table.schema(), [live[path].entry.data_file], [new])
+                bounds[path].check(about, [new])
             answers[path] = RewrittenFile(
                 path=path,
                 file=new,

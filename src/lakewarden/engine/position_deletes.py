@@ -115,7 +115,7 @@ class Owners:
     def _by_partition(self, metadata: TableMetadata, file: LiveFile, field_id: int) -> list[str]:
         """Who has all rows of a file that lacks the key's column: its partition may tell the value instead."""
         values = [
-            (field.transform, partition_value(file.entry.data_file.partition[place]))
+            (field.transform, partition_value(file.record[place]))
             for place, field in enumerate(metadata.specs()[file.partition[0]].fields)
             if field.source_id == field_id and str(field.transform) == "identity"
         ]
@@ -179,7 +179,7 @@ def write(
         content=DataFileContent.POSITION_DELETES,
         file_path=path,
         file_format=FileFormat.PARQUET,
-        partition=like.entry.data_file.partition,
+        partition=like.record,
         record_count=rows,
         file_size_in_bytes=len(io.new_input(path)),
         lower_bounds={PATH_ID: names[0].encode()},

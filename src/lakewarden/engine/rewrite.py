@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.bounds import check_bounds
+from lakewarden.engine.bounds import Bounds, bounds_of
 from lakewarden.engine.changes import RewrittenGroup
 from lakewarden.engine.draft import AddedFile
 from lakewarden.engine.faults import told
@@ -81,9 +81,10 @@ class Rewriter:
         about = f"table {'.'.join(table.name())}"
         tasks = [_task(group, folder) for group in groups]
         with self._staged(folder), told(about):
+            bounds = bounds_of(table, {group.number: group.files for group in groups})
             reports = self._run(tasks, layout, folder, sum(group.bytes for group in groups), progress)
             self._settle(folder, reports, about)
-            rewritten = self._checked(table, groups, reports, about)
+            rewritten = self._checked(table, groups, bounds, reports, about)
             reach("rewrite.checked")
             return rewritten
 
@@ -105,6 +106,7 @@ class Rewriter:
             return {}
         alone = replace(layout, schema=None, verify="full", fingerprint=True)
         with self._staged(folder), told(about):
+            bounds = bounds_of(table, {file.path: [file] for file in files})
             if fits_here(files, folder, self._settings):
                 sizes = {file.path: file.bytes for file in files}
                 reports = self._run_here(shared_out(files, drops, folder, 2 * HERE_THREADS), alone, sizes, progress)
@@ -112,7 +114,7 @@ class Rewriter:
                 tasks = shared_out(files, drops, folder)
                 reports = self._run(tasks, alone, folder, sum(file.bytes for file in files), progress)
             self._settle(folder, reports, about)
-            rewritten = checked(table, files, reports.values(), self._footers(reports), about)
+            rewritten = checked(table, files, bounds, reports.values(), self._footers(reports), about)
             reach("rewrite.checked")
             return rewritten
 
@@ -180,14 +182,23 @@ class Rewriter:
             self._storage.delete_all(stray)
 
     def _checked(
-        self, table: Table, groups: Sequence[FileGroup], reports: Mapping[int, GroupReport], about: str
+        self,
+        table: Table,
+        groups: Sequence[FileGroup],
+        bounds: Mapping[int, Bounds],
+        reports: Mapping[int, GroupReport],
+        about: str,
     ) -> RewriteResult:
         missing = [group.number for group in groups if group.number not in reports]
         if missing:
             raise VerificationFailed(f"{about}: {len(missing)} rewrite tasks did not report", "Try again.")
         footers = self._footers(reports)
-        rewritten = tuple(_rewritten(table, group, reports[group.number], footers, about) for group in groups)
-        return RewriteResult(rewritten, max((report.peak_bytes for report in reports.values()), default=0))
+        rewritten = []
+        for group in groups:
+            made = _rewritten(table, group, reports[group.number], footers, about)
+            bounds[group.number].check(about, [added.file for added in made.added])
+            rewritten.append(made)
+        return RewriteResult(tuple(rewritten), max((report.peak_bytes for report in reports.values()), default=0))
 
     def _footers(self, reports: Mapping[int, GroupReport]) -> dict[str, Footer]:
         outputs = [output.path for report in reports.values() for output in report.outputs]
@@ -225,7 +236,6 @@ def _rewritten(
         raise VerificationFailed(f"{about}: rewritten rows differ from what was read", "Nothing was published.")
     files = [data_file(table, footers[output.path], output.nans, group.files) for output in report.outputs]
     check_null_counts(about, report.nulls, files)
-    check_bounds(about, table.schema(), [file.entry.data_file for file in group.files], files)
     sequence = max(file.sequence for file in group.files)
     return RewrittenGroup(
         number=group.number,

@@ -14,10 +14,11 @@ import hashlib
 import json
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -32,6 +33,7 @@ Facts = Mapping[str, int | float | str | bool | None]
 
 PUBLISH = "commit"  # through Lakewarden's own commit layer, without a JVM
 SPARK_SQL = "spark-sql"  # through Iceberg's statements and procedures on Spark
+_AT_ONCE = 1000  # files that are encoded together
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ class FileList:
 
 def pack_files(files: FileList) -> bytes:
     """All files of a list in a few bytes each, as a journal keeps them."""
-    return zlib.compress(_encoded(files.items), level=1)
+    packer = zlib.compressobj(level=1)
+    return b"".join([*map(packer.compress, _encoded(files.items)), packer.flush()])
 
 
 def unpack_files(packed: bytes) -> FileList:
@@ -100,7 +103,7 @@ def unpack_files(packed: bytes) -> FileList:
     columns = json.loads(encoded)
     kinds = map(sys.intern, columns["kind"])  # few words, many files
     items = map(PlannedFile, columns["path"], columns["bytes"], kinds, columns["group"])
-    listed = _listed(tuple(items), encoded)
+    listed = _listed(tuple(items), [encoded])
     return replace(listed, digest=columns["veiled"]) if "veiled" in columns else listed
 
 
@@ -263,15 +266,25 @@ def _acts(action: Action) -> dict[str, Any]:
     return {"arguments": dict(action.arguments), "requires": requires, **files}
 
 
-def _listed(items: tuple[PlannedFile, ...], encoded: bytes) -> FileList:
-    digest = hashlib.sha256(encoded).hexdigest()[:32]
-    return FileList(len(items), sum(file.bytes for file in items), digest, items)
+def _listed(items: tuple[PlannedFile, ...], encoded: Iterable[bytes]) -> FileList:
+    digest = hashlib.sha256()
+    for piece in encoded:
+        digest.update(piece)
+    return FileList(len(items), sum(file.bytes for file in items), digest.hexdigest()[:32], items)
 
 
-def _encoded(items: Iterable[PlannedFile]) -> bytes:
-    """Column by column, which is quicker to write and to read than a million small objects."""
-    columns = {name: list(map(attrgetter(name), items)) for name in ("path", "bytes", "kind", "group")}
-    return json.dumps(columns, separators=(",", ":")).encode()
+def _encoded(items: Sequence[PlannedFile]) -> Iterator[bytes]:
+    """JSON column by column, which is quicker to write and to read than a million small objects; in pieces.
+
+    The whole of it would take as much memory as the files themselves.
+    """
+    for place, name in enumerate(("path", "bytes", "kind", "group")):
+        yield f'{"]," if place else "{"}"{name}":['.encode()
+        values, comma = map(attrgetter(name), items), ""
+        while some := list(islice(values, _AT_ONCE)):
+            yield (comma + json.dumps(some, separators=(",", ":"))[1:-1]).encode()
+            comma = ","
+    yield b"]}"
 
 
 def _grouped(actions: Iterable[Action]) -> dict[str, list[Action]]:

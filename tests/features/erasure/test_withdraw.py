@@ -218,7 +218,7 @@ class TestWhatDoesNotComeBack:
             content=DataFileContent.POSITION_DELETES,
             file_path=data.path.replace(".parquet", "-deletes.parquet"),
             file_format=FileFormat.PARQUET,
-            partition=data.entry.data_file.partition,
+            partition=data.record,
             record_count=1,
             file_size_in_bytes=16,
         )

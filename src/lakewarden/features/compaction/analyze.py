@@ -87,7 +87,7 @@ def _analysis(found: Survey) -> Analysis:
         delete_files=len({delete.path for delete in found.files.deletes}),
         deleted_rows_present=sum(found.files.masked(file) for file in files),
         files_without_nan_counts=sum(file.lacks_nan_counts for bin in packing.bins for file in bin.files),
-        row_groups=sum(len(file.entry.data_file.split_offsets or ()) or 1 for file in files),
+        row_groups=sum(file.row_groups for file in files),
         manifests=len(found.files.manifests),
         next=f"lakewarden compaction compact {found.name}" if needed else "",
     )

@@ -27,7 +27,7 @@ PART = 1.5  # times what is large enough: the least that one of several tasks ge
 MOST_PARTS = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A live data file as far as packing is concerned."""
 

@@ -27,8 +27,8 @@ def look_for_order(table: Table, order: int, by: str) -> Callable[[LiveFile], bo
     """Tells files that are in a sort order of the table, or where columns were asked for, sorted by these."""
     if by:
         remembered = _remembered(table, by)
-        return lambda file: file.entry.snapshot_id in remembered
-    return lambda file: (file.entry.data_file.sort_order_id or 0) == order
+        return lambda file: file.added_by in remembered
+    return lambda file: (file.sort_order or 0) == order
 
 
 def remember(action: Action, lake: Writer, before: int | None, by: str) -> None:
@@ -36,7 +36,7 @@ def remember(action: Action, lake: Writer, before: int | None, by: str) -> None:
     name = lake.tables.name(action.table)
     table = lake.tables.load(name)
     made = {snapshot.snapshot_id for snapshot in replacements_since(table, before)}
-    live = {file.entry.snapshot_id for file in lake.files.of(table, table.snapshot_by_name(MAIN)).data}
+    live = {file.added_by for file in lake.files.of(table, table.snapshot_by_name(MAIN)).data}
     known = (_remembered(table, by) | made) & live
     told = json.dumps({"by": _plain(by), "snapshots": sorted(known)})
     uuid, route = str(table.metadata.table_uuid), lake.tables.route(table, name).name

@@ -118,7 +118,7 @@ def candidates(table: Table, files: SnapshotFiles, chosen: Sequence[LiveFile]) -
             masked=masked(file) if file.deletes else 0,
             deletes=len(file.deletes),
             order=file.sequence,
-            is_rewritten=_OWN in file.path or file.entry.snapshot_id in rewriting,
+            is_rewritten=_OWN in file.path or file.added_by in rewriting,
             lacks_nan_counts=_OWN in file.path and file.lacks_nan_counts(floating),
         )
         for file in chosen
