@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.serializers import FromInputFile
 
 from bench.scale import make_table
 from lakewarden import Warden
+from lakewarden.errors import LakewardenError
 from lakewarden.features.lake.init import Init
 
 FEW, MANY = 500, 2_500
+TABLES = 3
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +29,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for files in (2, FEW, MANY):
             make_table(warden, f"bench.one{files}", snapshots=1, files=files)
             make_table(warden, f"bench.many{files}", snapshots=1, files=files, partitions=100)
+        warden.ground.catalogs.get("main").create_namespace("tagged")
+        for number in range(TABLES):
+            make_table(warden, f"tagged.t{number}", snapshots=1, files=1)
     return folder
 
 
@@ -54,3 +60,45 @@ def test_a_file_takes_less_than_a_kilobyte(lake: Path, ask: Callable[[Warden, st
         assert (peak(MANY) - peak(FEW)) / (MANY - FEW) < 1024
     finally:
         tracemalloc.stop()
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The metadata files that are parsed, as often as they are."""
+    seen: list[str] = []
+    read = FromInputFile.table_metadata
+
+    def counted(file: Any, *args: Any) -> Any:
+        seen.append(file.location)
+        return read(file, *args)
+
+    monkeypatch.setattr(FromInputFile, "table_metadata", counted)
+    return seen
+
+
+def test_a_metadata_file_is_parsed_once(lake: Path, parsed: list[str]) -> None:
+    """A tag over many tables looks at each before, while and after it is tagged."""
+    with Warden.open(lake) as warden:
+        warden.version.tag("tagged.*", "v1").apply()
+        assert len(parsed) == len(set(parsed)) == 2 * TABLES
+        parsed.clear()
+        warden.version.list("tagged.t0")
+        assert parsed == []
+
+
+def test_a_metadata_file_that_is_gone_is_not_answered_from_memory(tmp_path: Path) -> None:
+    Init(directory=tmp_path).make()
+    with Warden.open(tmp_path) as warden:
+        warden.ground.catalogs.get("main").create_namespace("bench")
+        make_table(warden, "bench.t", snapshots=1, files=1)
+        assert warden.version.list("bench.t")
+        file = Path(warden.ground.tables.load("bench.t").metadata_location.removeprefix("file://"))
+        content = file.read_bytes()
+        file.write_bytes(content[:-1])
+        with pytest.raises(LakewardenError):
+            warden.version.list("bench.t")
+        file.unlink()
+        with pytest.raises(LakewardenError):
+            warden.version.list("bench.t")
+        file.write_bytes(content)
+        assert warden.version.list("bench.t")

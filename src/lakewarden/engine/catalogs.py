@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from lakewarden.config import LakeSettings, Settings
 from lakewarden.engine.exact_doubles import read_doubles_exactly
 from lakewarden.engine.faults import first_line, told
+from lakewarden.engine.known_metadata import KnownMetadata
 from lakewarden.engine.ownership import owned_name
 from lakewarden.errors import CatalogUnavailable
 from lakewarden.lifecycle.failpoints import reach
@@ -90,10 +91,29 @@ def open_catalog(lake: str, settings: LakeSettings, create: bool) -> Catalog:
 
 
 def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
-    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.catalog import Catalog as AnyCatalog
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.table import Table
+
+    known = KnownMetadata()
 
     class TidySqlCatalog(SqlCatalog):
-        """PyIceberg's, but metadata files tell whose they are, and that of a commit that lost its race goes."""
+        """PyIceberg's, but a metadata file is parsed once and its name says whose it is, and that of a commit that
+        lost its race goes."""
+
+        def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:
+            location = orm_table.metadata_location
+            if not location:
+                raise NoSuchTableError("it has no metadata location")
+            metadata = known.read(self._load_file_io(location=location).new_input(location))
+            return Table(
+                identifier=(*AnyCatalog.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name),
+                metadata=metadata,
+                metadata_location=location,
+                io=self._load_file_io(metadata.properties, location),
+                catalog=self,
+            )
 
         def commit_table(self, *args: Any, **kwargs: Any) -> Any:
             written = _Written.of_this_thread

@@ -11,12 +11,11 @@ snapshot, and which deletes apply to it, is worked out in `live_files.py`.
 from __future__ import annotations
 
 import sys
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lakewarden.engine.faults import decoding
+from lakewarden.engine.kept import Kept
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -37,42 +36,13 @@ _REFERENCED_DATA_FILE, _CONTENT_OFFSET = 17, 18  # places of fields 143 and 144 
 Value = TypeVar("Value")
 
 
-class _Kept(Generic[Value]):
-    """What was read last, by path, up to a weight; what was read last of all is kept however much it weighs."""
-
-    def __init__(self, most: int, weigh: Callable[[Value], int]) -> None:
-        self.weight = 0
-        self._most = most
-        self._weigh = weigh
-        self._values: OrderedDict[str, tuple[Value, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def get(self, path: str, read: Callable[[], Value]) -> Value:
-        with self._lock:
-            if path in self._values:
-                self._values.move_to_end(path)
-                return self._values[path][0]
-        found = read()
-        weight = self._weigh(found)
-        with self._lock:
-            if path not in self._values:
-                self._values[path] = found, weight
-                self.weight += weight
-            while self.weight > self._most and len(self._values) > 1:
-                self.weight -= self._values.popitem(last=False)[1][1]
-        return found
-
-
 class Manifests:
     """Reads manifests, and keeps what was read last."""
 
     def __init__(self, entries_kept: int = _ENTRIES_KEPT, files_kept: int = _FILES_KEPT) -> None:
-        self._entries: _Kept[tuple[ManifestEntry, ...]] = _Kept(entries_kept, _bytes_of)
-        self._files: _Kept[tuple[Any, ...]] = _Kept(files_kept, len)
-        self._masks: _Kept[Mapping[str, int]] = _Kept(_MASKS_KEPT, lambda masks: 1 + len(masks))
+        self._entries: Kept[tuple[ManifestEntry, ...]] = Kept(entries_kept, _bytes_of)
+        self._files: Kept[tuple[Any, ...]] = Kept(files_kept, len)
+        self._masks: Kept[Mapping[str, int]] = Kept(_MASKS_KEPT, lambda masks: 1 + len(masks))
 
     def entries(self, io: FileIO, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
         """The live entries of a manifest, with all that they say: for those that write manifests."""
