@@ -19,7 +19,7 @@ def read_doubles_exactly() -> None:
     from pyiceberg.avro.reader import DoubleReader
 
     if new_decoder(_DOUBLE.pack(_EXACT)).read_double() != _EXACT:
-        DoubleReader.read = _read  # type: ignore[method-assign]
+        DoubleReader.read = _read  # type: ignore[method-assign, assignment]
 
 
 def _read(_: Any, decoder: Any) -> float:
