@@ -12,6 +12,10 @@ __all__ = ["LakewardenError", "Planned", "Warden"]
 __version__ = "0.1.0"
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def __getattr__(name: str) -> Any:
     """Public names are imported when used, so that the command line starts at once."""
     from importlib import import_module

@@ -46,6 +46,13 @@ class LakewardenError(Exception):
         self.hint = hint
         self.details = details
 
+    def __str__(self) -> str:
+        """What is the case and what to do about it, as a traceback and a notebook show it."""
+        return f"{self.message.rstrip('.')}. {self.hint}" if self.hint else self.message
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.message!r}, {self.hint!r})"
+
     def document(self) -> dict[str, Any]:
         """The error as every door shows it under the key `error`."""
         return {"code": self.code, "message": self.message, "hint": self.hint, **self.details}

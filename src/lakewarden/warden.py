@@ -20,14 +20,14 @@ import socket
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import ValidationError
 
 from lakewarden import config, registry
 from lakewarden.config import Environment, Settings
+from lakewarden.display import Listing
 from lakewarden.engine.catalogs import Catalogs
 from lakewarden.engine.changes import Commits
 from lakewarden.engine.commit import DirectCommits
@@ -53,6 +53,7 @@ from lakewarden.lifecycle.progress import Watcher, unwatched
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
 from lakewarden.lifecycle.run import Report
 from lakewarden.lifecycle.runner import Runner
+from lakewarden.lifecycle.signature import signature_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -232,12 +233,19 @@ class Workbench:
 
 
 class Planned:
-    """An operation and its plan, which is not applied until it is said."""
+    """An operation and its plan. Nothing is done until `apply()`."""
 
     def __init__(self, operation: Operation, plan: Plan, runner: Runner) -> None:
         self.operation = operation
         self.plan = plan
         self._runner = runner
+
+    def __repr__(self) -> str:
+        return f"{self.plan!r}" if self.is_empty else f"{self.plan!r}\nNothing changed. .apply() does it."
+
+    def _repr_html_(self) -> str:
+        tail = "" if self.is_empty else "<p>Nothing changed. <code>.apply()</code> does it.</p>"
+        return self.plan._repr_html_() + tail
 
     @property
     def is_empty(self) -> bool:
@@ -258,6 +266,7 @@ class Warden:
     def __init__(self, settings: Settings, environment: Environment | None = None, watch: Watcher = unwatched) -> None:
         self.ground = Ground(settings, environment or Environment.read(), clock=lambda: datetime.now(UTC))
         self.watch = watch
+        self.path: Path | None = None
         failpoints.arm(self.ground.environment.failpoints)
 
     @classmethod
@@ -265,7 +274,13 @@ class Warden:
         """The installation of a configuration file: the given one, the environment's, or the working folder's."""
         environment = Environment.read()
         found = config.find(Path(path) if path is not None else None, environment)
-        return cls(config.load(found, environment), environment, watch)
+        warden = cls(config.load(found, environment), environment, watch)
+        warden.path = found
+        return warden
+
+    def __repr__(self) -> str:
+        lakes = ", ".join(f"{name} ({lake.type})" for name, lake in self.ground.settings.lakes.items())
+        return f"<Warden of {self.path or 'settings'}: {lakes}>"
 
     def close(self) -> None:
         """Give back what is held open: catalogs and the control database. Spark stays, for the whole process."""
@@ -299,13 +314,13 @@ class Warden:
         )
 
     def ask(self, question: Question[Answer]) -> Answer:
-        return question.ask(self.ground)
+        return _shown(question.ask(self.ground))
 
     def plan(self, operation: Operation) -> Planned:
         return Planned(operation, operation.plan(self.ground), self.runner)
 
     def steer(self, control: Control[Answer]) -> Answer:
-        return control.act(self.runner)
+        return _shown(control.act(self.runner))
 
     def dataframe(self, version: str) -> DataFrame:
         """A version of a table, `table[@ref]`, as a Spark DataFrame."""
@@ -335,6 +350,9 @@ class Noun:
         self._warden = warden
         self._noun = noun
 
+    def __repr__(self) -> str:
+        return f"<{self._noun}: {', '.join(self.__dir__())}>"
+
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         if verb.startswith("_") or verb.replace("_", "-") not in registry.verbs(self._noun):
             known = registry.verbs(self._noun)
@@ -345,17 +363,13 @@ class Noun:
         return [verb.replace("-", "_") for verb in registry.verbs(self._noun)]
 
 
+def _shown(answer: Answer) -> Answer:
+    """An answer that is a list, as one that a notebook shows as a table."""
+    return cast(Answer, Listing(cast(list[Any], answer))) if type(answer) is list else answer
+
+
 def _method(warden: Warden, declared: type[Request]) -> Callable[..., Any]:
-    parameters = [
-        Parameter(
-            name,
-            Parameter.POSITIONAL_OR_KEYWORD if name in declared.positional() else Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if field.is_required() else field.get_default(call_default_factory=True),
-            annotation=field.annotation,
-        )
-        for name, field in declared.model_fields.items()
-    ]
-    signature = Signature(parameters)
+    signature = signature_of(declared)
 
     def method(*args: Any, **kwargs: Any) -> Any:
         request = build(declared, signature.bind(*args, **kwargs).arguments)
@@ -370,6 +384,7 @@ def _method(warden: Warden, declared: type[Request]) -> Callable[..., Any]:
                 return request.make()
 
     method.__name__ = declared.address().verb.replace("-", "_")
+    method.__qualname__ = f"{declared.address().noun.replace('-', '_')}.{method.__name__}"
     method.__doc__ = declared.__doc__
     method.__signature__ = signature  # type: ignore[attr-defined]
     return method

@@ -162,7 +162,7 @@ class Verdict:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """What an operation of this kind will do to this target, action by action."""
 
@@ -244,6 +244,16 @@ class Plan:
             "refused": [asdict(finding) for finding in self.refused],
             **({"verdicts": _VERDICTS.dump_python(self.verdicts, mode="json")} if self.verdicts else {}),
         }
+
+    def __repr__(self) -> str:
+        from lakewarden.lifecycle.plan_text import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from lakewarden.lifecycle.plan_text import as_html
+
+        return as_html(self)
 
     def to_json(self) -> str:
         return _PLAN.dump_json(self, exclude={"actions": _EVERY_ACTIONS_FILES}).decode()

@@ -12,6 +12,7 @@ from enum import StrEnum
 from threading import RLock
 from typing import Any
 
+from lakewarden.display import Shown
 from lakewarden.errors import Conflict, LakewardenError, SomeTablesFailed, TracesLeft, TracesLeftInSome
 from lakewarden.lifecycle import interrupts
 from lakewarden.lifecycle.ground import Fence
@@ -38,7 +39,7 @@ class Cancelled(Exception):
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Shown):
     """How an applied operation ended; one that had nothing to do was not written down and has no id."""
 
     id: str | None

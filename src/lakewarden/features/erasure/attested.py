@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakewarden.display import Shown
 from lakewarden.quantities import Bytes
 
 FORMAT = "lakewarden certificate of erasure"
@@ -157,7 +158,7 @@ class RefProved:
 
 
 @dataclass(frozen=True)
-class Attested:
+class Attested(Shown):
     """That a request for erasure was carried out, how, how it was proved, and what is not said by that."""
 
     format: str

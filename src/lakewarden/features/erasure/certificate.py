@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from lakewarden.display import Shown
 from lakewarden.errors import BadValue, StorageUnavailable
 from lakewarden.features.erasure.attested import Attested
 from lakewarden.features.erasure.attesting import Issue, attest, closed_by_proof
@@ -28,7 +29,7 @@ _PACKAGES = ("lakewarden", "pyarrow", "pyiceberg")
 
 
 @dataclass(frozen=True)
-class Issued:
+class Issued(Shown):
     """A certificate that was written to a file."""
 
     file: str

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from lakewarden.display import Shown
 from lakewarden.errors import BadValue
 from lakewarden.features.erasure.attested import FORMAT, VERSION, Attested
 from lakewarden.features.erasure.seal import check, read
@@ -27,7 +28,7 @@ _ONLY_WHOLE = (
 
 
 @dataclass(frozen=True)
-class Checked:
+class Checked(Shown):
     """What a genuine certificate says, in short."""
 
     result: str

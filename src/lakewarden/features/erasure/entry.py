@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakewarden.display import Shown
 from lakewarden.lifecycle.tombstones import ErasureRequest
 
 
@@ -34,7 +35,7 @@ class RequestRow:
 
 
 @dataclass(frozen=True)
-class RequestDetail:
+class RequestDetail(Shown):
     """All that is known of a request, but its values."""
 
     id: str

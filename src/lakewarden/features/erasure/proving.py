@@ -86,8 +86,9 @@ def where_is(lake: Reader, table: str, uuid: str) -> TableName | None:
     unread = [(name, what) for name, what in read if isinstance(what, LakewardenError)]
     if found is None and unread:
         name, error = unread[0]
+        why = f"{name} cannot be read: {error.message}"
         raise BrokenTable(
-            f"{table} has another name now or is gone, which cannot be told while {name} cannot be read: {error}",
+            f"{table} has another name now or is gone, which cannot be told while {why}",
             error.hint or "Mend that table, or drop it.",
         )
     return found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from lakewarden.display import Shown
 from lakewarden.engine.keys import canonical, is_of_kind
 from lakewarden.errors import BadValue
 from lakewarden.features.erasure.coverage import keys_of, uncovered
@@ -27,7 +28,7 @@ _OTHERS = "Other engines still see these rows until erasure hide; only reads thr
 
 
 @dataclass(frozen=True)
-class Registered:
+class Registered(Shown):
     """A request as it was registered. It never shows a value."""
 
     id: str

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from lakewarden.config import FILE_NAME, CatalogType, Environment, Settings, is_named_warehouse, load
+from lakewarden.display import Shown
 from lakewarden.errors import AlreadyExists, ConfigProblem, StorageUnavailable, did_you_mean
 from lakewarden.features.lake import signing_key
 from lakewarden.features.lake.template import render
@@ -17,7 +18,7 @@ from lakewarden.lifecycle.request import Positional, Setup
 
 
 @dataclass(frozen=True)
-class NewLake:
+class NewLake(Shown):
     """What was set up, and what to type next."""
 
     config: str

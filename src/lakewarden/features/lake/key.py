@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from lakewarden.display import Shown
 from lakewarden.features.lake import signing_key
 from lakewarden.lifecycle.request import Control
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PublicKey:
+class PublicKey(Shown):
     """What others check certificates with; it is no secret."""
 
     public_key: str

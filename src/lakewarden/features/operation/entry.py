@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lakewarden.display import Shown
 from lakewarden.lifecycle.journal import Progress, Record
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.states import UNFINISHED
@@ -14,7 +15,7 @@ from lakewarden.quantities import Bytes
 
 
 @dataclass(frozen=True)
-class OperationRow:
+class OperationRow(Shown):
     """One operation at a glance; `done` counts its actions that were applied, `who` applied it or else planned it."""
 
     id: str
@@ -55,7 +56,7 @@ class FileRow:
 
 
 @dataclass(frozen=True)
-class OperationDetail:
+class OperationDetail(Shown):
     """One operation in full."""
 
     id: str

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lakewarden.display import Shown
 from lakewarden.features.table.columns import Column, columns_of
 from lakewarden.features.table.summary import live_rows, total
 from lakewarden.features.version.refs import Ref, refs_of
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TableDetail:
+class TableDetail(Shown):
     """All that a table's metadata says without opening a manifest."""
 
     table: str

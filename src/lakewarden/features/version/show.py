@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lakewarden.display import Shown
 from lakewarden.engine.rows import version_schema
 from lakewarden.engine.snapshots import ancestors, notes_of
 from lakewarden.features.table.columns import Column, columns_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class VersionDetail:
+class VersionDetail(Shown):
     """One version in full: its size, what it changed, its schema, and which names point to it."""
 
     table: str

@@ -1,0 +1,114 @@
+"""A plan for people, as lines of text or as HTML: the first actions, totals for each verb, and what to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakewarden.display import show_value, table_html
+from lakewarden.quantities import show_size
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.plan import Action, Plan, PlannedFile
+
+SHOWN = 20
+"""Actions that are shown one by one, unless all are asked for."""
+
+
+class Line(NamedTuple):
+    """One line; `is_whole` where it must not be broken, such as a path."""
+
+    text: str
+    style: str = ""
+    is_whole: bool = False
+
+
+def plan_lines(plan: Plan, every: bool = False, how: str = "--files or --json") -> Iterator[Line]:
+    """What would be done; with every action and every file where that is asked for."""
+    yield Line(headline(plan), "bold")
+    for action in plan.actions if every else plan.actions[:SHOWN]:
+        yield from _action_lines(action)
+        if every:
+            yield from (Line(f"      {_file(file)}", is_whole=True) for file in action.files.items)
+    if not every:
+        yield from more(len(plan.actions), how)
+    yield from totals(plan.actions)
+    yield from notes(plan)
+
+
+def notes(plan: Plan) -> Iterator[Line]:
+    """What to know of a plan, and what it leaves out."""
+    yield from (Line(f"  note: {warning}", "yellow") for warning in plan.warnings)
+    yield from (Line(f"  refused: {finding.message}", "red") for finding in plan.refused)
+
+
+def totals(actions: Iterable[Action]) -> Iterator[Line]:
+    """One line for each verb, where there is something to add up."""
+    by_verb: dict[str, list[Action]] = {}
+    for action in actions:
+        by_verb.setdefault(action.verb, []).append(action)
+    for verb, same in by_verb.items():
+        counted = _files(*(_size(action) for action in same))
+        if len(same) > 1 and (counted or len(same) > SHOWN):
+            tables = len({action.table for action in same})
+            parts = [f"{len(same):,} actions", f"{tables:,} tables" if tables > 1 else "", counted]
+            yield Line(f"  {verb}: {', '.join(part for part in parts if part)}")
+
+
+def more(count: int, how: str) -> Iterator[Line]:
+    if count > SHOWN:
+        yield Line(f"  and {count - SHOWN:,} more; {how} shows all", "dim")
+
+
+def headline(plan: Plan) -> str:
+    return f"{plan.kind.replace('.', ' ')}  {plan.target}"
+
+
+def as_text(plan: Plan) -> str:
+    """The plan as a Python shell shows it."""
+    if not plan.actions:
+        return "\n".join([headline(plan), *(line.text for line in notes(plan)), "  nothing to do"])
+    return "\n".join(line.text for line in plan_lines(plan, how=".plan.actions"))
+
+
+def as_html(plan: Plan) -> str:
+    """The plan as a notebook shows it."""
+    parts = [f"<p><b>{escape(headline(plan))}</b>{'' if plan.actions else ': nothing to do'}</p>"]
+    if plan.actions:
+        rows = [(a.table, a.says, *_counted(a)) for a in plan.actions[:SHOWN]]
+        parts.append(table_html(("table", "action", "files", "bytes"), rows))
+    below = [*more(len(plan.actions), ".plan.actions"), *totals(plan.actions), *notes(plan)]
+    parts += [f"<p>{escape(line.text.strip())}</p>" for line in below]
+    if len({verdict.table for verdict in plan.verdicts}) == 1:
+        decided = [(v.subject, show_value(v.at), v.verdict, ", ".join(v.reasons)) for v in plan.verdicts]
+        parts.append(table_html(("version", "committed at", "verdict", "reasons"), decided))
+    return "".join(parts)
+
+
+def _action_lines(action: Action) -> Iterator[Line]:
+    counted = _files((action.files.count, action.files.bytes))
+    yield Line(f"  {action.table}: {action.says}{f' ({counted})' if counted else ''}")
+    if action.because:
+        yield Line(f"    by {action.route}: {action.because}", "dim")
+
+
+def _counted(action: Action) -> tuple[str, str]:
+    count, size = action.files.count, action.files.bytes
+    return (f"{count:,}", show_size(size)) if count else ("", "")
+
+
+def _size(action: Action) -> tuple[int, int]:
+    """Files and bytes of an action: those it lists, else as estimated."""
+    if action.files.count:
+        return action.files.count, action.files.bytes
+    return action.estimate.files, action.estimate.bytes
+
+
+def _files(*sizes: tuple[int, int]) -> str:
+    count, size = sum(count for count, _ in sizes), sum(size for _, size in sizes)
+    return f"{count:,} {'file' if count == 1 else 'files'}, {show_size(size)}" if count else ""
+
+
+def _file(file: PlannedFile) -> str:
+    return f"{file.kind}  {show_size(file.bytes)}  {file.path}"
