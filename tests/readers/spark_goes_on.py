@@ -1,0 +1,93 @@
+"""What others do with a table after Lakewarden: Spark deletes, merges, rewrites, expires and copies it.
+
+Spark drops whole files by their metrics and answers aggregates from them, so wrong ones cost rows here.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tests.features.erasure.independent_rows import local
+from tests.readers.cells import comparable, difference
+from tests.readers.engines import Ref, engines
+from tests.readers.tables import Table
+
+_NEW = 1000
+
+
+def go_on(table: Table) -> None:
+    """Run each, and see that it did what it says and no more."""
+    _aggregates(table)
+    _delete(table)
+    _merge(table)
+    table.sql(f"CALL main.system.rewrite_data_files(table => '{table.name}', options => map('rewrite-all', 'true'))")
+    assert _ids(table) == sorted(row["id"] for row in table.rows["main"])
+    table.sql(f"CALL main.system.expire_snapshots(table => '{table.name}', older_than => now(), retain_last => 1)")
+    assert _ids(table) == sorted(row["id"] for row in table.rows["main"])
+    _copy(table)
+
+
+def _ids(table: Table) -> list[int]:
+    return [row.id for row in table.sql("SELECT id FROM {t} ORDER BY id")]
+
+
+def _aggregates(table: Table) -> None:
+    """NaN is the greatest to Spark."""
+    rows = table.rows["main"]
+    values = [row["value"] for row in rows if row["value"] is not None]
+    greatest = math.nan if any(map(math.isnan, values)) else max(values)
+    (found,) = table.sql("SELECT COUNT(*), COUNT(value), MAX(value), MIN(id), MAX(id), MAX(nans), MIN(zero) FROM {t}")
+    ids = [row["id"] for row in rows]
+    expected = (len(rows), len(values), greatest, min(ids), max(ids), math.nan, min(row["zero"] for row in rows))
+    assert repr(tuple(found)).replace("-0.0", "0.0") == repr(expected).replace("-0.0", "0.0")
+
+
+def _delete(table: Table) -> None:
+    """Rows below a value; NaN is above it. Files whose metrics say that all their rows are below go as a whole."""
+    table.sql("DELETE FROM {t} WHERE value < 5000")
+    table.forget(lambda row: row["value"] is not None and row["value"] < 5000, ["main"])
+    assert _ids(table) == sorted(row["id"] for row in table.rows["main"])
+    table.sql("DELETE FROM {t} WHERE st.x < 5000 AND id % 2 = 0")
+    table.forget(lambda row: bool(row["st"]) and (row["st"]["st.x"] or 0) < 5000 and row["id"] % 2 == 0, ["main"])
+    assert _ids(table) == sorted(row["id"] for row in table.rows["main"])
+
+
+def _merge(table: Table) -> None:
+    """One row is changed, one comes."""
+    changed = table.rows["main"][0]["id"]
+    table.sql(
+        f"MERGE INTO {{t}} t USING (SELECT EXPLODE(ARRAY({changed}, {_NEW})) AS id) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET big = 77 WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, 'new')"
+    )
+    for place, row in enumerate(table.rows["main"]):
+        if row["id"] == changed:
+            table.rows["main"][place] = {**row, "big": 77}
+    table.rows["main"].append({"id": _NEW, "name": "new"})
+
+
+def _copy(table: Table) -> None:
+    """Make a copy under another path, which DuckDB reads."""
+    source = str(local(table.metadata["location"]))
+    target, staging = f"{source}_copy", f"{source}_staging"
+    (done,) = table.sql(
+        f"CALL main.system.rewrite_table_path(table => '{table.name}', source_prefix => 'file:{source}', "
+        f"target_prefix => 'file:{target}', staging_location => 'file:{staging}')"
+    )
+    listing = local(done.file_list_location)
+    files = [part for part in listing.rglob("*") if part.is_file()] if listing.is_dir() else [listing]
+    for part in files:
+        if part.suffix != ".crc" and not part.name.startswith("_"):
+            with part.open(newline="") as lines:
+                for origin, destination in csv.reader(lines):
+                    Path(local(destination)).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(local(origin), local(destination))
+    main = next(ref for ref in table.refs if ref.name == "main")
+    copied = Ref(table.name, "main", "branch", main.snapshot_id, f"{target}/metadata/{done.latest_version}")
+    (duckdb,) = [engine for engine in engines(None, None) if engine.name == "duckdb"]
+    fields: Any = table.fields()
+    found = comparable(duckdb.read(copied), fields)
+    assert difference(found, comparable(table.expected("main", fields), fields)) == ""

@@ -1,0 +1,127 @@
+"""What Lakewarden writes is right for every other engine: rows of every ref, metadata by the spec, and later writes.
+
+Each table goes through some operations; after each of them every reader reads every branch and tag, and everything
+stored is compared with the Iceberg spec. At the end Spark goes on with the table as any writer does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.readers.cells import comparable, difference
+from tests.readers.engines import Engine, Ref, engines
+from tests.readers.limits import as_shown, refusal
+from tests.readers.lives import long_life, long_life_without_spark, short_life
+from tests.readers.spark_goes_on import go_on
+from tests.readers.spec import faults
+from tests.readers.tables import Table
+from tests.small_lake import SmallLake
+
+pytestmark = pytest.mark.spark
+GONE = frozenset({3, 6, 14, 18, 24, 30, 33})
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallLake]:
+    """One lake for all of these tables."""
+    with SmallLake(tmp_path_factory.mktemp("readers") / "lake") as lake:
+        lake.catalog.create_namespace("db")
+        yield lake
+
+
+def look(table: Table, after: str, row_by_row: bool = False, is_checked: Callable[[str], bool] = bool) -> None:
+    """Read every ref with every reader, and compare all that is stored with the spec."""
+    assert faults(table.metadata_location, is_checked) == [], after
+    for engine in engines(table.lake.warden.ground.spark.session(), table.lake.catalog):
+        if engine.name == "spark, row by row" and not row_by_row:
+            continue
+        wrong = {ref.name: told for ref in table.refs if (told := misread(engine, table, ref))}
+        assert wrong == {}, f"{engine.name} after {after}"
+
+
+def misread(engine: Engine, table: Table, ref: Ref) -> str:
+    """How what a reader shows differs from what it must show."""
+    if error := refusal(engine.name, table, ref):
+        with pytest.raises(Exception, match=error):
+            engine.read(ref)
+        return ""
+    fields = table.fields(None if engine.shows_current_schema(ref) else ref.snapshot_id)
+    expected = [as_shown(engine.name, row) for row in table.expected(ref.name, fields)]
+    return difference(comparable(engine.read(ref), fields), comparable(expected, fields))
+
+
+def by_lakewarden(path: str) -> bool:
+    return "/lw-op-" in path
+
+
+def ask(table: Table) -> None:
+    """Ask for the erasure of a few people."""
+    names = [table.make_row(number)["name"] for number in GONE]
+    table.lake.warden.erasure.request(table.name, key="name", value=names)
+
+
+def hide(table: Table) -> None:
+    table.lake.warden.erasure.hide(table.name, now=True).apply()
+    table.forget(lambda row: row["id"] in GONE, [ref.name for ref in table.refs if ref.kind == "branch"])
+
+
+def purge(table: Table) -> None:
+    loses = table.metadata["format-version"] > 2
+    table.lake.warden.erasure.purge(table.name, lose_columns=loses).apply()
+    table.forget(lambda row: row["id"] in GONE)
+
+
+def compact(table: Table) -> None:
+    result = table.lake.warden.compaction.compact(table.name, rewrite_all=True).apply().result
+    assert result["files_rewritten"] > result["files_written"] > 0
+
+
+def merge_manifests(table: Table) -> None:
+    assert table.lake.warden.compaction.manifests(table.name).apply().result["actions"] == 1
+
+
+def expire(table: Table) -> None:
+    table.lake.warden.retention.expire(table.name, keep_last=1, keep_days=0).apply()
+
+
+Operation = Callable[[Table], None]
+PARTITION_WIDE: dict[str, Any] = {"write.delete.granularity": "partition"}
+
+
+@pytest.mark.parametrize(
+    ("live", "operations"),
+    [
+        pytest.param(partial(long_life, version=1), [compact, purge], id="v1"),
+        pytest.param(partial(long_life, version=2), [hide, compact, expire, purge], id="v2"),
+        pytest.param(partial(long_life, version=2, **PARTITION_WIDE), [purge, compact], id="v2_wide_deletes"),
+        pytest.param(short_life, [hide, compact, purge], id="v3"),
+    ],
+)
+def test_every_reader(
+    lake: SmallLake,
+    request: pytest.FixtureRequest,
+    live: Callable[[SmallLake, str], Table],
+    operations: list[Operation],
+) -> None:
+    table = live(lake, f"db.{request.node.callspec.id}")
+    look(table, "a long life")
+    ask(table)
+    for operation in operations:
+        operation(table)
+        look(table, operation.__name__)
+    go_on(table)
+    look(table, "Spark went on", row_by_row=True)
+
+
+def test_types_that_spark_does_not_read(lake: SmallLake) -> None:
+    """Written by PyIceberg, in many small commits: no NaN counts in the inputs, and manifests worth merging."""
+    table = long_life_without_spark(lake, "db.no_spark")
+    look(table, "a long life", is_checked=by_lakewarden)
+    ask(table)
+    for operation in (merge_manifests, compact, hide, purge, expire):
+        operation(table)
+        look(table, operation.__name__, is_checked=by_lakewarden)
