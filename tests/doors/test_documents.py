@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,7 @@ QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("version", "list", {"table": "sales.orders"}),
     ("version", "show", {"version": "sales.orders@v1"}),
     ("version", "read", {"version": "sales.orders"}),
+    ("version", "held", {"table": "sales.orders"}),
     ("compaction", "analyze", {"all": "true"}),
     ("operation", "list", {}),
     ("erasure", "list", {}),
@@ -68,6 +70,17 @@ def test_snapshot_ids_are_text(client: Client) -> None:
     shown = client.get("version", "show", version=f"sales.orders@{listed[0]['snapshot_id']}").json()
     assert shown["snapshot_id"] == listed[0]["snapshot_id"]
     assert shown["parent_snapshot_id"] == listed[1]["snapshot_id"]
+
+
+def test_no_schema_has_a_snapshot_id_that_is_a_number(client: Client) -> None:
+    found = {
+        f"{name}.{key}": json.dumps(field)
+        for name, schema in client.app.openapi()["components"]["schemas"].items()
+        for key, field in schema.get("properties", {}).items()
+        if key == "snapshot" or key.endswith("snapshot_id")
+    }
+    assert len(found) >= 6, "these are too few to be all of them"
+    assert {name for name, field in found.items() if "integer" in field} == set()
 
 
 def _look(client: Client, noun: str, verb: str, response: Any) -> Any:

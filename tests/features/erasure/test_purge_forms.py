@@ -21,7 +21,7 @@ BEFORE = {"v0": set(range(20)), "v20": set(range(40)), "work": set(range(40)), "
 def ids(lake: SmallLake, ref: str) -> set[int]:
     """The rows of a version, as Spark reads them in a process of its own."""
     shown = lake.run("version", "read", f"{ORDERS}@{ref}", "--limit", "1000", "--raw", "--json").stdout
-    return {row["id"] for row in json.loads(shown)}
+    return {row["id"] for row in json.loads(shown)["rows"]}
 
 
 def create(lake: SmallLake) -> None:
