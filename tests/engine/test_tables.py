@@ -31,6 +31,7 @@ from lakewarden.features.lake.init import Init
 from lakewarden.quantities import from_millis
 from lakewarden.warden import Warden
 from tests.engine.lakes import Lake, lake, local, read_only
+from tests.small_lake import SmallLake
 
 __all__ = ["lake"]
 
@@ -368,3 +369,16 @@ def test_many_tables_are_read_at_once_and_in_order(lake: Lake) -> None:
         return name.table
 
     assert list(lake.tables.read_all(names, read)) == [str(number) for number in range(40)]
+
+
+@pytest.mark.spark
+def test_a_view_is_no_table_and_named_as_a_view(tmp_path: Path) -> None:
+    with SmallLake(tmp_path / "lake") as lake:
+        lake.create("sales.orders", appends=1)
+        lake.warden.ground.spark.sql("CREATE VIEW main.sales.big AS SELECT * FROM main.sales.orders WHERE id > 0")
+        assert [row.table for row in lake.warden.table.list()] == ["main.sales.orders"]
+        with pytest.raises(TableNotFound, match=r"main\.sales\.big is a view, not a table") as told:
+            lake.warden.table.show("sales.big")
+        assert told.value.hint == "Name one of the tables that it reads."
+        with pytest.raises(TableNotFound, match="no table sales.bag"):
+            lake.warden.table.show("sales.bag")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.config import Environment, Settings
 from lakewarden.engine import jars, tasks
+from lakewarden.engine.catalog_contents import describe, other_catalogs
 from lakewarden.engine.catalogs import Catalogs
 from lakewarden.engine.faults import first_line, told
 from lakewarden.engine.java import find as find_java
@@ -63,7 +64,13 @@ def _lake(lake: str, settings: Settings, catalogs: Catalogs) -> Iterator[Check]:
     lake_settings = settings.lakes[lake]
     try:
         namespaces = catalogs.namespaces(lake)
-        yield Check(f"{lake}: catalog", "ok", f"type {lake_settings.type}, {len(namespaces)} namespaces")
+        found = f"type {lake_settings.type}, {len(namespaces)} namespaces"
+        others = {} if namespaces else other_catalogs(catalogs.get(lake))
+        if others:
+            advice = f"Name the lake like one of them in the configuration, unless {lake} is to be a new catalog."
+            yield Check(f"{lake}: catalog", "warning", f"{found}; {describe(others)}", advice)
+        else:
+            yield Check(f"{lake}: catalog", "ok", found)
     except LakewardenError as error:
         yield Check(f"{lake}: catalog", "failed", error.message, error.hint)
     storage, warehouse = Storage(Stores(lake_settings)), lake_settings.warehouse

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from lakewarden.config import Settings
+from lakewarden.engine.catalog_contents import has_view
 from lakewarden.engine.catalogs import Catalogs
 from lakewarden.engine.expiry import lineage_of
 from lakewarden.engine.faults import told
@@ -124,6 +125,8 @@ class Tables:
 
     def _not_found(self, name: TableName) -> TableNotFound:
         try:
+            if has_view(self._catalogs.get(name.lake), name.identifier):
+                return TableNotFound(f"{name} is a view, not a table", "Name one of the tables that it reads.")
             known = {n.within_lake: n for n in self.names(name.lake)}
         except LakewardenError:
             known = {}

@@ -226,6 +226,42 @@ class TestExisting:
         assert "hunter2" not in str(caught.value.document())
         assert files(tmp_path) == []
 
+    def test_a_failure_leaves_no_folder(self, tmp_path: Path) -> None:
+        uri = f"sqlite:///{tmp_path}/typo/catalog.db"
+        with pytest.raises(CatalogUnavailable):
+            init(tmp_path / "a/b/new", catalog="sql", uri=uri, warehouse=f"{tmp_path}/w/h")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_failure_leaves_what_was_there(self, tmp_path: Path) -> None:
+        (tmp_path / "lake").mkdir()
+        (tmp_path / "signing-key.pem").write_text("mine")
+        with pytest.raises(ConfigProblem):
+            init(tmp_path)
+        assert {path.name for path in tmp_path.rglob("*")} == {"lake", "signing-key.pem"}
+
+    def test_tables_under_another_name_are_not_passed_over(self, tmp_path: Path) -> None:
+        old = init(tmp_path / "old", name="prod")
+        with Warden.open(tmp_path / "old") as warden:
+            catalog = warden.ground.catalogs.get("prod")
+            catalog.create_namespace("sales")
+            for name in ("sales.a", "sales.b"):
+                catalog.create_table(name, pa.schema([("id", pa.int64())]))
+        there = {
+            "catalog": "sql",
+            "uri": old.catalog.removeprefix("sql "),
+            "warehouse": old.warehouse,
+        }
+        with pytest.raises(ConfigProblem, match=r"no tables under the name main; .* prod \(2 tables\)") as refused:
+            init(tmp_path / "new", **there)
+        assert refused.value.hint.startswith("Choose one with --name prod, or")
+        assert not (tmp_path / "new").exists()
+        assert init(tmp_path / "new", name="prod", **there).tables == 2
+
+        assert init(tmp_path / "empty", name="main", **there).tables == 0  # said so: a new catalog in that database
+        checks = {check.part: check for check in Warden.open(tmp_path / "empty").lake.doctor(skip_spark=True)}
+        assert checks["main: catalog"].state == "warning"
+        assert "prod (2 tables)" in checks["main: catalog"].found
+
     def test_a_rest_catalog(self, tmp_path: Path) -> None:
         with _rest_catalog() as uri:
             made = init(tmp_path, catalog="rest", uri=uri, warehouse="s3://bucket/wh")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
@@ -34,8 +36,8 @@ class Init(Setup[NewLake]):
     """Write a commented lakewarden.yaml: for a new lake on this machine, or for one that is there already.
 
     Without options the lake is embedded: an SQLite catalog and a warehouse in the folder. --catalog, --uri
-    and --warehouse, or --pyiceberg, point it at an existing catalog, which must answer. A key to sign certificates
-    with is made beside the file, unless one is there.
+    and --warehouse, or --pyiceberg, point it at an existing catalog, which must answer. --name is the name under which
+    an SQL catalog keeps its tables. A key to sign certificates with is made beside the file, unless one is there.
     """
 
     directory: Annotated[Path, Positional()] = Field(Path(), description="The folder to set up.")
@@ -46,17 +48,18 @@ class Init(Setup[NewLake]):
     pyiceberg: Path | None = Field(None, description="Take a catalog from this .pyiceberg.yaml, by --name.")
 
     def make(self) -> NewLake:
-        path = self.directory / FILE_NAME
+        path, made = self.directory / FILE_NAME, _Made()
         catalog, warehouse = self._catalog()
-        self._write(path, render(self.name, catalog, warehouse))
         try:
+            self._write(path, render(self.name, catalog, warehouse), made)
             settings = load(path, Environment.read())
             lake = settings.lakes[self.name]
-            tables = self._open(settings)
+            tables = self._open(settings, made)
+            made.about_to_make(settings.signing_key)
             signing_key.make(settings.signing_key)
             key = signing_key.load(settings.signing_key)
-        except BaseException:  # a lake that does not open leaves no file behind
-            path.unlink()
+        except BaseException:  # a lake that does not open leaves nothing behind
+            made.remove()
             raise
         return NewLake(
             config=str(path),
@@ -92,8 +95,9 @@ class Init(Setup[NewLake]):
         place = self.warehouse if is_name else _from_here(self.warehouse)
         return {"type": self.catalog} | ({"uri": _from_here(self.uri)} if self.uri else {}), place
 
-    def _write(self, path: Path, text: str) -> None:
+    def _write(self, path: Path, text: str, made: _Made) -> None:
         try:
+            made.about_to_make(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o644 if self._is_new else 0o600, exist_ok=False)  # a catalog's uri may hold a password
             path.write_text(text, encoding="utf-8")
@@ -102,8 +106,9 @@ class Init(Setup[NewLake]):
         except OSError as error:
             raise StorageUnavailable(f"{path} cannot be written: {error.strerror}", "Choose another folder.") from None
 
-    def _open(self, settings: Settings) -> int:
+    def _open(self, settings: Settings, made: _Made) -> int:
         """Open the lake that is described, making it first if it is the embedded one; says how many tables it has."""
+        from lakewarden.engine.catalog_contents import other_catalogs
         from lakewarden.engine.catalogs import Catalogs, open_catalog, sqlite_file
         from lakewarden.engine.tables import Tables
 
@@ -112,19 +117,51 @@ class Init(Setup[NewLake]):
         folders = [file.parent] if file is not None and self._is_new else []
         folders += [Path(lake.warehouse.removeprefix("file://"))] if lake.is_local else []
         for folder in folders:
+            made.about_to_make(folder)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StorageUnavailable(
                     f"{folder} cannot be made: {error.strerror}", "Choose another place."
                 ) from None
+        if file is not None and self._is_new:
+            made.about_to_make(file)
         # in a database on a server the catalog's tables are made if need be; a file that is not there was mistyped
         open_catalog(self.name, lake, create=lake.type == "sql" and (self._is_new or file is None)).close()
         catalogs = Catalogs(settings)
         try:
-            return len(Tables(catalogs, settings).names(self.name))
+            tables = len(Tables(catalogs, settings).names(self.name))
+            if not tables and "name" not in self.model_fields_set:
+                self._check_name(other_catalogs(catalogs.get(self.name)))
+            return tables
         finally:
             catalogs.close()
+
+    def _check_name(self, others: dict[str, int]) -> None:
+        """An SQL catalog finds its tables by its name: one that was not chosen and has none is a mistake."""
+        from lakewarden.engine.catalog_contents import describe
+
+        if others:
+            raise ConfigProblem(
+                f"the catalog has no tables under the name {self.name}; {describe(others)}",
+                f"Choose one with --name {next(iter(others))}, or say --name {self.name} for a new catalog.",
+            )
+
+
+class _Made:
+    """What was not there before, so that a setup which fails can remove it; what was there stays."""
+
+    def __init__(self) -> None:
+        self._paths: list[Path] = []
+
+    def about_to_make(self, path: Path) -> None:
+        """Take note of a file or folder, and of the folders above it, that do not exist yet."""
+        self._paths += reversed([each for each in (path, *path.parents) if not os.path.lexists(each)])
+
+    def remove(self) -> None:
+        for path in reversed(self._paths):
+            with suppress(OSError):  # a folder that something else was put into stays
+                path.rmdir() if path.is_dir() else path.unlink()
 
 
 def _from_pyiceberg(path: Path, name: str) -> tuple[dict[str, Any], str]:
