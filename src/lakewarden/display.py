@@ -66,9 +66,9 @@ def show_as_is(value: Any) -> str:
         return value.isoformat(" ")
     if isinstance(value, date | time):
         return value.isoformat()
-    if isinstance(value, bytes | list | dict | tuple):
-        return as_json(value).decode().strip('"') if isinstance(value, bytes) else as_json(value).decode()
-    return str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    return as_json(value).decode() if isinstance(value, list | dict | tuple) else str(value)
 
 
 def as_json(value: Any, indent: int | None = None) -> bytes:

@@ -122,6 +122,13 @@ class TestScript:
         assert self.run(layers, "--namespace", "bronze", "--table", "events", "--execute") == 0
         assert "Expired: 0" in capsys.readouterr().out
 
+    def test_days_of_others_leave_production_alone(self, layers: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
+        assert self.run(layers, "--all", "--keep-last", "1", "--keep-days", "0", "--execute") == 0
+        assert capsys.readouterr().out.splitlines()[:2] == [
+            "bronze.events: 3 snapshots, 2 kept, 1 expired",
+            "gold.customers: 3 snapshots, 3 kept, 0 expired",
+        ]
+
     @pytest.mark.parametrize(
         "arguments",
         [[], ["--table", "events"], ["--all", "--namespace", "bronze"], ["--all", "--keep-last", "x"], ["--al"]],

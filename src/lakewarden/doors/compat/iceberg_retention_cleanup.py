@@ -53,11 +53,11 @@ class IcebergRetentionManager:
         return script.guarded(self.catalog.warden, table, lambda: self._cleaned(table, dry_run), nothing)
 
     def _cleaned(self, table: str, dry_run: bool) -> Result:
-        warden, policy = self.catalog.warden, self.policy
+        warden, policy, is_production = self.catalog.warden, self.policy, self._is_production(table)
         planned = warden.retention.expire(
             table,
             keep_last=policy.keep_last_n,
-            keep_days=policy.keep_days,
+            keep_days=None if is_production else policy.keep_days,  # production has a period of its own
             keep_tagged=policy.keep_tagged,
             production_keep_days=policy.production_keep_days,
         )
@@ -73,7 +73,7 @@ class IcebergRetentionManager:
             "total_snapshots": kept + expired,
             "kept": kept,
             "expired": expired,
-            "is_production": self._is_production(table),
+            "is_production": is_production,
             "dry_run": dry_run,
             "bytes_freed": freed,
             "bytes_of_all_versions": of_all,

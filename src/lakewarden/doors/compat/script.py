@@ -64,7 +64,7 @@ def guarded(warden: Warden, table: str, work: Callable[[], Result], without: Map
     except Interrupted:  # somebody wants all of it to stop
         raise
     except LakewardenError as error:
-        return {"table": shown, **without, "error": f"{error.message}. {error.hint}".strip()}
+        return {"table": shown, **without, "error": str(error)}
 
 
 def finish(headline: str, lines: Iterable[str], results: list[Result]) -> int:
@@ -81,5 +81,8 @@ def told(script: Callable[[], int]) -> int:
     try:
         return script()
     except LakewardenError as error:
-        sys.stderr.write(f"{type(error).__name__}: {error.message.rstrip('.')}. {error.hint}".rstrip() + "\n")
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted. lakewarden operation list shows what was begun, if anything was.\n")
+        return 1
