@@ -229,6 +229,10 @@ class Control(Request, Generic[Answer]):
     @abstractmethod
     def act(self, runner: Runner) -> Answer: ...
 
+    def found(self, answer: Answer) -> bool:
+        """Whether the answer is something a check should stop at (exit code 3)."""
+        return False
+
     @classmethod
     def answer_type(cls) -> Any:
         return _answer_type(cls, Control)

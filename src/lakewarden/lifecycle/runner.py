@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StateUnavailable
 from lakewarden.lifecycle.failpoints import reach
@@ -77,6 +78,14 @@ class Runner:
         record = Record.planned(self._new_id(), plan, operation.model_dump_json(), self.actor, self._clock())
         self.journal.add(record)
         return record
+
+    def note(self, kind: str, target: str, request: str, result: dict[str, Any]) -> str:
+        """Write down what a control did that leaves no other trace; answers with the record's id."""
+        now = self._clock()
+        record = Record.planned(self._new_id(), Plan(kind, target), request, self.actor, now)
+        done = replace(record, state=State.DONE, started_at=now, finished_at=now, applied_by=self.actor, result=result)
+        self.journal.add(done)
+        return done.id
 
     def start(self, operation: Operation, plan: Plan, wait: timedelta = timedelta()) -> Report:
         """Apply a plan right away; it is written down in the same moment as running. An empty one is done."""

@@ -179,7 +179,9 @@ def test_no_value_is_said_anywhere(household: Household, tmp_path: Path) -> None
     home.create("numbered", gone["numbered"] + kept, IdentityTransform(), "id")
 
     with Processes(os.getpid()) as processes:
-        requests = {"identity": home.request("identity", "--value", "-", said="\n".join(gone["identity"]))}
+        requests = {
+            "identity": home.request("identity", "--value", "-", "--ignore-case", said="\n".join(gone["identity"]))
+        }
         people = tmp_path / "people.jsonl"
         people.write_text(f"{NUMBER}\n{json.dumps(str(NUMBER + 10))}\n")
         requests["numbered"] = home.request("numbered", "--from-file", str(people), key="id")
@@ -219,6 +221,8 @@ def test_no_value_is_said_anywhere(household: Household, tmp_path: Path) -> None
     told: set[str] = set(requests.values()) | {by_argument}
     assert {row["id"] for row in json.loads(home.run("erasure", "list", "--state", "closed", "--json"))} == told
     certificates(home, rest, requests, tmp_path)
+    home.process("erasure", "recognise", requests["plain"], "--value", "-", said=gone["plain"][0])
+    home.process("erasure", "recognise", requests["identity"], "--value", "-", said=gone["plain"][0], check=3)
     back(home, gone["identity"][0])
     home.run("operation", "list", "--json")
     for operation in json.loads(home.run("operation", "list", "--json")):
@@ -288,6 +292,11 @@ def mistakes(home: Household, rest: Client, gone: dict[str, list[str]]) -> None:
     secret = gone["plain"][1]
     home.process("erasure", "request", "crm.numbered", "--key", "id", "--value", "-", said=secret, check=2)
     home.process("erasure", "request", "crm.plain", "--key", "emial", "--value", "-", said=secret, check=2)
+    table = home.lake.folder / "numbers.csv"
+    table.write_text(f"{secret};x\n12;y\n{secret};z\n")
+    home.run("erasure", "request", "crm.numbered", "--key", "id", "--from-file", str(table), check=2)
+    home.gone.add(secret.upper())  # which is warned about, as it occurs in another spelling only
+    home.run("erasure", "withdraw", home.request("plain", "--value", "-", said=secret.upper()))
     damaged = home.lake.folder / "damaged.jsonl"
     damaged.write_text(f'{{"email": "{secret}"')
     home.run("erasure", "request", "crm.plain", "--key", "email", "--from-file", str(damaged), check=2)

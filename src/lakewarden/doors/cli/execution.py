@@ -55,7 +55,8 @@ def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
                 answer = warden.ask(request.to_show())
                 show, code = partial(screen.answer, answer, request), FOUND if request.found(answer) else 0
             case Control():
-                show, code = partial(screen.answer, warden.steer(request), request), 0
+                answer = warden.steer(request)
+                show, code = partial(screen.answer, answer, request), FOUND if request.found(answer) else 0
             case Operation():
                 show, code = _operate(warden, request, given, screen)
     with suppress(BrokenPipeError):  # whoever reads us has seen enough; what was done is done

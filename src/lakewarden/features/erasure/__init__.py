@@ -1,3 +1,15 @@
 """Forget people: hide their rows at once, erase them from every version, and prove it."""
 
-VERBS = ("request", "list", "show", "hide", "withdraw", "purge", "prove", "certificate", "check-certificate", "watch")
+VERBS = (
+    "request",
+    "list",
+    "show",
+    "hide",
+    "withdraw",
+    "purge",
+    "prove",
+    "certificate",
+    "check-certificate",
+    "recognise",
+    "watch",
+)

@@ -45,7 +45,7 @@ _COUNTS = (
 _HASHING = (
     "Each hash is SHA-256 over the request's id, a colon, and the HMAC-SHA-256 of the value's type and text under a "
     "secret key that only the installation has. Nobody can find a value from it by trying; the installation can tell "
-    "whether a value that is shown to it is one of these."
+    "whether a value that is shown to it is one of these (lakewarden erasure recognise)."
 )
 _TOGETHER = f" Of more than {_MOST_HASHES:,} values there is one hash a key: SHA-256 over all of these hashes, sorted."
 _SPELLINGS = "Other spellings of the values that were in no data file or file of deletes when the proof was made."

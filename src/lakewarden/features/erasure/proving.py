@@ -164,7 +164,7 @@ def _close(lake: Writer, action: Action, run: ThisRun) -> int:
 def _looked(action: Action, lake: Writer, table: Table, requests: Sequence[str]) -> Proof:
     uuid = str(action.arguments["uuid"])
     check_identity(table, action.table, uuid)
-    respell(lake, lake.tables.name(action.table), table, requests)
+    respell(lake, lake.tables.name(action.table), table, requests, skip_unreadable=True)  # which the proof reports
     keys = lake.tombstones.hidden(uuid, requests)
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():

@@ -8,15 +8,21 @@ from pydantic import Field
 
 from lakewarden.features.erasure.entry import RequestDetail, detail
 from lakewarden.lifecycle.request import Positional, Question
+from lakewarden.lifecycle.tombstones import EvidenceKind
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 
 class Show(Question[RequestDetail]):
-    """Show a request for erasure: which keys of which tables, by when, and how far it is. Never its values."""
+    """Show a request for erasure: its keys and deadline, and how far it is. Never its values.
+
+    Of each table: rows hidden and erased, and the newest proof. Then every operation that worked on it.
+    """
 
     id: Annotated[str, Positional()] = Field(description="The request's id.")
 
     def ask(self, lake: Reader) -> RequestDetail:
-        return detail(lake.tombstones.get(self.id), lake.clock())
+        request = lake.tombstones.get(self.id)
+        told = [each for each in lake.tombstones.evidence(request=request.id) if each.kind is not EvidenceKind.INTENT]
+        return detail(request, lake.clock(), told)

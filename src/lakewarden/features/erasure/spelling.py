@@ -40,9 +40,11 @@ def spellings_of(key: KeyAsked, texts: Iterable[str], folding: Folding) -> list[
     return [*given, *(folding.of(text) for text in given)] if folding and key.kind == TEXT else given
 
 
-def respell(lake: Writer, name: TableName, table: Table, requests: Sequence[str]) -> None:
+def respell(
+    lake: Writer, name: TableName, table: Table, requests: Sequence[str], skip_unreadable: bool = False
+) -> None:
     """Register the spellings that are stored by now, before a request's values are read."""
-    for request, found in new_spellings(lake, name, table, requests).items():
+    for request, found in new_spellings(lake, name, table, requests, skip_unreadable).items():
         lake.tombstones.extend(request, {place: sorted(texts) for place, texts in found.items()})
 
 
@@ -60,7 +62,9 @@ def with_spellings(
     return [replace(key, values=sorted({*key.values, *added.get((key.field_id, key.kind), ())})) for key in keys]
 
 
-def new_spellings(lake: Reader, name: TableName, table: Table, requests: Sequence[str]) -> Spellings:
+def new_spellings(
+    lake: Reader, name: TableName, table: Table, requests: Sequence[str], skip_unreadable: bool = False
+) -> Spellings:
     """Stored spellings of values that requests do not have yet; nothing is read where none ignores anything."""
     uuid = str(table.metadata.table_uuid)
     asked = lake.tombstones.many(requests)
@@ -69,7 +73,7 @@ def new_spellings(lake: Reader, name: TableName, table: Table, requests: Sequenc
     if not wanted:
         return {}
     found: dict[str, dict[int, set[str]]] = {}
-    for id, texts in stored_texts(lake, name, table, {one.field_id for one in wanted}):
+    for id, texts in stored_texts(lake, name, table, {one.field_id for one in wanted}, skip_unreadable):
         for one in wanted:
             new = {text for text in texts if one.is_new(text)} if one.field_id == id else ()
             if new:
@@ -100,7 +104,9 @@ def _wanted(lake: Reader, uuid: str, request: ErasureRequest) -> Iterator[_Wante
             yield _Wanted(request, place, key.field_id, known, folded)
 
 
-def stored_texts(lake: Reader, name: TableName, table: Table, fields: set[int]) -> Iterator[tuple[int, set[str]]]:
+def stored_texts(
+    lake: Reader, name: TableName, table: Table, fields: set[int], skip_unreadable: bool = False
+) -> Iterator[tuple[int, set[str]]]:
     """The different texts of some columns, by field id: of every version, and of files that none references."""
     storage, kinds = lake.storage(name.lake), dict.fromkeys(fields, TEXT)
     names = column_names(table.metadata, fields)
@@ -113,9 +119,9 @@ def stored_texts(lake: Reader, name: TableName, table: Table, fields: set[int]) 
         except FileNotFoundError:
             return []  # it went with its versions meanwhile
         except BrokenTable:
-            if file.path not in strays:
-                raise
-            return []  # no whole file: the proof reports what it makes of it
+            if file.path in strays or skip_unreadable:
+                return []
+            raise
 
     files = [file for file in arrivals(table, Mark()) if file.format == "parquet"]
     with (

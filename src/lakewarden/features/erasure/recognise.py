@@ -1,0 +1,61 @@
+"""`erasure recognise`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from lakewarden.display import Shown
+from lakewarden.engine.keys import canonical, is_of_kind
+from lakewarden.errors import BadValue
+from lakewarden.features.erasure.spelling import TEXT
+from lakewarden.lifecycle.request import Control, Positional, ReadsInput, TakesInput
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.runner import Runner
+    from lakewarden.lifecycle.tombstones import ErasureRequest, KeyAsked, TombstoneReader
+
+
+@dataclass(frozen=True)
+class Recognised(Shown):
+    """Whether a value is one of a request's, how far that request is, and the journal's record of the question."""
+
+    request: str
+    recognised: bool
+    state: str
+    operation: str
+
+
+class Recognise(TakesInput, Control[Recognised]):
+    """Answer whether a value is one that a request was about. Exit code 0: it is; 3: it is not.
+
+    The value's keyed digest is compared with those that are kept of the request, also after its values were forgotten.
+    That somebody asked, and what the answer was, is recorded in the journal; the value is not.
+    """
+
+    id: Annotated[str, Positional()] = Field(description="The request's id.")
+    value: Annotated[list[str], ReadsInput()] = Field([], repr=False, description="The value; - reads it from stdin.")
+
+    def act(self, runner: Runner) -> Recognised:
+        request = runner.tombstones.get(self.id)
+        given = self._input.read((), lambda _: True).values if self._input else self.value
+        if len(given) != 1:
+            raise BadValue(f"{len(given)} values were given", "Ask for one value: --value -, and the value on stdin.")
+        is_one = any(_is_of(runner.tombstones, request, place, key, given[0]) for place, key in enumerate(request.keys))
+        asked = self.model_dump_json(exclude={"value"})
+        noted = runner.note(self.address().kind, request.id, asked, {"recognised": is_one})
+        return Recognised(request.id, is_one, str(request.state), noted)
+
+    def found(self, answer: Recognised) -> bool:
+        return not answer.recognised
+
+
+def _is_of(tombstones: TombstoneReader, request: ErasureRequest, place: int, key: KeyAsked, value: str) -> bool:
+    if not is_of_kind(key.kind, value):
+        return False
+    [text] = canonical(key.kind, [value], key.path)
+    spelled = request.folding.of(text) if key.kind == TEXT else text
+    [digest] = tombstones.digested(key.kind, [spelled])
+    return digest in tombstones.digests(request.id).get(place, ())
