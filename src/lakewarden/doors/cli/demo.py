@@ -143,6 +143,8 @@ class _Tour:
         self._same(after, _totals(warden), "expiry")
         self._title("What went is in quarantine for seven days, from where it can be brought back")
         self._type("orphan", "list")
+        self._title("Why is storage still high? What only one tag or branch keeps, the largest first")
+        self._type("version", "held", "sales.orders")
 
         self._title("Customer 42 asks to be forgotten. Whose rows these are, the configuration tells for every table")
         self._console.print(f"\n  {_SUBJECTS.strip()}", style="dim", markup=False)
@@ -157,6 +159,8 @@ class _Tour:
         page = self._directory / "certificate.html"
         self._type("erasure", "certificate", request, "--out", str(page))
         self._type("erasure", "check-certificate", str(page), "--key", warden.lake.key().public_key)
+        self._title("The value itself is forgotten, but shown again it is recognised, by a keyed digest")
+        self._type("erasure", "recognise", request, "--value", _CUSTOMER)
         self._type("operation", "list")
         self._end()
 
