@@ -53,9 +53,45 @@ def test_every_source(lake: SmallLake) -> None:
 def test_at_the_command_line(lake: SmallLake) -> None:
     lake.create("bronze.orders", appends=0)
     rows = json.loads(lake.run("policy", "show", "bronze.orders", "--json").stdout)
-    assert {"policy": "retention", "name": "keep_days", "value": "30", "source": "layer bronze"} in rows
+    expected = {"policy": "retention", "name": "keep_days", "value": "30", "source": "layer bronze"}
+    assert {"table": "main.bronze.orders", **expected} in rows
 
 
 def test_a_table_that_is_not_there(lake: SmallLake) -> None:
     with pytest.raises(TableNotFound):
         lake.warden.policy.show("sales.nothing")
+
+
+def test_a_pattern_shows_each_of_its_tables_skipped_ones_too(lake: SmallLake) -> None:
+    for name in ("sales.orders", "sales.lines", "crm.people"):
+        lake.create(name, appends=0)
+    configure(lake, tables={"sales.lines": {"skip": True}})
+    rows = lake.warden.policy.show("sales.*")
+    assert {row.table for row in rows} == {"main.sales.orders", "main.sales.lines"}
+    assert [row.table for row in rows if row.name == "skip"] == ["main.sales.lines"]
+    with pytest.raises(TableNotFound):
+        lake.warden.policy.show("none.*")
+
+
+def test_lines_of_the_configuration_that_do_nothing(lake: SmallLake) -> None:
+    lake.create("sales.orders", appends=0)
+    configure(
+        lake,
+        tables={"sales.ordrs": {"skip": True}, "flink.*": {"skip": True}, "main.sales.*": {"production": True}},
+        subjects={"customer": {"sales.orders": "emial", "crm.people": "id"}, "city": {"sales.orders": "city"}},
+    )
+    for asked in ("sales.orders", "sales.*"):
+        found = {row.name: row.value for row in lake.warden.policy.show(asked) if row.policy == "configuration"}
+        assert found == {
+            "tables: sales.ordrs": "matches no table. Did you mean sales.orders?",
+            "tables: flink.*": "matches no table. Correct or remove it; lakewarden table list shows all tables.",
+            "subjects: customer: sales.orders": "main.sales.orders has no column emial. It has id, city.",
+            "subjects: customer: crm.people": (
+                "no table crm.people in lake 'main'. lakewarden table list shows the 1 tables there are."
+            ),
+        }
+    doctor = {c.part: (c.state, c.found) for c in lake.warden.lake.doctor(skip_spark=True) if ": " in c.part}
+    assert {part: doctor[part] for part in found} == {
+        part: ("warning", told.partition(". ")[0]) for part, told in found.items()
+    }
+    lake.run("lake", "doctor", "--skip-spark")  # a warning is no failure

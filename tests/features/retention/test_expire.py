@@ -258,6 +258,23 @@ class TestOptions:
         assert busy.warden.retention.expire(ORDERS, keep_days=1).is_empty
         assert busy.warden.retention.expire(ORDERS, production_keep_days=1).is_empty
 
+    def test_days_for_one_run_do_not_shorten_production_unless_that_is_said(self, lake: SmallLake) -> None:
+        for name in ("gold.orders", "bronze.orders"):
+            lake.create(name, appends=3)
+        days_later(lake, 10)
+        few: dict[str, Any] = {"keep_last": 1, "keep_days": 5}
+        with pytest.raises(BadValue, match="keeps its versions for 730 days, and --keep-days 5 is less") as refused:
+            lake.warden.retention.expire("gold.orders", **few)
+        assert "--even-production" in refused.value.hint
+        plan = lake.warden.retention.expire(all=True, **few).plan
+        assert ([action.table for action in plan.actions], [finding.table for finding in plan.refused]) == (
+            ["main.bronze.orders"],
+            ["main.gold.orders"],
+        )
+        assert len(lake.warden.retention.expire("gold.orders", even_production=True, **few).plan.actions) == 1
+        assert len(lake.warden.retention.expire("gold.orders", production_keep_days=5, **few).plan.actions) == 1
+        assert lake.warden.retention.expire("gold.orders", keep_last=1, keep_days=800).is_empty
+
     def test_tags_whose_time_is_over(self, lake: SmallLake) -> None:
         lake.create(ORDERS, appends=3)
         oldest = snapshots(lake)[0]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.errors import ConfigProblem
+from lakewarden.errors import ConfigProblem, LakewardenError
 from lakewarden.features.lake import signing_key
+from lakewarden.features.policy.mistakes import mistakes
 from lakewarden.lifecycle.ground import Check
 from lakewarden.lifecycle.request import Question
 
@@ -20,18 +21,29 @@ class Doctor(Question[list[Check]]):
     """Look at everything Lakewarden leans on; each line is ok, or says what to do.
 
     Python, Java, Spark and a task on its executors, each lake's catalog and storage (a probe object is
-    written, read, listed and deleted), the control database and its migrations, the clock, the key that certificates
-    are signed with. Exit code 3 if something failed.
+    written, read, listed and deleted), the control database and its migrations, the clock, the tables and columns that
+    the configuration names, the key that certificates are signed with. Exit code 3 if something failed.
     """
 
     skip_spark: bool = Field(False, description="Do not start Spark.")
 
     def ask(self, lake: Reader) -> list[Check]:
         probes = [probe for probe in lake.probes if not (self.skip_spark and probe.starts_spark)]
-        return [*(check for probe in probes for check in probe.look()), _key_to_sign_with(lake)]
+        return [*(check for probe in probes for check in probe.look()), *_configuration(lake), _key_to_sign_with(lake)]
 
     def found(self, answer: list[Check]) -> bool:
         return any(check.state == "failed" for check in answer)
+
+
+def _configuration(lake: Reader) -> list[Check]:
+    """What the configuration says of tables and columns that do not exist: it has no effect, which is easily missed."""
+    try:
+        found = mistakes(lake)
+    except LakewardenError as error:
+        return [Check("configuration", "warning", f"not compared with the tables: {error.message}", error.hint)]
+    if found:
+        return [Check(mistake.where, "warning", mistake.what, mistake.advice) for mistake in found]
+    return [Check("configuration", "ok", "every pattern matches a table, every subject has its tables and columns")]
 
 
 def _key_to_sign_with(lake: Reader) -> Check:

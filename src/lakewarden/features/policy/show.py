@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import Field
+
+from lakewarden.errors import LakewardenError
 from lakewarden.features.compaction import policy as compaction
 from lakewarden.features.erasure import watching
+from lakewarden.features.policy.mistakes import mistakes
 from lakewarden.features.retention import policy as retention
-from lakewarden.lifecycle.request import Question, Table
+from lakewarden.features.table.select import is_pattern, select
+from lakewarden.lifecycle.request import Completes, Positional, Question
 
 if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
     from lakewarden.features.table.declared import Declared
     from lakewarden.lifecycle.ground import Reader
 
 
 @dataclass(frozen=True)
 class PolicyValue:
-    """One value that holds for a table, and where it was said."""
+    """One value that holds for a table, and its source; or a line of the configuration that has no effect."""
 
+    table: str
     policy: str
     name: str
     value: str
@@ -26,31 +33,59 @@ class PolicyValue:
 
 
 class Show(Question[list[PolicyValue]]):
-    """Show what holds for a table: each value of its policies, and where that comes from.
+    """Show what holds for a table, or for those of a pattern: each value of their policies, and its source.
 
     The nearest wins: an option, the most specific pattern under `tables`, the table's own properties, its layer,
-    then `defaults`.
+    then `defaults`. Patterns of the configuration that match no table come last, and subjects whose table or column
+    does not exist.
     """
 
-    table: Table
+    table: Annotated[str, Positional(), Completes("tables")] = Field(
+        description="[lake.]namespace.table, or a pattern such as 'sales.*'."
+    )
 
     def ask(self, lake: Reader) -> list[PolicyValue]:
-        name = lake.tables.name(self.table)
-        properties = lake.tables.load(name).metadata.properties
-        skipped = lake.settings.skips(name.lake, name.within_lake)
-        rows = [PolicyValue("policy", "skip", "yes", "tables")] if skipped else []
-        rows += _rows("retention", retention.declared_policy(lake.settings, name, properties, {}))
-        rows += _rows("compaction", compaction.declared_policy(lake.settings, name, properties, {}))
-        rows += _rows("erasure", [watching.declared(lake.settings, name)])
-        quarantine = lake.settings.quarantine
-        rows.append(PolicyValue("quarantine", "expired_files", quarantine.expired_files, "quarantine"))
-        if properties.get("gc.enabled", "true").lower() == "false":
-            rows.append(PolicyValue("retention", "gc.enabled", "false: no file may be deleted", "table property"))
-        return rows
+        if not is_pattern(self.table):
+            return [*_values(lake, lake.tables.name(self.table)), *_mistaken(lake)]
+        names = [reference.name for reference in select(lake, self.table, with_skipped=True)]
+        found = lake.tables.read_all(names, lambda name: _guarded(lake, name))
+        return [*(row for rows in found for row in rows), *_mistaken(lake)]
 
 
-def _rows(policy: str, declared: list[Declared]) -> list[PolicyValue]:
-    return [PolicyValue(policy, value.name, _text(value.value), value.source) for value in declared]
+def _guarded(lake: Reader, name: TableName) -> list[PolicyValue]:
+    try:
+        return _values(lake, name)
+    except LakewardenError as error:
+        return [PolicyValue(str(name), "table", "problem", error.message, "")]
+
+
+def _values(lake: Reader, name: TableName) -> list[PolicyValue]:
+    properties = lake.tables.load(name).metadata.properties
+    target, skipped = str(name), lake.settings.skips(name.lake, name.within_lake)
+    rows = [PolicyValue(target, "policy", "skip", "yes", "tables")] if skipped else []
+    rows += _rows(target, "retention", retention.declared_policy(lake.settings, name, properties, {}))
+    rows += _rows(target, "compaction", compaction.declared_policy(lake.settings, name, properties, {}))
+    rows += _rows(target, "erasure", [watching.declared(lake.settings, name)])
+    quarantine = lake.settings.quarantine
+    rows.append(PolicyValue(target, "quarantine", "expired_files", quarantine.expired_files, "quarantine"))
+    if properties.get("gc.enabled", "true").lower() == "false":
+        rows.append(PolicyValue(target, "retention", "gc.enabled", "false: no file may be deleted", "table property"))
+    return rows
+
+
+def _mistaken(lake: Reader) -> list[PolicyValue]:
+    """Lines of the configuration that have no effect; where a lake does not answer, that cannot be said."""
+    try:
+        return [
+            PolicyValue("", "configuration", mistake.where, f"{mistake.what}. {mistake.advice}", "no effect")
+            for mistake in mistakes(lake)
+        ]
+    except LakewardenError as error:
+        return [PolicyValue("", "configuration", "tables", f"not compared with the tables: {error.message}", "unknown")]
+
+
+def _rows(table: str, policy: str, declared: list[Declared]) -> list[PolicyValue]:
+    return [PolicyValue(table, policy, value.name, _text(value.value), value.source) for value in declared]
 
 
 def _text(value: object) -> str:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.retention import expiry
+from lakewarden.features.retention.policy import declared_policy, policy_of, refuse_short_production
 from lakewarden.features.table.each import plan_each
 from lakewarden.features.table.select import Selects
 from lakewarden.features.version import holders
@@ -42,6 +43,7 @@ class Expire(Selects, Operation):
     reader_grace: Duration | None = Field(
         None, description="How long a snapshot stays after a compaction replaced it, as in 1d: reads that began before."
     )
+    even_production: bool = Field(False, description="Let --keep-days shorten the retention of production tables too.")
     expire_tags: bool = Field(False, description="Also let tags go whose keep period is over.")
 
     def plan(self, lake: Reader) -> Plan:
@@ -55,6 +57,9 @@ class Expire(Selects, Operation):
         }
 
         def plan_one(name: TableName) -> Plan:
+            if self.production_keep_days is None and not self.even_production:
+                own = policy_of(declared_policy(lake.settings, name, lake.tables.load(name).metadata.properties, {}))
+                refuse_short_production(own, self.keep_days, name)
             found = expiry.look(lake, name, options, self.expire_tags, in_use)
             plan, decisions = expiry.actions_for(lake, self.kind(), found, neighbours), found.decisions
             if not (plan.actions or self.is_one):

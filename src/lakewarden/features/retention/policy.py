@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.representations import represents
 from lakewarden.engine.snapshots import ancestors, lines_of
+from lakewarden.errors import BadValue
 from lakewarden.features.table.declared import Declared, declarations, production, resolve, whole_number
 from lakewarden.quantities import from_millis, parse_duration, show_duration, to_millis
 
@@ -87,6 +88,17 @@ def declared_policy(
     # given for this very run it holds for production too, unless that is given a period of its own
     by_option = options.get("keep_days") is not None and options.get("production_keep_days") is None
     return [*values, Declared("production", False, "option") if by_option else production(settings, name)]
+
+
+def refuse_short_production(own: RetentionPolicy, keep_days: int | None, name: TableName) -> None:
+    """Refuse a number of days for one run that is less than a production table keeps."""
+    if keep_days is not None and own.production and keep_days < own.production_keep_days:
+        raise BadValue(
+            f"{name} is a production table that keeps its versions for {own.production_keep_days} days, and "
+            f"--keep-days {keep_days} is less",
+            "Add --even-production to expire its versions too, or give production tables their own period with "
+            "--production-keep-days.",
+        )
 
 
 def policy_of(declared: list[Declared]) -> RetentionPolicy:

@@ -19,8 +19,8 @@ def is_pattern(text: str) -> bool:
     return any(character in text.partition("@")[0] for character in "*?") and "`" not in text
 
 
-def select(lake: Reader, text: str) -> list[Reference]:
-    """The one table that a name means, or all that match a pattern and are not configured to be skipped."""
+def select(lake: Reader, text: str, with_skipped: bool = False) -> list[Reference]:
+    """The one table that a name means, or all that match a pattern; tables configured to be skipped only if asked."""
     if not is_pattern(text):
         return [lake.tables.reference(text)]
     pattern, at, ref = text.partition("@")
@@ -31,7 +31,7 @@ def select(lake: Reader, text: str) -> list[Reference]:
         for name in lake.tables.names()
         if fnmatch.fnmatchcase(name.within_lake, pattern) or fnmatch.fnmatchcase(str(name), pattern)
     ]
-    chosen = [name for name in matching if not lake.settings.skips(name.lake, name.within_lake)]
+    chosen = [name for name in matching if with_skipped or not lake.settings.skips(name.lake, name.within_lake)]
     if not chosen:
         skipped = (
             f"The configuration skips {len(matching)} that do." if matching else "lakewarden table list shows all."

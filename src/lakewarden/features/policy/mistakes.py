@@ -1,0 +1,55 @@
+"""Lines of the configuration that do nothing: patterns that match no table, subjects without their table or column."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.keys import find_key
+from lakewarden.errors import LakewardenError, NotFound, did_you_mean
+
+if TYPE_CHECKING:
+    from lakewarden.engine.reference import TableName
+    from lakewarden.lifecycle.ground import Reader
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Where in the configuration, what is the case, and what to do."""
+
+    where: str
+    what: str
+    advice: str
+
+
+def mistakes(lake: Reader) -> list[Mistake]:
+    """What the configuration says of tables and columns that are not there; tables are listed only where it must."""
+    found = _unmatched(lake, lake.tables.names()) if lake.settings.tables else []
+    keys = [(subject, *key) for subject, keys in lake.settings.subjects.items() for key in keys.items()]
+    return [*found, *(told for told in lake.tables.read_all(keys, lambda key: _missing(lake, *key)) if told)]
+
+
+def _unmatched(lake: Reader, names: list[TableName]) -> list[Mistake]:
+    known = {text for name in names for text in (name.within_lake, f"{name.lake}.{name.within_lake}")}
+    return [
+        Mistake(
+            f"tables: {pattern}",
+            "matches no table",
+            did_you_mean(pattern, known, "Correct or remove it; lakewarden table list shows all tables."),
+        )
+        for pattern in lake.settings.tables
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in known)
+    ]
+
+
+def _missing(lake: Reader, subject: str, table: str, column: str) -> Mistake | None:
+    where = f"subjects: {subject}: {table}"
+    try:
+        name = lake.tables.name(table)
+        find_key(lake.tables.load(name).metadata, column, str(name))
+    except NotFound as error:
+        return Mistake(where, error.message, error.hint or "Correct or remove it.")
+    except LakewardenError as error:
+        return Mistake(where, f"cannot be used: {error.message}", error.hint or "Correct it.")
+    return None
