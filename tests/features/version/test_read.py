@@ -11,9 +11,11 @@ import pytest
 from pyiceberg.types import StringType
 
 from lakewarden.errors import BadFilter, BadValue, ColumnNotFound
+from lakewarden.features.table.summary import live_rows
 from lakewarden.features.version import read as version_read
 from lakewarden.features.version.read import Read
 from lakewarden.lifecycle.rows import Rows
+from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes, unpartitioned
 from tests.small_lake import SmallLake
 
 
@@ -74,6 +76,15 @@ def test_what_would_take_long_to_count_is_not_counted(fifty: SmallLake, monkeypa
     monkeypatch.setattr(version_read, "_MOST_BYTES_TO_COUNT", 100)
     assert _counted(fifty.warden.version.read("sales.orders", where="id >= 10", limit=3)) == (3, None, True)
     assert _counted(fifty.warden.version.read("sales.orders", limit=3)) == (3, 50, True)  # the metadata knows
+
+
+def test_rows_under_equality_deletes_are_not_counted(fifty: SmallLake) -> None:
+    """Only Spark tells which they mask, and nobody waits for Spark to count."""
+    table = fifty.catalog.load_table("sales.orders")
+    gone = column_of("id", pa.int64(), 1, [1, 2])
+    commit_deletes(table, equality_deletes(table, gone, [1], unpartitioned(table)))
+    version = fifty.warden.ground.tables.resolve("sales.orders")
+    assert fifty.warden.ground.rows.count(version, "", False, live_rows(version.snapshot), 1 << 30) is None
 
 
 def _counted(rows: Rows) -> tuple[int, int | None, bool]:
