@@ -68,6 +68,7 @@ class Mark(Operation):
     budget: Duration | None = None
     parallel: int = 1
     files: int = 0
+    skips: bool = False
     hooks: ClassVar[list[Callable[[Action], None]]] = []
     seen: ClassVar[list[tuple[str, Action]]] = []
 
@@ -103,6 +104,9 @@ class Mark(Operation):
     def verify(self, plan: Plan, lake: Any) -> list[Finding]:
         self.seen.extend(("verify", action) for action in plan.actions)
         return super().verify(plan, lake)
+
+    def skips_held(self) -> bool:
+        return self.skips
 
     def enough(self, elapsed: timedelta) -> bool:
         return self.budget is not None and elapsed >= self.budget

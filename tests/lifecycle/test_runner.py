@@ -163,6 +163,27 @@ def test_a_held_table_is_refused_or_waited_for(house: House) -> None:
     assert len(house.slept) == 3
 
 
+def test_upkeep_leaves_a_held_table_to_its_holder(any_house: House) -> None:
+    any_house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(seconds=25))
+    report = any_house.start("t", "u", skips=True)
+
+    assert (report.state, report.left) == (State.DONE, ())
+    assert report.result == {"actions": 2, "tables": 1, "marks": 2, "last": "mark u b", "skipped": 1}
+    (skipped,) = report.skipped
+    assert skipped.startswith("table t is held by operation op-other (elsewhere) until ")
+    assert report.document()["skipped"] == [skipped]
+    assert {table for table, _ in any_house.lake.tables.refs} == {"u"}
+    assert [str(step.progress) for step in any_house.journal.get("op-0").steps] == ["pending"] * 2 + ["verified"] * 2
+    assert ("skipped", "t") in [(event.phase, event.table) for event in any_house.events]
+
+
+def test_upkeep_that_waited_in_vain_fails(house: House) -> None:
+    house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(hours=1))
+    operation = Mark(tables=["t", "u"], skips=True)
+    with pytest.raises(SomeTablesFailed, match="1 of 2 tables failed, the others are done: t: table t is held"):
+        house.runner.start(operation, house.runner.plan(operation), wait=timedelta(seconds=30))
+
+
 def test_one_that_lost_its_lease_says_nothing_more(house: House) -> None:
     def suspended(action: Action) -> None:
         house.now += timedelta(minutes=5)

@@ -115,10 +115,10 @@ def _answer(declared: type[Request]) -> Iterator[str]:
         yield from ("## What `--json` answers with", "", "The report of an applied operation:", "")
         yield from (
             "```json",
-            '{"operation": {"id", "kind", "state"}, "result": {…}, "findings": [], "left": ["table: what"]}',
+            '{"operation": {"id", "kind", "state"}, "result": {…}, "findings": [], "left": […], "skipped": […]}',
             "```",
             "",
-            "`left` is there only where the operation had enough before all was done.",
+            "`left` names what the budget had no time for, `skipped` the tables that other operations held.",
         )
         return
     schema = TypeAdapter(declared.answer_type()).json_schema(mode="serialization")

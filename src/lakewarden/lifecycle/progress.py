@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Phase = Literal["started", "waiting", "applying", "working", "applied", "verifying", "failed", "finished"]
+Phase = Literal["started", "waiting", "applying", "working", "applied", "verifying", "skipped", "failed", "finished"]
 
 
 @dataclass(frozen=True)

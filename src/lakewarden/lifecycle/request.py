@@ -210,6 +210,10 @@ class Operation(Request):
         """Whether to stop here, asked between two actions: what is applied is verified, the rest stays undone."""
         return False
 
+    def skips_held(self) -> bool:
+        """Whether a table that another operation holds is left to it, which is no failure: as for regular upkeep."""
+        return False
+
     def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
         """What was measured over all tables, with what can only be said of the whole, such as a share."""
         return result

@@ -48,12 +48,15 @@ class Report(Shown):
     result: dict[str, Any]
     left: tuple[str, ...] = ()
     """What was not begun when the operation had enough, as `table: says`."""
+    skipped: tuple[str, ...] = ()
+    """Which tables were left to other operations that hold them, each with its holder."""
 
     @staticmethod
     def of(record: Record) -> Report:
         pending = [step for step in record.steps if step.progress is Progress.PENDING]
-        left = tuple(f"{step.table}: {step.says}" for step in pending)
-        return Report(record.id, record.kind, record.state, dict(record.result or {}), left)
+        held = {step.table: str(step.error["message"]) for step in pending if step.error}
+        left = tuple(f"{step.table}: {step.says}" for step in pending if step.table not in held)
+        return Report(record.id, record.kind, record.state, dict(record.result or {}), left, tuple(held.values()))
 
     def document(self) -> dict[str, Any]:
         """The report as every door shows it. Findings are never in it: they make an operation fail, with an error."""
@@ -62,6 +65,7 @@ class Report(Shown):
             "result": self.result,
             "findings": [],
             **({"left": list(self.left)} if self.left else {}),
+            **({"skipped": list(self.skipped)} if self.skipped else {}),
         }
 
 
@@ -80,6 +84,7 @@ class Run:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     failures: dict[str, LakewardenError] = field(default_factory=dict)
+    skipped: set[str] = field(default_factory=set)
     stop: Stop | None = None
     has_begun: bool = False
 
@@ -96,6 +101,11 @@ class Run:
     @property
     def plan(self) -> Plan:
         return self.record.plan
+
+    @property
+    def leaves_held(self) -> bool:
+        """Whether a held table is left to its holder: not if it was waited for, nor if an earlier run began with it."""
+        return self.operation.skips_held() and not self.wait and not self.is_taken_up
 
     def step(self, action: Action) -> Step:
         return self._steps[action.id]
@@ -136,6 +146,12 @@ class Run:
             self.failures[table] = error
             self._to_apply.discard(table)
 
+    def skip(self, table: str) -> None:
+        """Leave a table to the operation that holds it."""
+        with self._lock:
+            self.skipped.add(table)
+            self._to_apply.discard(table)
+
     def tell(self, phase: Phase, table: str = "", says: str = "", part: float = 0.0) -> None:
         """Let whoever watches know, one event at a time."""
         with self._lock:
@@ -152,7 +168,8 @@ class Run:
                 adds = _is_number(value) and _is_number(total.get(name, 0))
                 total[name] = total.get(name, 0) + value if adds else value
         left, total = self._left(), self.operation.concluded(total)
-        return {**total, "left": left, "stopped": str(self.stop)} if left else total
+        skipped = {"skipped": len(self.skipped)} if self.skipped else {}
+        return {**total, **skipped, **({"left": left, "stopped": str(self.stop)} if left else {})}
 
     def failure(self) -> LakewardenError | None:
         """The one error that says what became of the whole operation; none where all of it came through."""
@@ -172,7 +189,8 @@ class Run:
     def _left(self) -> int:
         """How many actions the operation had enough before."""
         undone = [action for action in self.plan.actions if action.id not in self.outcomes]
-        return len([a for a in undone if a.table not in self.failures]) if self.stop is Stop.BUDGET else 0
+        elsewhere = self.skipped | set(self.failures)
+        return len([a for a in undone if a.table not in elsewhere]) if self.stop is Stop.BUDGET else 0
 
 
 def refusal(plan: Plan, operation: str | None = None, left: int = 0) -> LakewardenError | None:

@@ -245,7 +245,10 @@ class Runner:
             raise
         except LakewardenError as error:
             run.mind_interrupt()
-            table.fail(error)
+            if isinstance(error, LeaseHeld) and run.leaves_held:
+                table.skip(error)
+            else:
+                table.fail(error)
         except Exception as error:
             run.mind_interrupt()
             log.exception("operation %s met a defect on %s", run.record.id, table.name)

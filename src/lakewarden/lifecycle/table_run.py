@@ -82,11 +82,21 @@ class TableRun:
         run = self._run
         run.fence()  # where the operation was taken over, its journal is not ours to write
         run.fail(self.name, error)
+        run.tell("failed", self.name, error.message)
         progress = Progress.STALE if isinstance(error, StalePlan) else Progress.FAILED
         undone = [action for action in run.plan.for_table(self.name).actions if action.id not in run.outcomes]
         if self._applying and undone:
             stopped_at = replace(run.step(undone[0]), progress=progress, error=error.document(), at=self._means.clock())
             self._means.journal.step(run.record.id, stopped_at)
+
+    def skip(self, held: LeaseHeld) -> None:
+        """Leave the table to the operation that holds it, and write down which one that is."""
+        run = self._run
+        run.fence()
+        run.skip(self.name)
+        first = run.step(run.plan.for_table(self.name).actions[0])
+        self._means.journal.step(run.record.id, replace(first, error=held.document(), at=self._means.clock()))
+        run.tell("skipped", self.name, held.message)
 
     def _unfinished(self) -> Plan:
         """What the plan has for this table and no earlier run brought to its end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,27 @@ class TestRunning:
         )
         kept.run("policy", "run", "--only", "retention", "--apply")
         assert kept.warden.policy.run(only=["retention"]).is_empty
+
+    def test_a_table_held_by_another_run_is_skipped_and_the_run_succeeds(self, kept: SmallLake) -> None:
+        for name in ("sales.a", "sales.b"):
+            kept.create(name, appends=3)
+        uuid = kept.warden.ground.tables.uuid("sales.a")
+        lease = kept.warden.ground.leases.acquire(
+            f"table:{uuid}", "table main.sales.a", "op-other", "night:7", timedelta(hours=1)
+        )
+        ran = kept.run("policy", "run", "--only", "retention", "--apply")
+        said = ran.stdout
+        skipped, done = sorted(ran.stderr.splitlines(), reverse=True)  # a line for each step, since no terminal looks
+        assert skipped.startswith("skipped: table main.sales.a is held by operation op-other (night:7) until")
+        assert done.startswith("1/2 main.sales.b: expire ")
+        assert "skipped (1):\n  table main.sales.a is held by operation op-other (night:7) until" in said
+        assert (len(snapshots(kept, "sales.a")), len(snapshots(kept, "sales.b"))) == (3, 1)
+
+        kept.run("policy", "run", "--only", "retention", "--apply", "--wait", "1s", check=1)
+        kept.run("policy", "run", "sales.a", "--only", "retention", "--apply", check=1)  # nothing else was asked for
+        kept.warden.ground.leases.release(lease)
+        kept.run("policy", "run", "--only", "retention", "--apply")
+        assert len(snapshots(kept, "sales.a")) == 1
 
     def test_several_tables_at_once(self, kept: SmallLake) -> None:
         for number in range(6):

@@ -25,8 +25,10 @@ def watching(progress: bool) -> Iterator[Watcher]:
     logging.getLogger("lakewarden").addHandler(speaker)
     logging.getLogger("lakewarden").setLevel(logging.INFO)
     try:
-        if not progress or not sys.stderr.isatty():
+        if not progress:
             yield unwatched
+        elif not sys.stderr.isatty():
+            yield log_lines(console)
         else:
             with _bar(console) as bar:
                 yield follow(bar)
@@ -48,6 +50,30 @@ def follow(bar: Progress) -> Watcher:
         bar.update(tasks[event.operation], completed=min(done, event.total), description=_told(event))
 
     return watch
+
+
+def log_lines(console: Console) -> Watcher:
+    """Print a line for each step that ends, for logs; of an operation with one step the answer says as much."""
+    waiting: set[str] = set()
+
+    def watch(event: Event) -> None:
+        if event.phase == "waiting" and event.says not in waiting:
+            waiting.add(event.says)
+            _line(console, f"waiting: {event.says}")
+        elif event.total == 1:
+            return
+        elif event.phase == "applied":
+            _line(console, f"{event.done}/{event.total} {event.table}: {event.says}")
+        elif event.phase == "skipped":
+            _line(console, f"skipped: {event.says}")
+        elif event.phase == "failed" and event.table:
+            _line(console, f"failed: {event.table}: {event.says}")
+
+    return watch
+
+
+def _line(console: Console, says: str) -> None:
+    console.print(Text(says), soft_wrap=True)
 
 
 def _told(event: Event) -> str:

@@ -34,6 +34,14 @@ def left_lines(report: Report) -> Iterator[Text]:
         yield from _styled(plan_text.more(len(report.left), "--json"))
 
 
+def skipped_lines(report: Report) -> Iterator[Text]:
+    """Which tables other operations hold."""
+    if report.skipped:
+        yield Text(f"skipped ({len(report.skipped):,}):", style="yellow")
+        yield from (Text(f"  {each}") for each in report.skipped[:SHOWN])
+        yield from _styled(plan_text.more(len(report.skipped), "--json"))
+
+
 def warnings(plan: Plan) -> Iterator[Text]:
     return _styled(plan_text.notes(plan))
 

@@ -17,7 +17,15 @@ from rich.text import Text
 
 from lakewarden.display import columns_of, is_empty, show_as_is, show_value, title, units_of, value_of
 from lakewarden.doors.cli.live import watching
-from lakewarden.doors.cli.plans import applied_lines, facts_line, left_lines, plan_lines, show_fact, warnings
+from lakewarden.doors.cli.plans import (
+    applied_lines,
+    facts_line,
+    left_lines,
+    plan_lines,
+    show_fact,
+    skipped_lines,
+    warnings,
+)
 from lakewarden.doors.documents import answered, encode
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
@@ -87,7 +95,7 @@ class Screen:
         self._lines(applied_lines(plan) if plan else ())
         state, facts = str(report.state), facts_line(report.result)
         self.out.print(Text.assemble((state, _STYLES[state]), f"  {report.id}  {facts}"))
-        self._lines(left_lines(report))
+        self._lines((*skipped_lines(report), *left_lines(report)))
 
     @contextmanager
     def watching(self, progress: bool = True) -> Iterator[Watcher]:

@@ -63,6 +63,9 @@ class Compact(Selects, Operation):
 
         return plan_each(lake, self.kind(), self, plan_one)
 
+    def skips_held(self) -> bool:
+        return not self.is_one
+
     def holds(self, action: Action, lake: Reader) -> bool:
         return compacting.holds(action, lake)
 

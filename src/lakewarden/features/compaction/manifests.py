@@ -29,6 +29,9 @@ class Manifests(Selects, Operation):
 
         return plan_each(lake, self.kind(), self, plan_one)
 
+    def skips_held(self) -> bool:
+        return not self.is_one
+
     def holds(self, action: Action, lake: Reader) -> bool:
         return manifest_merge.holds(action, lake)
 

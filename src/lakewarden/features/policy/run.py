@@ -56,6 +56,9 @@ class Run(Selects, Operation):
         whole = joined(self.kind(), self.target, [one.plan for one in worth])
         return whole if self.is_one else replace(whole, verdicts=())  # of many tables nobody would read them all
 
+    def skips_held(self) -> bool:
+        return not self.is_one
+
     def holds(self, action: Action, lake: Reader) -> bool:
         return verbs_of(action).holds(action, lake)
 

@@ -69,6 +69,9 @@ class Expire(Selects, Operation):
 
         return plan_each(lake, self.kind(), self, plan_one)
 
+    def skips_held(self) -> bool:
+        return not self.is_one
+
     def holds(self, action: Action, lake: Reader) -> bool:
         return expiry.holds(action, lake)
 
