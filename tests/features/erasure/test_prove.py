@@ -225,7 +225,7 @@ class TestWhatToDo:
     def test_a_phone_number_that_a_property_tells(self, lake: SmallLake) -> None:
         with with_people(lake).catalog.load_table("crm.people").transaction() as transaction:
             transaction.set_properties({"contact": "5551234"})
-        with pytest.raises(TracesLeft, match=r"\.metadata\.json: table property$"):
+        with pytest.raises(TracesLeft, match=r"\.metadata\.json: table property\. "):
             lake.warden.erasure.prove(request(lake, "5551234")).apply()
 
     def test_a_damaged_file_that_nothing_leads_to(self, lake: SmallLake) -> None:
