@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -156,6 +157,23 @@ class TestWriting:
         assert [partition_key(one.data_file) for one in read_entries(table.io, again)] == [("a",)]
         (summary,) = again.partitions or []
         assert (summary.lower_bound, summary.upper_bound) == (b"a", b"a")
+
+    @pytest.mark.parametrize(("last", "is_told"), [("7e", True), ("de", False)])
+    def test_bounds_of_partitions_by_uuid_are_told_only_where_java_has_the_same_order(
+        self, lake: Lake, last: str, is_told: bool
+    ) -> None:
+        lake.catalog.create_namespace("db")
+        table = lake.catalog.create_table("db.t", pa.schema([("code", pa.uuid())]))
+        with table.update_spec() as change:
+            change.add_field("code", IdentityTransform())
+        entries = [
+            entry(DataFile.from_args(file_path=code, file_format=FileFormat.PARQUET, partition=Record(UUID(code)),
+                                     record_count=1, file_size_in_bytes=1))
+            for code in ("10000000-0000-4000-8000-000000000000", f"{last}000000-0000-4000-8000-000000000000")
+        ]  # fmt: skip
+        path = f"{table.metadata.location}/metadata/m.avro"
+        manifest = write_entries(lake.table("db.t").metadata, table.io, path, 1, 99, added=entries)
+        assert (manifest.partitions is not None) is is_told
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def long_life(lake: SmallLake, name: str, version: int, **properties: str) -> Ta
     """
     way = "copy-on-write" if version == 1 else "merge-on-read"
     given = {"format-version": str(min(version, 2)), "write.delete.mode": way, **properties}
-    table = _create(lake, name, SCHEMA, BY_NAME, given)
+    table = create(lake, name, SCHEMA, BY_NAME, given)
     table.insert(range(8))
     table.insert(range(8, 12))
     table.ref("TAG", "first")
@@ -100,7 +100,7 @@ def short_life(lake: SmallLake, name: str) -> Table:
     No partition is NaN: Polars and PyIceberg do not find the vectors of one, whoever wrote them.
     """
     given = {"format-version": "2", "write.delete.mode": "merge-on-read"}
-    table = _create(lake, name, SCHEMA, BY_NAME, given)
+    table = create(lake, name, SCHEMA, BY_NAME, given)
     table.insert(range(12))
     table.delete([1, 4])
     _partition_by(table, "flag", IdentityTransform())
@@ -115,7 +115,7 @@ def short_life(lake: SmallLake, name: str) -> Table:
 def long_life_without_spark(lake: SmallLake, name: str) -> Table:
     """Many small appends by PyIceberg, which counts no NaN, with a type that Spark has not."""
     schema = Schema(*(field for field in SCHEMA.fields), NestedField(200, "clock", TimeType()))
-    table = _create(lake, name, schema, UNPARTITIONED_PARTITION_SPEC, {"format-version": "2"})
+    table = create(lake, name, schema, UNPARTITIONED_PARTITION_SPEC, {"format-version": "2"})
     for start in range(0, 36, 3):
         table.append(range(start, start + 3))
         if start == 12:
@@ -128,7 +128,7 @@ def long_life_without_spark(lake: SmallLake, name: str) -> Table:
     return table
 
 
-def _create(lake: SmallLake, name: str, schema: Schema, spec: PartitionSpec, properties: dict[str, str]) -> Table:
+def create(lake: SmallLake, name: str, schema: Schema, spec: PartitionSpec, properties: dict[str, str]) -> Table:
     """Make a table at a path as Hadoop spells it: Spark copies none that is spelled in two ways."""
     location = f"file:{lake.folder}/lake/warehouse/{name.replace('.', '/')}"
     lake.catalog.create_table(name, schema, location, spec, properties=properties)

@@ -16,7 +16,16 @@ import pyarrow.parquet as pq
 
 from tests.features.erasure.independent_rows import _vector, local, read_metadata
 from tests.readers.spec_files import DELETE_KINDS, LINEAGE, PATH_ID, POSITION_ID, DataFile
-from tests.readers.spec_values import FLOATING, decoded, is_nan, lowest_and_highest, order, plain, result_kind
+from tests.readers.spec_values import (
+    FLOATING,
+    decoded,
+    is_nan,
+    lowest_and_highest,
+    order,
+    plain,
+    result_kind,
+    signed_halves,
+)
 
 _ADDED, _DELETED = 1, 2
 _DATA, _POSITIONS = 0, 1
@@ -209,6 +218,8 @@ class _Table:
 
     def _partitions(self, listed: dict[str, Any], spec: dict[str, Any], entries: list[_Live]) -> Iterator[str]:
         summaries = listed.get("partitions") or []
+        if not summaries and self._has_uuids_out_of_order(spec, entries):
+            return
         yield from _unlike("partition summaries", len(summaries), len(spec["fields"]))
         for field, told in zip(spec["fields"], summaries, strict=False):
             kind = result_kind(field["transform"], self.kinds[field["source-id"]])
@@ -224,8 +235,19 @@ class _Table:
                 yield from _unlike(f"{about}: bounds", bounds, (None, None) if ends is None else ends)
                 continue
             lower, upper = (decoded(bound, kind) for bound in bounds)
+            if kind == "uuid" and (lower, upper) == lowest_and_highest(values, signed_halves):
+                continue  # Java's writers
             if order(lower) > order(ends[0]) or order(upper) < order(ends[1]) or (lower, upper) != ends:
                 yield f"{about}: bounds are {lower!r} and {upper!r} for {ends}"
+
+    def _has_uuids_out_of_order(self, spec: dict[str, Any], entries: list[_Live]) -> bool:
+        """Whether partitions are by UUIDs that Java orders in another way: then no bounds are right for all."""
+        for field in spec["fields"]:
+            if result_kind(field["transform"], self.kinds[field["source-id"]]) == "uuid":
+                values = [plain(entry.file["partition"][field["name"]], "uuid") for entry in entries]
+                if lowest_and_highest(values) != lowest_and_highest(values, signed_halves):
+                    return True
+        return False
 
     # --- files -------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -63,9 +63,14 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def lowest_and_highest(values: Iterable[Any]) -> tuple[Any, Any] | None:
+def signed_halves(value: bytes) -> tuple[int, ...]:
+    """What Java orders UUIDs by."""
+    return struct.unpack(">qq", value)
+
+
+def lowest_and_highest(values: Iterable[Any], by: Callable[[Any], Any] = order) -> tuple[Any, Any] | None:
     """The ends of what is neither null nor NaN."""
-    found = sorted((value for value in values if value is not None and not is_nan(value)), key=order)
+    found = sorted((value for value in values if value is not None and not is_nan(value)), key=by)
     return (found[0], found[-1]) if found else None
 
 

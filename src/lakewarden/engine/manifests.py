@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lakewarden.engine.faults import decoding
 from lakewarden.engine.kept import Kept
+from lakewarden.engine.keys import is_ordered_alike
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -30,6 +31,7 @@ _ENTRIES_KEPT = 128 << 20  # bytes
 _FILES_KEPT = 200_000  # about 100 MB
 _MASKS_KEPT = 200_000  # data files, each as often as delete files name it
 _EQUALITY_IDS = 135
+_PARTITIONS = 13  # place of the field in an entry of a list of manifests
 _REFERENCED_DATA_FILE, _CONTENT_OFFSET = 17, 18  # places of fields 143 and 144 in an entry's file
 
 
@@ -166,7 +168,8 @@ def write_entries(
     removed: Iterable[ManifestEntry] = (),
 ) -> ManifestFile:
     """Write one manifest: of data files, or of delete files."""
-    writer = _writer(metadata, io, path, spec_id, snapshot_id, deletes)
+    spec = metadata.specs()[spec_id]
+    writer = _writer(metadata, io, path, spec, snapshot_id, deletes)
     with writer:
         for entry in added:
             writer.add(entry)
@@ -174,11 +177,11 @@ def write_entries(
             writer.existing(entry)
         for entry in removed:
             writer.delete(entry)
-    return writer.to_manifest_file()
+    return _without_misleading_bounds(writer.to_manifest_file(), schema_for_spec(metadata, spec), spec)
 
 
 def _writer(
-    metadata: TableMetadata, io: FileIO, path: str, spec_id: int, snapshot_id: int, deletes: bool
+    metadata: TableMetadata, io: FileIO, path: str, spec: PartitionSpec, snapshot_id: int, deletes: bool
 ) -> ManifestWriter:
     from pyiceberg.avro.file import AvroOutputFile
     from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestWriterV2, write_manifest
@@ -202,11 +205,26 @@ def _writer(
                 metadata=self._meta,
             )
 
-    spec = metadata.specs()[spec_id]
     schema, file = schema_for_spec(metadata, spec), io.new_output(path)
     if deletes:
         return DeleteManifestWriter(spec, schema, file, snapshot_id, _CODEC)
     return write_manifest(metadata.format_version, spec, schema, file, snapshot_id, _CODEC)
+
+
+def _without_misleading_bounds(manifest: ManifestFile, schema: Schema, spec: PartitionSpec) -> ManifestFile:
+    """Leave out what is said of partitions by UUID where it is wrong for Java, which compares them as signed numbers.
+
+    It would skip the manifest. One bound cannot be left out: without it Java takes all values to be null.
+    """
+    from pyiceberg.types import UUIDType
+
+    kinds = spec.partition_type(schema).fields
+    for kind, summary in zip(kinds, manifest.partitions or (), strict=False):
+        low, high = summary.lower_bound, summary.upper_bound
+        if isinstance(kind.field_type, UUIDType) and low and high and not is_ordered_alike(low, high):
+            manifest[_PARTITIONS] = None
+            break
+    return manifest
 
 
 def _of_deletes(entry: Schema, without: Sequence[int] = ()) -> Schema:
