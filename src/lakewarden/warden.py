@@ -31,6 +31,7 @@ from lakewarden.display import Listing
 from lakewarden.engine.catalogs import Catalogs
 from lakewarden.engine.changes import Commits
 from lakewarden.engine.commit import DirectCommits
+from lakewarden.engine.erasure_mark import MarkProbe, refuse_foreign_mark
 from lakewarden.engine.leftovers import sweep
 from lakewarden.engine.live_files import Files
 from lakewarden.engine.manifests import Manifests
@@ -42,7 +43,7 @@ from lakewarden.engine.rows import Rows
 from lakewarden.engine.spark import Spark
 from lakewarden.engine.spark_commit import SparkCommits
 from lakewarden.engine.storage import Storage, StoredFiles, Stores
-from lakewarden.engine.tables import Tables
+from lakewarden.engine.tables import Resolved, Tables
 from lakewarden.errors import BadValue, did_you_mean
 from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.ground import Clock, Fence, Probe, Stamp, Tell
@@ -99,9 +100,15 @@ class Ground:
     def rows(self) -> Rows:
         return Rows(lambda: self.spark, self._hidden)
 
-    def _hidden(self, uuid: str) -> Sequence[HiddenKey]:
-        """What is hidden of a table; nothing where no request can have been registered yet."""
-        return self.tombstones.hidden(uuid) if self.database.exists() else []
+    def _hidden(self, version: Resolved) -> Sequence[HiddenKey]:
+        """What is hidden of a table; refused where another control database knows that."""
+        table, storage = version.table, self.storage(version.name.lake)
+        refuse_foreign_mark(storage, version.name, table, self._control())
+        return self.tombstones.hidden(str(table.metadata.table_uuid)) if self.database.exists() else []
+
+    def _control(self) -> str:
+        """What the control database is known by in the lake; nothing where no request can have been registered yet."""
+        return self.tombstones.identity() if self.database.exists() else ""
 
     @cached_property
     def tombstones(self) -> Tombstones:
@@ -142,7 +149,8 @@ class Ground:
 
         shared = [name for name, lake in self.settings.lakes.items() if not lake.is_local]
         state = Probe(StateProbe(self.database, shared))
-        return [state, *engine_probes(self.settings, self.environment, self.catalogs, self.spark)]
+        marks = Probe(MarkProbe(self.tables, self.storage, self._control))
+        return [state, marks, *engine_probes(self.settings, self.environment, self.catalogs, self.spark)]
 
 
 class Workbench:

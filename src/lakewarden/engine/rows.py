@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Rows:
     """Reads the rows of one version of one table."""
 
-    def __init__(self, spark: Callable[[], Spark], hidden: Callable[[str], Sequence[HiddenKey]]) -> None:
+    def __init__(self, spark: Callable[[], Spark], hidden: Callable[[Resolved], Sequence[HiddenKey]]) -> None:
         self._spark = spark
         self._hidden = hidden
 
@@ -47,7 +47,7 @@ class Rows:
         schema = version_schema(version)
         selected = _known_columns(version, schema, columns)
         predicate = _predicate(version, schema, where)
-        hidden = [] if raw else self._hidden(str(version.table.metadata.table_uuid))
+        hidden = [] if raw else self._hidden(version)
         hiding = Hiding.of(hidden, schema)
         try:
             return _hidden_left_out(version, hiding.within(predicate), selected, hiding, limit)
@@ -64,7 +64,7 @@ class Rows:
         from pyiceberg.expressions import AlwaysTrue
 
         schema = version_schema(version)
-        hiding = Hiding.of([] if raw else self._hidden(str(version.table.metadata.table_uuid)), schema)
+        hiding = Hiding.of([] if raw else self._hidden(version), schema)
         if known is not None and not where.strip() and not hiding.hides:
             return known
         predicate = hiding.within(_predicate(version, schema, where))
@@ -94,7 +94,7 @@ class Rows:
     def dataframe(self, version: Resolved, raw: bool = False) -> DataFrame:
         """The version as a Spark DataFrame. Raw: hidden rows too."""
         name = version.name
-        keys = [] if raw else self._hidden(str(version.table.metadata.table_uuid))
+        keys = [] if raw else self._hidden(version)
         with spark_told():
             session = self._spark().session()
             schema = version_schema(version)

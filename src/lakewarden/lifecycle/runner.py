@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StateUnavailable
 from lakewarden.lifecycle.failpoints import reach
@@ -29,6 +29,9 @@ from lakewarden.lifecycle.run import Cancelled, Report, Run, Stop, defect, refus
 from lakewarden.lifecycle.states import UNFINISHED, State, check_apply, check_resume
 from lakewarden.lifecycle.table_run import Means, TableRun, patience
 from lakewarden.lifecycle.tombstones import Tombstones
+
+if TYPE_CHECKING:
+    from lakewarden.engine.storage import Storage
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +81,10 @@ class Runner:
         record = Record.planned(self._new_id(), plan, operation.model_dump_json(), self.actor, self._clock())
         self.journal.add(record)
         return record
+
+    def storage(self, lake: str) -> Storage:
+        """A lake's files, for controls: without a lease, so only for what nobody else changes."""
+        return self._open_writer(Stamp("", "", self.actor), lambda: None, lambda *_: None).storage(lake)
 
     def note(self, kind: str, target: str, request: str, result: dict[str, Any]) -> str:
         """Write down what a control did that leaves no other trace; answers with the record's id."""

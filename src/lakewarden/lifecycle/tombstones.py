@@ -169,6 +169,10 @@ class TombstoneReader(Protocol):
         """
         ...
 
+    def identity(self) -> str:
+        """What this control database is known by where a table is marked; nothing before the first request."""
+        ...
+
     def digested(self, kind: str, texts: Sequence[str]) -> Sequence[bytes]:
         """The keyed digest of each of some values of a type, given as canonical texts."""
         ...

@@ -6,6 +6,7 @@ for good: SQLite is told to overwrite what it deletes, and its write-ahead log i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets as random
 import zlib
@@ -14,7 +15,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, Update, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, Update, insert, inspect, select, update
 
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.lifecycle.tombstones import (
@@ -147,6 +148,13 @@ class SqlTombstones:
     def at_work(self, request: str) -> Sequence[str]:
         with self._database.connect() as connection:
             return operations_at_work(connection, request, self._database.now(connection))
+
+    def identity(self) -> str:
+        with self._database.peek() as connection:  # looks only: no schema is made or brought up to date for it
+            if not inspect(connection).has_table(secrets.name):
+                return ""
+            known = connection.execute(select(secrets.c.value).where(secrets.c.name == _DIGEST_KEY)).scalar()
+        return "" if known is None else hashlib.sha256(b"lakewarden control database:" + bytes(known)).hexdigest()[:32]
 
     def digested(self, kind: str, texts: Sequence[str]) -> Sequence[bytes]:
         with self._database.connect() as connection:

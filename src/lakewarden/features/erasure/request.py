@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.display import Shown
+from lakewarden.engine.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.engine.keys import canonical, is_of_kind
-from lakewarden.errors import BadValue
+from lakewarden.errors import BadValue, LakewardenError
 from lakewarden.features.erasure.coverage import keys_of, uncovered
 from lakewarden.features.erasure.looking import Look, Occurrence, look
 from lakewarden.features.erasure.spelling import TEXT, spellings_of
@@ -61,7 +62,6 @@ class Request(TakesInput, Control[Registered]):
         None,
         description="By when it must be done: a duration as 30d, or a date as 2026-12-31, to the end of that day, UTC.",
     )
-
     ignore_case: bool = Field(False, description="In keys of text, include values that differ in letter case only.")
     trim: bool = Field(False, description="In keys of text, include values that differ in spaces around them only.")
     look: bool = Field(True, description="Look at once which values occur in which tables.")
@@ -72,42 +72,41 @@ class Request(TakesInput, Control[Registered]):
         given = self._given(keys)
         if not given.values:
             raise BadValue("no values were given", "Say --value V, --value - for stdin, or --from-file FILE.")
-        now = lake.clock()
-        grace = self._grace(runner, keys)
-        deadline = deadline_from(now, self.deadline) if self.deadline is not None else None
-        if deadline is not None and deadline < now:
-            raise BadValue(f"deadline: {self.deadline} is over", "Nothing was registered. Name a day to come.")
-        request = ErasureRequest(
-            id=f"er-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
-            created_at=now,
-            requester=self.requester or runner.actor,
-            reason=self.reason,
-            subject=self.subject or "",
-            deadline=deadline,
-            grace_until=now + grace,
-            keys=keys,
-            values=0,
-            folding=Folding.said(self.ignore_case, self.trim),
-        )
-        if request.folding and not any(key.kind == TEXT for key in keys):
-            raise BadValue("--ignore-case and --trim are for keys of text", "Nothing was registered. Leave them out.")
-        notes = [
-            *given.notes,
-            _OTHERS,
-            *uncovered(lake, keys),
-        ]  # looked at first: once it is registered nothing may fail
-        count = runner.tombstones.add(
-            request, {place: _values(key, given, request.folding) for place, key in enumerate(keys)}
-        )
+        request = self._asked(runner, keys)
+        _refuse_marked(runner, keys)
+        notes = [*given.notes, _OTHERS, *uncovered(lake, keys)]  # before it is registered: after that nothing may fail
+        values = {place: _values(key, given, request.folding) for place, key in enumerate(keys)}
+        count = runner.tombstones.add(request, values)
+        notes += _marked(runner, keys)
         found = look(lake, runner.tombstones, request, count) if self.look else Look()
         return Registered(
             id=request.id,
             values=count,
             tables=list(dict.fromkeys(key.table for key in keys)),
             occurrences=found.occurrences,
-            grace_until=request.grace_until if grace else None,
+            grace_until=request.grace_until if request.grace_until > request.created_at else None,
             deadline=request.deadline,
             notes=[*notes, *found.notes],
+        )
+
+    def _asked(self, runner: Runner, keys: tuple[KeyAsked, ...]) -> ErasureRequest:
+        now, folding = runner.reader.clock(), Folding.said(self.ignore_case, self.trim)
+        if folding and not any(key.kind == TEXT for key in keys):
+            raise BadValue("--ignore-case and --trim are for keys of text", "Nothing was registered. Leave them out.")
+        deadline = deadline_from(now, self.deadline) if self.deadline is not None else None
+        if deadline is not None and deadline < now:
+            raise BadValue(f"deadline: {self.deadline} is over", "Nothing was registered. Name a day to come.")
+        return ErasureRequest(
+            id=f"er-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            created_at=now,
+            requester=self.requester or runner.actor,
+            reason=self.reason,
+            subject=self.subject or "",
+            deadline=deadline,
+            grace_until=now + self._grace(runner, keys),
+            keys=keys,
+            values=0,
+            folding=folding,
         )
 
     def _given(self, keys: tuple[KeyAsked, ...]) -> ReadValues:
@@ -122,6 +121,23 @@ class Request(TakesInput, Control[Registered]):
         names = [runner.reader.tables.name(key.table) for key in keys]
         settings = runner.reader.settings
         return max(settings.erasure(name.lake, name.within_lake).grace for name in names)
+
+
+def _refuse_marked(runner: Runner, keys: tuple[KeyAsked, ...]) -> None:
+    """Refuse where a table has requests in another control database: the configuration names the wrong one."""
+    lake, control = runner.reader, runner.tombstones.identity()
+    for name in dict.fromkeys(key.table for key in keys):
+        refuse_foreign_mark(lake.storage(lake.tables.name(name).lake), name, lake.tables.load(name), control)
+
+
+def _marked(runner: Runner, keys: tuple[KeyAsked, ...]) -> Iterator[str]:
+    """Leave a mark with each table, by which a wrong `state` is noticed; one that cannot be left is a note."""
+    tables = runner.reader.tables
+    for name in dict.fromkeys(key.table for key in keys):
+        try:
+            leave_mark(runner.storage(tables.name(name).lake), tables.load(name), runner.tombstones.identity())
+        except LakewardenError as error:
+            yield f"{name} could not be marked, so a wrong `state` in the configuration would show hidden rows: {error}"
 
 
 def _values(key: KeyAsked, given: ReadValues, folding: Folding) -> Iterator[str]:

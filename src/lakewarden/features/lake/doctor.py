@@ -21,8 +21,9 @@ class Doctor(Question[list[Check]]):
     """Look at everything Lakewarden leans on; each line is ok, or says what to do.
 
     Python, Java, Spark and a task on its executors, each lake's catalog and storage (a probe object is
-    written, read, listed and deleted), the control database and its migrations, the clock, the tables and columns that
-    the configuration names, the key that certificates are signed with. Exit code 3 if something failed.
+    written, read, listed and deleted), the control database and its migrations, tables with erasure requests in another
+    one, the clock, the tables and columns that the configuration names, the key that certificates are signed with. Exit
+    code 3 if something failed.
     """
 
     skip_spark: bool = Field(False, description="Do not start Spark.")
