@@ -209,6 +209,19 @@ def test_each_partition_spec_has_a_manifest_of_its_own(lake: Lake) -> None:
     assert ids(lake) == [1, 2, 3, 8]
 
 
+def test_many_hides_leave_few_manifests(numbers: Lake) -> None:
+    """Each added a manifest of its own, and every scan reads them all."""
+    for number in range(20):
+        numbers.direct.mask(masking(numbers, {number % 2: [number % 5]}, number=number))
+    found = files_of(numbers)
+    assert len(found.deletes) == 20 and ids(numbers) == []
+    assert len([manifest for manifest in found.manifests if manifest.content == 1]) <= 8
+    sequences = [delete.sequence for delete in sorted(found.deletes, key=lambda delete: delete.sequence)]
+    assert len(set(sequences)) == 20 and sequences[-1] == numbers.table("db.numbers").metadata.last_sequence_number
+    assert numbers.direct.unmask(unmasking(numbers, *(delete.path for delete in found.deletes))) == 1
+    assert ids(numbers) == [*range(10)]
+
+
 def test_format_v1_has_no_deletes(lake: Lake) -> None:
     table = lake.create("db.numbers", appends=1, **{"format-version": "1"})
     with pytest.raises(Conflict, match="format v1") as caught:

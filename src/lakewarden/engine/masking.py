@@ -17,6 +17,7 @@ from lakewarden.engine.publish import Attempt, at_refs, check_format
 from lakewarden.errors import Conflict, StalePlan
 
 if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestEntry
     from pyiceberg.table import Table
     from pyiceberg.table.update import TableUpdate
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from lakewarden.engine.manifests import Manifests
     from lakewarden.engine.publish import Publisher
     from lakewarden.lifecycle.ground import Stamp
+
+_MANY_MANIFESTS = 8
+_SMALL_MANIFEST = 1 << 20
 
 
 def mask(publisher: Publisher, stamp: Stamp, reader: Manifests, change: Mask) -> int | None:
@@ -102,7 +106,10 @@ class _Draft(Draft):
     """A snapshot that adds files of deletes, or takes some away."""
 
     def add_deletes(self, files: Sequence[AddedFile]) -> None:
-        """Add files of deletes, one manifest a partition spec. They are of this very snapshot, and newer than all."""
+        """Add files of deletes, one manifest a partition spec. They are of this very snapshot, and newer than all.
+
+        Small manifests of earlier hides are merged with it once they are many: else each hide would leave one more.
+        """
         from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
 
         for spec_id in sorted({added.spec_id for added in files}):
@@ -115,7 +122,24 @@ class _Draft(Draft):
                             status=ManifestEntryStatus.ADDED, snapshot_id=self.snapshot_id, data_file=added.file
                         )
                     )
-            self._manifests.insert(0, self._write(spec_id, True, added=entries))
+            existing = self._taken_from_hides(spec_id)
+            self._manifests.insert(0, self._write(spec_id, True, added=entries, existing=existing))
+
+    def _taken_from_hides(self, spec_id: int) -> list[ManifestEntry]:
+        """The entries of small manifests that our commits wrote for deletes, which are not listed any more then."""
+        small = [
+            manifest
+            for manifest in self._manifests
+            if manifest.content
+            and manifest.partition_spec_id == spec_id
+            and "/lw-" in manifest.manifest_path
+            and manifest.manifest_length < _SMALL_MANIFEST
+            and not manifest.deleted_files_count
+        ]
+        if len(small) < _MANY_MANIFESTS:
+            return []
+        self._manifests = [manifest for manifest in self._manifests if manifest not in small]
+        return [entry for manifest in small for entry in self._reader.entries(self.table.io, manifest)]
 
     def move(self, branch: str) -> tuple[TableUpdate, ...]:
         """Let another branch of the same head stand here too."""
