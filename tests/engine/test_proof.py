@@ -10,6 +10,8 @@ import lzma
 import os
 import re
 import zipfile
+from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -27,8 +29,9 @@ import lakewarden
 from lakewarden.engine import proof_reading
 from lakewarden.engine.proof import prove, size
 from lakewarden.engine.proof_keys import transformed, wanted_keys
+from lakewarden.engine.storage import StoredFiles
 from lakewarden.lifecycle.tombstones import HiddenKey
-from tests.engine.proven import SCHEMA, Proven, people, rows, wheres, with_ids
+from tests.engine.proven import LONG_AGO, SCHEMA, Proven, people, rows, wheres, with_ids
 from tests.features.erasure.people import with_people
 from tests.small_lake import SmallLake
 
@@ -616,3 +619,27 @@ def puffin(blob: bytes, codec: str | None, packed_footer: bool, kind: str = "x")
     footer = packed(footer, "lz4") if packed_footer else footer
     flags = bytes([int(packed_footer), 0, 0, 0])
     return b"PFA1" + stored + b"PFA1" + footer + len(footer).to_bytes(4, "little") + flags + b"PFA1"
+
+
+def test_each_small_object_is_opened_once_and_all_are_listed_once(people: Proven) -> None:
+    """With many small files, opening and listing again cost as much as looking at them."""
+    for number in range(3):
+        people.append(f"someone-{number}@example.org")
+    opened: Counter[str] = Counter()
+    walked: list[str] = []
+
+    class Counted(StoredFiles):
+        def open(self, location: str) -> Any:
+            opened[location] += 1
+            return super().open(location)
+
+        def walk(self, location: str, without: Collection[str] = ()) -> Any:
+            walked.append(location)
+            return super().walk(location, without)
+
+    key = HiddenKey(people.table.schema().find_field("email").field_id, "string", [GONE])
+    proof = prove(people.table, [key], Counted(people.lake.warden.ground.stores["main"]), before=LONG_AGO)
+    data = {path: times for path, times in opened.items() if path.endswith(".parquet")}
+    assert len(data) >= 3 and set(data.values()) == {1}
+    assert len(walked) == 1
+    assert proof.objects == len([path for path in people.folder.rglob("*") if path.is_file()])

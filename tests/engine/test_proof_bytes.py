@@ -31,9 +31,18 @@ def plainly(needles: list[bytes], content: bytes) -> set[tuple[int, bytes]]:
     st.text(ALPHABET, max_size=300),
 )
 def test_finds_what_a_plain_search_finds(needles: list[str], content: str) -> None:
+    """However many there are: few are looked for one by one, many all at once, and both find the same in one order."""
     wanted = [needle.encode() for needle in needles]
-    found = [(hit.offset, hit.needle) for hit in Needles(wanted).within(content.encode(), embedded=True)]
-    assert sorted(found) == sorted(plainly(wanted, content.encode()))
+    one_by_one = Needles(wanted).within(content.encode(), embedded=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof_bytes, "_FEW", 0)
+        at_once = Needles(wanted).within(content.encode(), embedded=True)
+    assert sorted((hit.offset, hit.needle) for hit in one_by_one) == sorted(plainly(wanted, content.encode()))
+    assert sorted(at_once, key=_place) == sorted(one_by_one, key=_place)
+
+
+def _place(hit: Hit) -> tuple[int, int]:
+    return hit.offset, len(hit.needle)
 
 
 @pytest.mark.parametrize("count", [1, 3, 5000])

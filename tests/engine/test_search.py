@@ -464,3 +464,20 @@ def _tasks(table: Any, snapshot: Any) -> Iterable[Any]:
 
 def _held(path: str, values: set[str]) -> int:
     return sum(value in values for value in pq.read_table(local(path))["email"].to_pylist())
+
+
+def test_a_second_search_for_the_same_values_opens_no_file_again(lake: Lake) -> None:
+    """A purge searches right after its plan did, and files never change; new ones, and other values, are looked at."""
+    kept = Kept(lake, PLAIN)
+    paths = [kept.add(people("a", f"n{number}", "z")) for number in range(3)]
+    first = kept.search(emails("n1"))
+    assert matching(first) == {paths[1]: 1} and set(kept.storage.times.values()) == {1}
+    kept.storage.times.clear()
+    assert kept.search(emails("n1")) == first
+    assert not kept.storage.times
+    new = kept.add(people("a", "n1", "z"))
+    assert matching(kept.search(emails("n1"))) == {paths[1]: 1, new: 1}
+    assert kept.storage.times == Counter([new])
+    kept.storage.times.clear()
+    assert matching(kept.search(emails("n1", "n2"))) == {paths[1]: 1, paths[2]: 1, new: 1}
+    assert kept.storage.times == Counter([*paths, new])

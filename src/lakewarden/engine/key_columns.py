@@ -6,7 +6,8 @@ Memory is bounded: rows come in batches. Which files are worth it is known from 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,17 @@ from lakewarden.engine.bloom_filter import MOST_VALUES, may_hold
 from lakewarden.engine.faults import quietly_read
 
 if TYPE_CHECKING:
+    from lakewarden.engine.kernel_schema import Leaf
     from lakewarden.engine.key_values import KeyValues
     from lakewarden.engine.storage import StoredFiles
 
 _BATCH_ROWS = 1 << 16
 _BUFFER = 1 << 20
+_FEW_ROWS = 10_000
+_SMALL = 1 << 19
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Looked:
     """What came of it: rows that hold a value, and whether pages had to be read to know."""
 
@@ -47,20 +51,26 @@ def look_into(
     by_partition: Collection[int],
     about: str,
     is_mapped: bool = False,
+    size: int | None = None,
 ) -> Looked:
     """Count a file's rows that hold a value of one of the keys, whether or not deletes mask them.
 
-    Where the file lacks a key's column and is of a partition of one of its values (`by_partition`), all rows do.
+    Where the file lacks a key's column and is of a partition of one of its values (`by_partition`), all rows do. One
+    that metadata says is small is read at once.
     """
+    import pyarrow as pa
+
     hint = "Restore it, or expire the versions that have it."
     with quietly_read(path, hint, about, is_mapped), storage.open(path) as source:
-        return _look(source, keys, by_partition)
+        is_small = size is not None and size <= _SMALL
+        return _look(pa.BufferReader(source.read_buffer()) if is_small else source, keys, by_partition)
 
 
 def _look(source: Any, keys: Sequence[KeyValues], by_partition: Collection[int]) -> Looked:
     import pyarrow.parquet as pq
 
-    footer = pq.ParquetFile(source, pre_buffer=False).metadata
+    first = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
+    footer = first.metadata
     columns = list(_columns(footer, keys))
     lacking = {key.field_id for key in keys} - {column.key.field_id for column in columns}
     if lacking & set(by_partition):
@@ -68,7 +78,17 @@ def _look(source: Any, keys: Sequence[KeyValues], by_partition: Collection[int])
     groups = [number for number in range(footer.num_row_groups) if _may_hold(source, footer, number, columns)]
     if not groups:
         return Looked(0, False, footer.serialized_size)
-    file = pq.ParquetFile(
+    file = first if footer.num_rows <= _FEW_ROWS else _by_dictionaries(source, footer, columns)
+    matching = sum(_matching(batch, columns) for batch in _batches(file, groups, columns))
+    chunks = (footer.row_group(number).column(column.chunk) for number in groups for column in columns)
+    return Looked(matching, True, footer.serialized_size + sum(chunk.total_compressed_size for chunk in chunks))
+
+
+def _by_dictionaries(source: Any, footer: Any, columns: Sequence[_Column]) -> Any:
+    """A reader that decodes no row of columns which dictionaries serve; of few rows, that costs more than it saves."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(
         source,
         metadata=footer,
         pre_buffer=False,
@@ -76,26 +96,37 @@ def _look(source: Any, keys: Sequence[KeyValues], by_partition: Collection[int])
         read_dictionary=_served_by_dictionaries(footer, columns),
         page_checksum_verification=True,
     )
-    matching = sum(_matching(batch, columns) for batch in _batches(file, groups, columns))
-    chunks = (footer.row_group(number).column(column.chunk) for number in groups for column in columns)
-    return Looked(matching, True, footer.serialized_size + sum(chunk.total_compressed_size for chunk in chunks))
 
 
 def _columns(footer: Any, keys: Sequence[KeyValues]) -> Iterator[_Column]:
     """Those of the keys' columns that a file has; one that was added later is not in it, and so is no value of it."""
     from lakewarden.engine.kernel import RewriteFault
-    from lakewarden.engine.kernel_schema import leaves, require_field_ids
+    from lakewarden.engine.kernel_schema import require_field_ids
 
-    schema = footer.schema.to_arrow_schema()
-    places = {leaf.field_id: (number, leaf) for number, leaf in enumerate(leaves(schema))}
+    places = _places_of(footer.schema)
     for key in keys:
         if key.field_id not in places:
-            require_field_ids(schema)
+            require_field_ids(footer.schema.to_arrow_schema())
             continue
         number, leaf = places[key.field_id]
         if not key.can_be(leaf.type):
             raise RewriteFault("schema", f"column {leaf.path} is {leaf.type}, which cannot be read as {key.kind}")
         yield _Column(key, leaf.path, number, footer.schema.column(number).length or 0)
+
+
+def _places_of(schema: Any) -> Mapping[int | None, tuple[int, Leaf]]:
+    """Which column of a file is where, by field id. Files of one table are mostly alike: the last one's is kept."""
+    from lakewarden.engine.kernel_schema import leaves
+
+    known = getattr(_last, "schema", None)
+    if known is None or not schema.equals(known):
+        found = {leaf.field_id: (number, leaf) for number, leaf in enumerate(leaves(schema.to_arrow_schema()))}
+        _last.schema, _last.places = schema, found
+    places: Mapping[int | None, tuple[int, Leaf]] = _last.places
+    return places
+
+
+_last = threading.local()
 
 
 def _may_hold(source: Any, footer: Any, number: int, columns: Sequence[_Column]) -> bool:

@@ -28,7 +28,6 @@ from lakewarden.engine.proof_objects import (
     places,
     reach,
     size,
-    stored_objects,
 )
 from lakewarden.engine.proof_reading import Looked, ObjectReader, stop
 from lakewarden.engine.proof_survivors import unexplained
@@ -46,7 +45,9 @@ __all__ = ["NotRead", "Place", "Proof", "prove", "size"]
 
 Progress = Callable[[int, int], None]
 _THREADS = 8
-_AHEAD = 32  # objects that are handed to threads before others are done
+_AHEAD = 16  # parts that are handed to threads before others are done
+_MOST_TOGETHER = 32
+_BYTES_TOGETHER = 1 << 20
 _MORE_ROUNDS = 3
 _SECONDS_BETWEEN_WORDS = 0.5
 
@@ -173,7 +174,7 @@ class _Looking:
                 yield place, "", "earlier versions of its objects cannot be seen: install lakewarden[s3]"
 
     def _objects_of(self, table: Table) -> Iterator[StoredObject]:
-        with closing(stored_objects(table, self._storage)) as found:
+        with closing(self._listed.again(table, self._storage)) as found:
             yield from (one for one in found if self._is_new(one))
         yield from (one for one in folders(table, self._storage) if self._is_new(one))
         elsewhere = iter(self._reached.elsewhere)
@@ -191,16 +192,18 @@ class _Looking:
 
     def _looked(self, objects: Iterator[StoredObject]) -> Generator[Looked, None, None]:
         """Look at objects in several threads, some ahead; progress is told while they are at it."""
+        parts = _together(objects)
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="prove") as threads:
-            waiting: set[Future[Looked]] = set()
+            waiting: set[Future[list[Looked]]] = set()
             try:
                 while True:
-                    for found in islice(objects, _AHEAD - len(waiting)):
-                        waiting.add(threads.submit(self._reader.look, found, self._reached))
+                    for part in islice(parts, _AHEAD - len(waiting)):
+                        waiting.add(threads.submit(self._look_at_each, part))
                     if not waiting:
                         return
                     done, waiting = wait(waiting, _SECONDS_BETWEEN_WORDS, FIRST_COMPLETED)
-                    yield from (future.result() for future in done)
+                    for future in done:
+                        yield from future.result()
                     if self._progress and time.monotonic() >= self._next_word:
                         self._next_word = time.monotonic() + _SECONDS_BETWEEN_WORDS
                         self._progress(min(self._read, self._total), self._total)
@@ -208,6 +211,9 @@ class _Looking:
                 self._stopped = True
                 threads.shutdown(cancel_futures=True)
                 self._stopped = False
+
+    def _look_at_each(self, objects: Sequence[StoredObject]) -> list[Looked]:
+        return [self._reader.look(found, self._reached) for found in objects]
 
     def _mind(self, read: int) -> None:
         if self._stopped:
@@ -250,6 +256,20 @@ class _Looking:
         for where, times in wheres.items():
             shown = self._known.veiled(where) + ("" if times == 1 else f" ({times} times)")
             yield Place(path, version, shown, looked.kind, self._is_live(looked.found))
+
+
+def _together(objects: Iterator[StoredObject]) -> Iterator[list[StoredObject]]:
+    """Objects that a thread takes at once: handing small ones over one by one costs as much as looking at them."""
+    part: list[StoredObject] = []
+    size = 0
+    for found in objects:
+        part.append(found)
+        size += found.bytes
+        if len(part) >= _MOST_TOGETHER or size >= _BYTES_TOGETHER:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def _is_built_alike(table: Table, other: Table) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _READERS = 8
 _BUFFER = 1 << 20
+_MOST_KEPT = 100_000  # objects of a listing
 _BEGINNINGS = {b"PAR1": "parquet", b"PARE": "encrypted", b"Obj\x01": "avro", b"PFA1": "puffin", b"ORC": "orc"}
 
 
@@ -91,25 +92,38 @@ class Listed:
     objects: int
     bytes: int
     earlier: int
+    kept: list[StoredObject] | None = None
+    """All of them, where they are not too many to be kept."""
+
+    def again(self, table: Table, storage: StoredFiles) -> Generator[StoredObject, None, None]:
+        """The objects, one by one; listed once more where they were too many."""
+        yield from stored_objects(table, storage) if self.kept is None else self.kept
 
 
 def listed(table: Table, storage: StoredFiles) -> Listed:
-    """List all there is at a table's places, and keep a few bytes of each path."""
+    """List all there is at a table's places; of very many objects only a few bytes of each path are kept."""
     objects = total = earlier = 0
+    kept: list[StoredObject] | None = []
 
     def counted() -> Iterator[ReachableFile]:
-        nonlocal objects, total, earlier
+        nonlocal objects, total, earlier, kept
         for found in stored_objects(table, storage):
             objects, total, earlier = objects + 1, total + found.bytes, earlier + found.is_earlier
+            kept = None if kept is None or objects > _MOST_KEPT else kept
+            if kept is not None:
+                kept.append(found)
             yield ReachableFile(found.path, "data")
 
-    return Listed(ReachableSet(counted()), objects, total, earlier)
+    paths = ReachableSet(counted())
+    return Listed(paths, objects, total, earlier, kept)
 
 
 def size(table: Table, storage: StoredFiles) -> tuple[int, int]:
     """How many objects there are to look through, and how many bytes."""
-    found = listed(table, storage)
-    return found.objects, found.bytes
+    objects = total = 0
+    for found in stored_objects(table, storage):
+        objects, total = objects + 1, total + found.bytes
+    return objects, total
 
 
 def reach(table: Table, keys: Sequence[WantedKey], storage: StoredFiles, known: ReachableSet) -> Reached:
@@ -183,9 +197,9 @@ def live_data(
             yield from (file for file in found if file.is_live and not file.content)
 
 
-def open_buffered(storage: StoredFiles, path: str) -> io.BufferedReader:
-    """A file, read in larger pieces than a decoder asks for."""
-    return io.BufferedReader(_Raw(storage.open(path)), _BUFFER)
+def open_buffered(storage: StoredFiles, path: str, size: int = _BUFFER) -> io.BufferedReader:
+    """A file, read in larger pieces than a decoder asks for; of a small one, no larger than it is."""
+    return io.BufferedReader(_Raw(storage.open(path)), min(max(size, io.DEFAULT_BUFFER_SIZE), _BUFFER))
 
 
 class _Raw(io.RawIOBase):
@@ -222,7 +236,7 @@ def open_object(storage: StoredFiles, found: StoredObject) -> io.BufferedReader:
     """An object, or that version of it, to read from anywhere in it."""
     if found.version is not None:
         return storage.open_version(found.version)
-    return open_buffered(storage, found.path)
+    return open_buffered(storage, found.path, found.bytes)
 
 
 def form_of(beginning: bytes) -> str:

@@ -23,6 +23,7 @@ _ROWS = 1 << 16
 _MOST_ROWS = 1 << 20
 _BUFFER = 1 << 20
 _FIELD_ID = b"PARQUET:field_id"
+Leaf = tuple[tuple[str, ...], int | None]  # the names that lead to a column, and its field id
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,16 @@ def look(source: Any, keys: Sequence[WantedKey], texts: Texts, by_name: bool) ->
     spans: list[range] = []
     with opened(source) as file:
         schema = file.schema_arrow
+        leaves = list(_leaves(schema))
         for key in keys:
-            for column in columns_of(schema, key, by_name):
+            for column in _columns_among(leaves, key, by_name):
                 chunks = _chunks(file, column)
                 spans += [span(chunk) for chunk in chunks]
                 traces += _in_column(file, column, chunks, source, key)
-        traces += _in_paths(file, schema, texts)
+        paths = [names for names, number in leaves if _is_path(names, number, schema)]
+        traces += _in_paths(file, paths, texts)
         traces += _in_footer(file, texts)
-        is_deletes = any(_is_path(names, number, schema) for names, number in _leaves(schema))
-    return traces, spans, is_deletes
+    return traces, spans, bool(paths)
 
 
 def opened(source: Any) -> ParquetFile:
@@ -62,7 +64,10 @@ def opened(source: Any) -> ParquetFile:
 
 def columns_of(schema: pa.Schema, key: WantedKey, by_name: bool) -> list[Column]:
     """The columns of a file that are the key's."""
-    leaves = list(_leaves(schema))
+    return _columns_among(list(_leaves(schema)), key, by_name)
+
+
+def _columns_among(leaves: Sequence[Leaf], key: WantedKey, by_name: bool) -> list[Column]:
     if any(number is not None for _, number in leaves) and not by_name:
         return [Column(names) for names, number in leaves if number == key.field_id]
     return [
@@ -141,16 +146,15 @@ def _in_statistics(column: Column, chunks: Sequence[ColumnChunkMetaData], key: W
             yield from key.upper(key.token(statistics.max), where)
 
 
-def _in_paths(file: ParquetFile, schema: pa.Schema, texts: Texts) -> Iterator[Trace]:
+def _in_paths(file: ParquetFile, columns: Sequence[tuple[str, ...]], texts: Texts) -> Iterator[Trace]:
     """Delete files name data files by path, and a path may tell of a value."""
     import pyarrow.compute as pc
 
     pile = Pile(texts)
-    for names, number in _leaves(schema):
-        if _is_path(names, number, schema):
-            for values in values_of(file, Column(names)):
-                for path in pc.unique(values).to_pylist():
-                    yield from pile.path(str(path), "path of a data file")
+    for names in columns:
+        for values in values_of(file, Column(names)):
+            for path in pc.unique(values).to_pylist():
+                yield from pile.path(str(path), "path of a data file")
     yield from pile.end()
 
 
@@ -172,11 +176,11 @@ def _chunks(file: ParquetFile, column: Column) -> list[ColumnChunkMetaData]:
     return [chunk for chunk in every if chunk.path_in_schema == column.path]
 
 
-def _leaves(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], int | None]]:
+def _leaves(schema: pa.Schema) -> Iterator[Leaf]:
     """Every column that is no struct, with its field id; those within lists and maps are nobody's key."""
     import pyarrow as pa
 
-    def walk(field: pa.Field, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    def walk(field: pa.Field, above: tuple[str, ...]) -> Iterator[Leaf]:
         names = (*above, field.name)
         if pa.types.is_struct(field.type):
             for number in range(field.type.num_fields):

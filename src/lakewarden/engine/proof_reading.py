@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _BEGINNING = 8
 _MOST_HITS = 1000  # as bytes in one object: with more, nothing becomes clearer
 _LARGEST_DOCUMENT = 1 << 30
+_SMALL = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,15 @@ class ObjectReader:
     def _parquet(self, source: io.BufferedReader, found: StoredObject, is_live: bool) -> tuple[str, list[Trace]]:
         import pyarrow as pa
 
-        hits = list(islice(self._texts.needles.stream(source, self._mind), _MOST_HITS))
+        if found.bytes <= _SMALL:  # is read once and kept, for both looks at it
+            content = source.read()
+            self._mind(len(content))
+            hits = self._texts.needles.within(content)[:_MOST_HITS]
+            file: Any = pa.BufferReader(content)
+        else:
+            hits = list(islice(self._texts.needles.stream(source, self._mind), _MOST_HITS))
+            file = self._storage.open(found.path) if found.version is None else pa.PythonFile(source, mode="r")
         too_many = list(_too_many(hits))
-        file = self._storage.open(found.path) if found.version is None else pa.PythonFile(source, mode="r")
         traces, spans, is_deletes = proof_parquet.look(file, self._keys, self._texts, by_name=not is_live)
         if traces:  # what was decoded is not told again as bytes
             hits = [hit for hit in hits if not any(hit.offset in span for span in spans)]

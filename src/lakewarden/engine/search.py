@@ -6,10 +6,12 @@ of the rest only key columns are read. Nothing is changed here, and no message t
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from lakewarden.engine.faults import told
@@ -35,6 +37,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 _READERS = 8
 _AT_A_TIME = 1_000
+_SHARES = 64  # of these, so that no thread is left with much more than the others
+_KEPT = 2  # searches of which is kept what was found in files: a plan, and its purge, look into the same ones
+_FILES_KEPT = 100_000
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,7 @@ class _Search:
         self._about = f"table {'.'.join(table.name())}"
         self._is_mapped = TableProperties.DEFAULT_NAME_MAPPING in table.metadata.properties
         self._sieve = Sieve(table.metadata, keys)
+        self._known = _memory.of((str(table.metadata.table_uuid), *(key.fingerprint for key in keys)))
 
     def run(self, only: Collection[int] | None, progress: Progress | None) -> Searched:
         snapshots = [one for one in self._table.metadata.snapshots if only is None or one.snapshot_id in only]
@@ -191,9 +197,13 @@ class _Search:
         )
 
     def _looked(self, suspects: Collection[_Suspect], progress: Progress | None) -> dict[str, Looked]:
-        looked: dict[str, Looked] = {}
-        for suspect, seen in zip(suspects, _in_threads(self._look, suspects), strict=True):
+        """Look into files that were not looked into yet for the same values: files never change."""
+        looked = {path: self._known[path] for one in suspects if (path := one.file.file_path) in self._known}
+        new = [suspect for suspect in suspects if suspect.file.file_path not in looked]
+        for suspect, seen in zip(new, _in_threads(self._look, new), strict=True):
             looked[suspect.file.file_path] = seen
+            if len(self._known) < _FILES_KEPT:
+                self._known[suspect.file.file_path] = seen
             if progress:
                 progress(len(looked), len(suspects))
         return looked
@@ -207,7 +217,27 @@ class _Search:
                 f"{self._about}: the file {path} is {suspect.file.file_format.value}, of which rows cannot be erased",
                 "Only Parquet files are looked into. Write the others anew, and expire the versions that have them.",
             )
-        return look_into(self._storage, path, suspect.keys, suspect.by_partition, self._about, self._is_mapped)
+        size = suspect.file.file_size_in_bytes
+        return look_into(self._storage, path, suspect.keys, suspect.by_partition, self._about, self._is_mapped, size)
+
+
+class _Memory:
+    """Keeps what the last searches found in files, by table and values; of values only a digest."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, ...], dict[str, Looked]] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, what: tuple[str, ...]) -> dict[str, Looked]:
+        with self._lock:
+            found = self._kept.setdefault(what, {})
+            self._kept.move_to_end(what)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+            return found
+
+
+_memory = _Memory()
 
 
 def _match(file: DataFile, seen: Looked) -> Match:
@@ -252,8 +282,14 @@ def _leaving(
 
 
 def _in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Results in order, some items at a time; the first failure calls off what has not begun."""
+    """Results in order, some items at a time; the first failure calls off what has not begun.
+
+    Of many items, a thread takes several at once: handing them over one by one costs as much as a small file does.
+    """
     left = iter(items)
     with ThreadPoolExecutor(_READERS, thread_name_prefix="search") as threads:
         while some := list(islice(left, _AT_A_TIME)):
-            yield from threads.map(work, some)
+            each = max(len(some) // _SHARES, 1)
+            parts = [some[start : start + each] for start in range(0, len(some), each)]
+            for results in threads.map(lambda part: [work(item) for item in part], parts):
+                yield from results

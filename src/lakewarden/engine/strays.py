@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.locations import same_place
 from lakewarden.engine.proof_keys import wanted_keys
-from lakewarden.engine.proof_objects import Reached, StoredObject, folders, listed, stored_objects
+from lakewarden.engine.proof_objects import Reached, StoredObject, folders, listed
 from lakewarden.engine.proof_reading import ObjectReader
 from lakewarden.engine.proof_texts import Texts
 from lakewarden.engine.quarantine import OWN_FOLDER
@@ -46,7 +46,8 @@ def strays(
     """
     wanted = wanted_keys(table.metadata, keys)
     reached = Reached(reachable_set(table))
-    texts = Texts(table, wanted, listed(table, storage).bytes)
+    there = listed(table, storage)
+    texts = Texts(table, wanted, there.bytes)
     reader = ObjectReader(table.metadata, wanted, texts, storage, lambda read: None)
     earlier = {same_place(entry.metadata_file) for entry in table.metadata.metadata_log}
     earlier |= {same_place(path) for path in superseded}
@@ -59,7 +60,7 @@ def strays(
         )
 
     def candidates() -> Iterator[StoredObject]:
-        with closing(stored_objects(table, storage)) as found:
+        with closing(there.again(table, storage)) as found:
             yield from (one for one in found if one.path not in reached.files or same_place(one.path) in earlier)
         yield from folders(table, storage)
 
