@@ -164,7 +164,16 @@ class SparkUnavailable(Unavailable):
 
 
 class BrokenTable(LakewardenError):
+    """`file` is the damaged one, where it is known; it is in no document, for paths may hold values of rows."""
+
     code = "broken-table"
+
+    def __init__(
+        self, message: str, hint: str = "", *, file: str = "", is_explained: bool = False, **details: Any
+    ) -> None:
+        super().__init__(message, hint, **details)
+        self.file = file
+        self.is_explained = is_explained
 
 
 class Interrupted(LakewardenError):

@@ -39,11 +39,17 @@ def decoding(location: str) -> Iterator[None]:
     """Tell which file of a table's metadata is damaged: what its decoder raises then can be of any kind."""
     try:
         yield
-    except (LakewardenError, OSError):
+    except LakewardenError:
+        raise
+    except FileNotFoundError as error:
+        raise BrokenTable(f"{location} is not there", "Was it removed by hand, or moved?", file=location) from error
+    except OSError:
         raise
     except Exception as error:
         raise BrokenTable(
-            f"{location} cannot be read: {first_line(error)}", "The file is corrupt: restore it from a backup."
+            f"{location} cannot be read: {first_line(error)}",
+            "The file is corrupt: restore it from a backup.",
+            file=location,
         ) from error
 
 
@@ -64,12 +70,12 @@ def quietly_read(path: str, hint: str, about: str = "", is_mapped: bool = False)
         unnamed = _MAPPED if is_mapped else _UNNAMED
         raise BrokenTable(f"{of}{fault.message}: {path}", unnamed if fault.kind == "no-field-ids" else "") from None
     except FileNotFoundError:
-        raise BrokenTable(f"{of}the file {path} is not there", hint) from None
+        raise BrokenTable(f"{of}the file {path} is not there", hint, file=path) from None
     except PermissionError:
         raise StorageUnavailable(f"{of}the file {path} may not be read", "Look at its permissions.") from None
     except (pa.ArrowException, OSError):
         raise BrokenTable(
-            f"{of}the file {path} cannot be read: it is damaged, or the storage does not give it", hint
+            f"{of}the file {path} cannot be read: it is damaged, or the storage does not give it", hint, file=path
         ) from None
 
 

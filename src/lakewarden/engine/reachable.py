@@ -15,6 +15,7 @@ from lakewarden.engine.faults import decoding, told
 from lakewarden.engine.locations import apart
 from lakewarden.engine.manifests import manifests_of
 from lakewarden.engine.traversal import Branch, traverse
+from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -125,9 +126,20 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
             yield from metadata_files(table)
 
 
-def manifests_and_files(io: FileIO, manifests: Iterable[ManifestFile]) -> Iterator[ReachableFile]:
-    """Manifests, and the live files that they list."""
-    return traverse(manifests, lambda manifest: manifest_and_files(io, manifest), _READERS, "reachable")
+def manifests_and_files(
+    io: FileIO, manifests: Iterable[ManifestFile], unreadable: list[str] | None = None
+) -> Iterator[ReachableFile]:
+    """Manifests, and the live files that they list. Where some may be damaged, those come to be `unreadable`."""
+
+    def look(manifest: ManifestFile) -> Iterator[ReachableFile]:
+        try:
+            yield from manifest_and_files(io, manifest)
+        except BrokenTable:
+            if unreadable is None:
+                raise
+            unreadable.append(manifest.manifest_path)
+
+    return traverse(manifests, look, _READERS, "reachable")
 
 
 def metadata_files(table: Table) -> Iterator[ReachableFile]:

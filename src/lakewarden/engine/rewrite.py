@@ -255,7 +255,8 @@ def _check_failures(about: str, reports: Any) -> None:
     if first.kind == "no-field-ids":
         raise BrokenTable(said, "Nothing was changed. It was not written for Iceberg: give the table a name mapping.")
     if first.kind in ("missing", "unreadable", "rows", "schema"):
-        raise BrokenTable(said, "Nothing was changed. Restore that file, or roll back to a version without it.")
+        hint = "Nothing was changed. Restore that file, or roll back to a version without it."
+        raise BrokenTable(said, hint, file=first.file or "")
     if first.kind in ("unwritable", "storage"):
         raise StorageUnavailable(said, "Nothing was changed. lakewarden lake doctor tells more.")
     if first.kind == "checksum":

@@ -11,6 +11,7 @@ from lakewarden.engine.faults import told
 from lakewarden.engine.locations import is_below, same_place
 from lakewarden.engine.manifests import manifests_of
 from lakewarden.engine.reachable import ReachableFile, manifests_and_files, own_places, reachable_files
+from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
@@ -29,6 +30,8 @@ class Unreachable:
     """Files that only they lead to, but that do not lie where the table's own files do: another table may own them."""
     bytes_kept: int
     """Of the data, delete and manifest files that the versions which stay have together."""
+    unreadable: int = 0
+    """Manifests and lists of versions that go which cannot be read: what only they list is not among the files."""
 
 
 def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
@@ -37,9 +40,10 @@ def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
     leaving = [s for s in metadata.snapshots if s.snapshot_id in gone]
     staying = [s for s in metadata.snapshots if s.snapshot_id not in gone]
     with told(f"table {'.'.join(table.name())}"):
-        kept = _manifests(table, staying)
-        only_theirs = [manifest for path, manifest in _manifests(table, leaving).items() if path not in kept]
-        files = {same_place(file.path): file for file in manifests_and_files(table.io, only_theirs)}
+        kept, unreadable = _manifests(table, staying), list[str]()
+        of_leaving = _manifests(table, leaving, unreadable)
+        only_theirs = [manifest for path, manifest in of_leaving.items() if path not in kept]
+        files = {same_place(file.path): file for file in manifests_and_files(table.io, only_theirs, unreadable)}
         needed: dict[int, int] = {}  # by a digest of its place: a file may be listed by several manifests
         for file in manifests_and_files(table.io, kept.values()):
             place = same_place(file.path)
@@ -56,13 +60,28 @@ def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
     ]
     all_files = [*files.values(), *lists, *statistics]
     own = [file for file in all_files if is_own(table, file.path)]
-    return Unreachable(tuple(own), len(all_files) - len(own), sum(needed.values()))
+    return Unreachable(tuple(own), len(all_files) - len(own), sum(needed.values()), len(unreadable))
 
 
-def _manifests(table: Table, snapshots: Sequence[Snapshot]) -> dict[str, ManifestFile]:
-    """All manifests that snapshots list; their lists are read by several threads, for there may be thousands."""
+def _manifests(
+    table: Table, snapshots: Sequence[Snapshot], unreadable: list[str] | None = None
+) -> dict[str, ManifestFile]:
+    """All manifests that snapshots list; their lists are read by several threads, for there may be thousands.
+
+    Where lists may be damaged, those that are come to be `unreadable`.
+    """
+
+    def read(snapshot: Snapshot) -> list[ManifestFile]:
+        try:
+            return manifests_of(table.io, snapshot)
+        except BrokenTable:
+            if unreadable is None:
+                raise
+            unreadable.append(snapshot.manifest_list)
+            return []
+
     with ThreadPoolExecutor(_READERS, thread_name_prefix="lists") as readers:
-        lists = readers.map(lambda snapshot: manifests_of(table.io, snapshot), snapshots)
+        lists = readers.map(read, snapshots)
         return {manifest.manifest_path: manifest for manifests in lists for manifest in manifests}
 
 

@@ -23,6 +23,7 @@ from lakewarden.features.compaction.policy import DELTA_ENCODED
 from lakewarden.features.compaction.sorting import remember
 from lakewarden.features.compaction.survey import Survey, route_of
 from lakewarden.features.erasure.held import held_files
+from lakewarden.features.table.damage import explaining
 from lakewarden.features.table.summary import number
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
@@ -60,7 +61,8 @@ def holds(action: Action, lake: Reader) -> bool:
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
-    return _through_spark(action, lake) if action.route == SPARK_SQL else _by_kernel(action, lake)
+    with explaining(lake, lake.tables.name(action.table)):
+        return _through_spark(action, lake) if action.route == SPARK_SQL else _by_kernel(action, lake)
 
 
 def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, arguments: dict[str, Any]) -> Action:

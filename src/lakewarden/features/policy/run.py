@@ -12,6 +12,7 @@ from lakewarden.errors import LakewardenError
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep, verbs_of
 from lakewarden.features.retention.expiry import InUse, with_percent
+from lakewarden.features.table.damage import explaining
 from lakewarden.features.table.each import joined, refusal
 from lakewarden.features.table.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
@@ -45,7 +46,8 @@ class Run(Selects, Operation):
 
         def guarded(name: TableName) -> Worth:
             try:
-                return upkeep(lake, self.kind(), name, self.only, in_use, neighbours)
+                with explaining(lake, name):
+                    return upkeep(lake, self.kind(), name, self.only, in_use, neighbours)
             except LakewardenError as error:
                 if self.is_one:
                     raise

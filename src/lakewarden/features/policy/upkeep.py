@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
-from lakewarden.errors import Conflict, DeletionForbidden
+from lakewarden.errors import BrokenTable, Conflict, DeletionForbidden
 from lakewarden.features.compaction import compacting, manifest_merge
 from lakewarden.features.compaction.survey import Survey, survey
 from lakewarden.features.erasure import masks, watching
@@ -25,8 +25,9 @@ from lakewarden.features.table.condition import (
     Symptoms,
     complaints,
 )
+from lakewarden.features.table.damage import explaining
 from lakewarden.features.table.each import refusal
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome, Plan
+from lakewarden.lifecycle.plan import SPARK_SQL, Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.tombstones import ErasureState
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def upkeep(
     lake: Reader, kind: str, name: TableName, only: Sequence[str], in_use: expiry.InUse, neighbours: Neighbours
 ) -> Worth:
     """What upkeep a table needs: missing hides, old versions, manifests, files, and people who came back."""
-    expiring = expiry.look(lake, name, {}, False, in_use) if "retention" in only else None
+    expiring, refused = _expiring(lake, name, in_use) if "retention" in only else (None, ())
     found = survey(lake, name, {}, table=expiring.table if expiring else None)
     compaction = compacting.actions_for(found) if "compaction" in only else ()
     retention = _retention(lake, kind, expiring, neighbours) if expiring else Plan(kind, str(name))
@@ -91,6 +92,7 @@ def upkeep(
     first, last = ((), hides) if waits else (hides, ())
     plan = replace(
         retention,
+        refused=(*retention.refused, *refused),
         actions=(*first, *retention.actions, *merging, *compaction, *last, *_watch(lake, kind, name, only)),
         verdicts=retention.verdicts if retention.actions else (),
     )
@@ -99,6 +101,15 @@ def upkeep(
     found_wrong = complaints(symptoms(lake, name, expiring, found))
     points = sum(complaint.points for complaint in found_wrong if complaint.remedy in remedies)
     return Worth(plan, points / seconds if plan.actions else 0.0)
+
+
+def _expiring(lake: Reader, name: TableName, in_use: expiry.InUse) -> tuple[Expiring | None, tuple[Finding, ...]]:
+    """What would expire; that a file of an older version is damaged holds up nothing else of a table's upkeep."""
+    try:
+        with explaining(lake, name):
+            return expiry.look(lake, name, {}, False, in_use), ()
+    except BrokenTable as error:
+        return None, (refusal(str(name), error),)
 
 
 def _watch(lake: Reader, kind: str, name: TableName, only: Sequence[str]) -> tuple[Action, ...]:

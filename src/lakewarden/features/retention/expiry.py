@@ -117,6 +117,11 @@ def actions_for(lake: Reader, kind: str, found: Expiring, neighbours: Neighbours
     ]
     if found.unreachable.elsewhere:
         warnings.append(f"{target}: {found.unreachable.elsewhere} files lie outside of its location and are left there")
+    if found.unreachable.unreadable:
+        warnings.append(
+            f"{target}: {found.unreachable.unreadable} manifests or lists of versions that expire are damaged: "
+            "files that only they list stay, and lakewarden orphan find names them afterwards"
+        )
     verdicts = tuple(_verdict(target, version) for version in decisions.versions)
     if not decisions.expired and not decisions.tags_going and not found.files.count:
         return Plan(kind, target, warnings=tuple(warnings), verdicts=verdicts)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakewarden.errors import LakewardenError
+from lakewarden.features.table.damage import explaining
 from lakewarden.lifecycle.plan import Finding, Plan
 
 if TYPE_CHECKING:
@@ -19,12 +20,14 @@ def plan_each(lake: Reader, kind: str, request: Selects, plan_one: Callable[[Tab
     """One plan for all chosen tables; where a single one was named, what is wrong with it is raised."""
     names = request.chosen(lake)
     if request.is_one:
-        part = plan_one(names[0])
+        with explaining(lake, names[0]):
+            part = plan_one(names[0])
         return replace(part, kind=kind, target=str(names[0]))
 
     def guarded(name: TableName) -> Plan:
         try:
-            return plan_one(name)
+            with explaining(lake, name):
+                return plan_one(name)
         except LakewardenError as error:
             return Plan(kind, str(name), refused=(refusal(str(name), error),))
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.errors import LakewardenError
+from lakewarden.errors import BrokenTable, LakewardenError
 from lakewarden.features.policy.upkeep import UPKEEP, diagnosis
 from lakewarden.features.retention.expiry import InUse
 from lakewarden.features.table.condition import score
+from lakewarden.features.table.damage import explaining
 from lakewarden.features.table.select import Selects
 from lakewarden.lifecycle.request import Question
 from lakewarden.quantities import Bytes
@@ -58,11 +59,14 @@ class Health(Selects, Question[list[TableHealth]]):
 
         def row(name: TableName) -> TableHealth:
             try:
-                return _row(lake, name, in_use, upkept.get(str(name)))
+                with explaining(lake, name):
+                    return _row(lake, name, in_use, upkept.get(str(name)))
             except LakewardenError as error:
                 if self.is_one:
                     raise
-                return TableHealth(str(name), 0, error.message, next=f"lakewarden table show {name}")
+                is_damaged = isinstance(error, BrokenTable) and error.is_explained
+                advice = error.hint if is_damaged else f"lakewarden table show {name}"
+                return TableHealth(str(name), 0, error.message, next=advice)
 
         rows = list(lake.tables.read_all(names, row))
         return sorted(rows, key=lambda found: (found.score, found.table))[: self.worst]

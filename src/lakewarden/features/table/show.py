@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.display import Shown
 from lakewarden.features.table.columns import Column, columns_of
+from lakewarden.features.table.damage import problems
 from lakewarden.features.table.summary import live_rows, total
 from lakewarden.features.version.refs import Ref, refs_of
 from lakewarden.lifecycle.request import Question, Table
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableDetail(Shown):
-    """All that a table's metadata says without opening a manifest."""
+    """All that a table's metadata says without opening a manifest, and whether the current version's are there."""
 
     table: str
     uuid: str
@@ -40,10 +41,12 @@ class TableDetail(Shown):
     columns: list[Column]
     refs: list[Ref]
     properties: dict[str, str]
+    problems: list[str]
+    """Damaged metadata of the current version, each with the ways out."""
 
 
 class Show(Question[TableDetail]):
-    """Show a table: its columns, partitions, size, branches, tags and properties."""
+    """Show a table: its columns, partitions, size, branches, tags and properties, and damaged files of its metadata."""
 
     table: Table
 
@@ -70,6 +73,7 @@ class Show(Question[TableDetail]):
             columns=columns_of(schema),
             refs=refs_of(table),
             properties=dict(sorted(metadata.properties.items())),
+            problems=problems(lake, name, table),
         )
 
 
