@@ -452,6 +452,7 @@ def test_a_value_that_never_occurred_has_no_rows_nor_those_of_others(lake: Small
     two = lake.warden.erasure.request("crm.people", key="email", value=["p2@example.org "]).id
     three = lake.warden.erasure.request("crm.people", key="id", value=["2", "4"]).id
     planned = lake.warden.erasure.purge("crm.people")
+    assert any("removed with the versions that go: their metadata" in note for note in planned.plan.warnings)
     result = planned.apply().result
     assert planned.plan.actions[0].estimate.rows == result["rows_dropped_by_tombstones"] == 4
     assert planned.plan.actions[0].files.bytes == result["bytes_with_rows"] < result["bytes_removed"]

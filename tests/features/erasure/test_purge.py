@@ -47,6 +47,16 @@ def people(any_lake: SmallLake) -> SmallLake:
 
 
 class TestThePlan:
+    def test_names_what_goes_with_versions_that_nothing_else_has(self, lake: SmallLake) -> None:
+        with_people(lake)
+        rows = pa.Table.from_pylist([person(n) for n in range(6)], schema=SCHEMA)
+        lake.catalog.load_table("crm.people").overwrite(rows)
+        ask(lake, 1)
+        plan = lake.warden.erasure.purge("crm.people").plan
+        assert plan.actions[0].says == "erase 2 rows from 1 branch and earlier versions; 3 versions that had them go"
+        assert any("their metadata, and 1 more file (" in note for note in plan.warnings)
+        assert plan.actions[0].estimate.rows == purge(lake, "crm.people")["rows_dropped_by_tombstones"]
+
     def test_tells_which_versions_hold_how_many_rows_and_changes_nothing(self, people: SmallLake) -> None:
         ask(people, 1, 4)
         before = people.catalog.load_table("crm.people").metadata_location

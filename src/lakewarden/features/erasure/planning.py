@@ -169,12 +169,9 @@ def _warnings(lake: Reader, name: TableName, table: Table, found: Searched, acti
     if not found.matches and not found.tainted:
         return ()
     told = [_STREAMS]
-    if found.leaving:
-        count, size = len(found.leaving), show_size(sum(found.leaving.values()))
-        told.append(
-            f"{name}: {count:,} more {'file' if count == 1 else 'files'} ({size}) that only these versions have "
-            f"{'is' if count == 1 else 'are'} removed too, and so is the metadata of these versions"
-        )
+    count, size = len(found.leaving), show_size(sum(found.leaving.values()))
+    more = f", and {count:,} more {'file' if count == 1 else 'files'} ({size}) that only they have" if count else ""
+    told.append(f"{name}: removed with the versions that go: their metadata{more}")
     outside = [path for path in found.matches if not is_own(table, path)]
     if outside:
         told.append(
