@@ -86,6 +86,22 @@ def test_a_metadata_file_is_parsed_once(lake: Path, parsed: list[str]) -> None:
         assert parsed == []
 
 
+def test_a_table_is_loaded_once_a_step(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planned, looked at, checked, routed, committed (where the catalog looks again by itself) and verified."""
+    with Warden.open(lake) as warden:
+        catalog = warden.ground.catalogs.get("main")
+        loads: list[Any] = []
+        load = catalog.load_table
+
+        def counted(identifier: Any) -> Any:
+            loads.append(identifier)
+            return load(identifier)
+
+        monkeypatch.setattr(catalog, "load_table", counted)
+        warden.version.tag("tagged.t0", "v2").apply()
+        assert len(loads) == 7
+
+
 def test_a_metadata_file_that_is_gone_is_not_answered_from_memory(tmp_path: Path) -> None:
     Init(directory=tmp_path).make()
     with Warden.open(tmp_path) as warden:

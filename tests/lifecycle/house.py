@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, ClassVar
@@ -24,6 +25,9 @@ class FakeTables:
     def __init__(self) -> None:
         self.refs: dict[tuple[str, str], int] = {}
         self.snapshots: dict[tuple[str, int], object] = {}
+
+    def at_one_moment(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def uuid(self, name: str) -> str:
         return f"uuid of {name}"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import local
 from typing import TYPE_CHECKING, TypeVar
 
 from lakewarden.config import Settings
@@ -40,12 +42,19 @@ class Resolved:
         return self.reference.name
 
 
+class _Moment(local):
+    """The tables that a thread has seen in what it calls one moment."""
+
+    seen: dict[TableName, Table] | None = None
+
+
 class Tables:
     """Looks tables up by name. Nothing is kept between two calls, so nothing here can be out of date."""
 
     def __init__(self, catalogs: Catalogs, settings: Settings) -> None:
         self._catalogs = catalogs
         self._settings = settings
+        self._moment = _Moment()
 
     def name(self, text: str | TableName) -> TableName:
         """What table a text means, whether or not it exists."""
@@ -67,10 +76,28 @@ class Tables:
         return sorted(found, key=str)
 
     def load(self, name: str | TableName) -> Table:
-        """A table's metadata as it is now."""
+        """A table's metadata as it is now, or within `at_one_moment` as it was at the first look."""
+        name = self.name(name)
+        seen = self._moment.seen
+        if seen is None:
+            return self._load(name)
+        if name not in seen:
+            seen[name] = self._load(name)
+        return seen[name]
+
+    @contextmanager
+    def at_one_moment(self) -> Iterator[None]:
+        """Load each table once, however often this thread asks for it: for several looks that are one step."""
+        before = self._moment.seen
+        self._moment.seen = {}
+        try:
+            yield
+        finally:
+            self._moment.seen = before
+
+    def _load(self, name: TableName) -> Table:
         from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
 
-        name = self.name(name)
         try:
             with told(f"table {name}"):
                 return self._catalogs.get(name.lake).load_table(name.identifier)

@@ -121,11 +121,14 @@ class TableRun:
             return
         step = run.step(action)
         run.tell("applying", action.table, action.says)
-        self._check(action, TableIs)  # another table of the same name is none of ours
-        if run.operation.holds(action, means.reader):
+        with means.reader.tables.at_one_moment():
+            self._check(action, TableIs)  # another table of the same name is none of ours
+            is_done = run.operation.holds(action, means.reader)
+        if is_done:
             outcome = Outcome(step.facts if step.progress is Progress.DONE else action.expects)
         else:
-            self._check(action)
+            with means.reader.tables.at_one_moment():
+                self._check(action)
             reach("action.checked")
             fence()
             run.has_begun, self._unasked = True, False
