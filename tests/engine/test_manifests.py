@@ -12,6 +12,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEn
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
+from lakewarden.engine.avro_files import _reader
 from lakewarden.engine.live_files import _live_files, _Shared
 from lakewarden.engine.manifests import (
     Manifests,
@@ -21,6 +22,7 @@ from lakewarden.engine.manifests import (
     schema_for_spec,
     write_entries,
 )
+from lakewarden.engine.manifests import manifests_of as listed
 from tests.engine.lakes import Lake, lake, local
 
 __all__ = ["lake"]
@@ -56,6 +58,15 @@ class TestReading:
         local(newest.manifest_path).unlink()
         assert reader.entries(table.io, newest) is first
         assert [one.data_file.record_count for one in first] == [2]
+
+    def test_a_decoder_is_made_once_for_all_files_of_a_schema(self, lake: Lake) -> None:
+        table = lake.create(appends=6)
+        _reader.cache_clear()
+        found = [
+            entry for s in table.metadata.snapshots for m in listed(table.io, s) for entry in read_entries(table.io, m)
+        ]
+        assert len(found) == 1 + 2 + 3 + 4 + 5 + 6
+        assert _reader.cache_info().misses == 2  # of manifests, and of lists of manifests
 
     def test_what_is_kept_is_bounded(self, lake: Lake) -> None:
         table = lake.create(appends=6)

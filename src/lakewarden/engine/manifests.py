@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from lakewarden.engine import avro_files
 from lakewarden.engine.faults import decoding
 from lakewarden.engine.kept import Kept
 from lakewarden.engine.keys import is_ordered_alike
@@ -83,8 +84,11 @@ def _size(value: Any) -> int:
 
 def manifests_of(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
     """The manifests that a snapshot's list names."""
+    from pyiceberg.manifest import _manifest_cache
+
     with decoding(snapshot.manifest_list):
-        return snapshot.manifests(io)
+        found = avro_files.manifests_at(io, snapshot.manifest_list)
+        return [_manifest_cache.get_or_cache(manifest) for manifest in found]  # most lists name the same
 
 
 def read_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> list[ManifestEntry]:
@@ -103,26 +107,8 @@ def stream_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> Ite
 
 def entries_at(io: FileIO, path: str) -> Iterator[ManifestEntry]:
     """The entries of the manifest at a path, as they are written there: without what they inherit."""
-    from pyiceberg.avro.file import AvroFile
-    from pyiceberg.manifest import (
-        MANIFEST_ENTRY_SCHEMAS,
-        DataFile,
-        DataFileContent,
-        FileFormat,
-        ManifestEntry,
-        ManifestEntryStatus,
-    )
-
-    with (
-        decoding(path),
-        AvroFile[ManifestEntry](
-            io.new_input(path),
-            MANIFEST_ENTRY_SCHEMAS[3],
-            read_types={-1: ManifestEntry, 2: DataFile},
-            read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-        ) as reader,
-    ):
-        yield from reader
+    with decoding(path):
+        yield from avro_files.entries_at(io, path)
 
 
 def referenced_data_file(file: DataFile) -> str | None:

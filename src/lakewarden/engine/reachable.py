@@ -9,11 +9,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from lakewarden.engine.faults import decoding, told
+from lakewarden.engine.faults import told
 from lakewarden.engine.locations import apart
-from lakewarden.engine.manifests import manifests_of
+from lakewarden.engine.manifests import entries_at, manifests_of
 from lakewarden.engine.traversal import Branch, traverse
 from lakewarden.errors import BrokenTable
 
@@ -156,20 +156,13 @@ def own_places(table: Table) -> list[str]:
 
 def manifest_and_files(io: FileIO, manifest: ManifestFile) -> Iterator[ReachableFile]:
     """Entry by entry: with the bounds and counts of all its files at once, a large manifest would fill the memory."""
-    from pyiceberg.avro.file import AvroFile
-    from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, DataFile, ManifestEntry, ManifestEntryStatus
+    from pyiceberg.manifest import ManifestEntryStatus
 
     yield ReachableFile(manifest.manifest_path, "manifest", manifest.manifest_length)
     kind: Kind = "deletes" if manifest.content else "data"
-    types: Any = {-1: ManifestEntry, 2: DataFile}
-    source = io.new_input(manifest.manifest_path)
-    with (
-        decoding(manifest.manifest_path),
-        AvroFile[ManifestEntry](source, MANIFEST_ENTRY_SCHEMAS[3], types) as reader,
-    ):
-        for entry in reader:
-            if entry.status != ManifestEntryStatus.DELETED:
-                yield ReachableFile(entry.data_file.file_path, kind, entry.data_file.file_size_in_bytes)
+    for entry in entries_at(io, manifest.manifest_path):
+        if entry.status != ManifestEntryStatus.DELETED:
+            yield ReachableFile(entry.data_file.file_path, kind, entry.data_file.file_size_in_bytes)
 
 
 def _digest(path: str) -> int:

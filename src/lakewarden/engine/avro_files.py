@@ -1,0 +1,80 @@
+"""Avro files of a table's metadata, decoded by PyIceberg, with decoders that are made once for each schema.
+
+PyIceberg makes one for every file that it opens, which takes longer than to read a small manifest; and all manifests of
+a table have the same few schemas.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyiceberg.avro.reader import Reader
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestEntry, ManifestFile
+
+_SCHEMA = "avro.schema"
+_ENTRIES, _LIST = "entries", "list"
+
+
+def entries_at(io: FileIO, path: str) -> Iterator[ManifestEntry]:
+    """The entries of a manifest as they are written there: without what they inherit."""
+    return _records(io, path, _ENTRIES)
+
+
+def manifests_at(io: FileIO, path: str) -> Iterator[ManifestFile]:
+    """The manifests that a manifest list names."""
+    return _records(io, path, _LIST)
+
+
+def _records(io: FileIO, path: str, kind: str) -> Iterator[Any]:
+    from pyiceberg.avro.decoder import new_decoder
+    from pyiceberg.avro.file import AvroFile
+
+    file = AvroFile[Any](io.new_input(path))
+    with file.input_file.open() as stream:
+        file.decoder = new_decoder(stream.read())
+    file.header = _header().read(file.decoder)
+    if _SCHEMA not in file.header.meta:
+        raise ValueError("it has no Avro schema")
+    file.reader = _reader(file.header.meta[_SCHEMA], kind)
+    yield from file
+
+
+@cache
+def _header() -> Reader:
+    from pyiceberg.avro.file import META_SCHEMA, AvroFileHeader
+    from pyiceberg.avro.resolver import construct_reader
+
+    return construct_reader(META_SCHEMA, {-1: AvroFileHeader})
+
+
+@lru_cache(maxsize=256)
+def _reader(schema: str, kind: str) -> Reader:
+    """What decodes the records of files of a schema, as manifests or as their entries. It keeps no state."""
+    from pyiceberg.avro.resolver import resolve_reader
+    from pyiceberg.manifest import (
+        DEFAULT_READ_VERSION,
+        MANIFEST_ENTRY_SCHEMAS,
+        MANIFEST_LIST_FILE_SCHEMAS,
+        DataFile,
+        DataFileContent,
+        FileFormat,
+        ManifestContent,
+        ManifestEntry,
+        ManifestEntryStatus,
+        ManifestFile,
+        PartitionFieldSummary,
+    )
+    from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+
+    written = AvroSchemaConversion().avro_to_iceberg(json.loads(schema))
+    if kind == _LIST:
+        types: Any = {-1: ManifestFile, 508: PartitionFieldSummary}
+        return resolve_reader(written, MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION], types, {517: ManifestContent})
+    types = {-1: ManifestEntry, 2: DataFile}
+    enums: Any = {0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent}
+    return resolve_reader(written, MANIFEST_ENTRY_SCHEMAS[3], types, enums)
