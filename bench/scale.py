@@ -53,6 +53,7 @@ ABOUT_ONE: dict[str, Ask] = {
 }
 ABOUT_VERSIONS: dict[str, Ask] = {
     "version list": lambda warden, table: warden.version.list(table, limit=10**6),
+    "version held": lambda warden, table: warden.version.held(table),
     **ABOUT_ONE,
     "version tag": lambda warden, table: warden.version.tag(table, "measured").apply(),
     "version tag of an old version": lambda warden, table: warden.version.tag(f"{table}@first", "old").apply(),
