@@ -167,6 +167,10 @@ class Question(Request, Generic[Answer]):
     @abstractmethod
     def ask(self, lake: Reader) -> Answer: ...
 
+    def shown(self) -> tuple[int, str] | None:
+        """How many rows of a longer answer people are shown, and the option that shows more; programs get all."""
+        return None
+
     def to_show(self) -> Self:
         """The question as a door asks it that shows or sends the answer; Python, which gets it as a value, does not."""
         return self

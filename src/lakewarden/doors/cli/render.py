@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lakewarden.display import columns_of, is_empty, show_as_is, show_value, title, units_of, value_of
+from lakewarden.doors.cli.layout import fitting, least_width, widths
 from lakewarden.doors.cli.live import watching
 from lakewarden.doors.cli.plans import (
     applied_lines,
@@ -67,7 +68,7 @@ class Screen:
         elif not isinstance(answer, list):
             self._detail(answer)
         elif answer:
-            self._rows(answer)
+            self._listed(answer, request)
         else:
             self.out.print(request.nothing)
 
@@ -135,12 +136,26 @@ class Screen:
         elif not read.rows:
             self.out.print(request.nothing)
 
+    def _listed(self, rows: Sequence[Any], request: Answering) -> None:
+        """As many rows as people are shown at once, and how to see more."""
+        limit = request.shown() if isinstance(request, Question) else None
+        if limit is None or len(rows) <= limit[0]:
+            return self._rows(rows)
+        self._rows(rows[: limit[0]])
+        self.out.print(Text(f"{limit[0]} of {len(rows):,}; {limit[1]} shows more", style="yellow"))
+
     def _rows(self, rows: Sequence[Any]) -> None:
+        """Rows of an answer. On a narrow terminal those columns are left out first that their class can do without."""
         names, units = columns_of(rows), units_of(type(rows[0]))
         shown = [name for name in names if any(not is_empty(value_of(row, name)) for row in rows)] or names
-        values = {title(name): [value_of(row, name) for row in rows] for name in shown}
-        cells = {title(name): [_cell(value_of(row, name), units.get(name)) for row in rows] for name in shown}
-        self._table(values, cells)
+        values = {name: [value_of(row, name) for row in rows] for name in shown}
+        cells = {name: [_cell(value, units.get(name)) for value in values[name]] for name in shown}
+        least = {name: least_width(title(name), values[name], cells[name]) for name in shown}
+        kept = fitting(least, cells, getattr(rows[0], "dispensable", ()), self.out.width) or shown
+        self._table({title(name): values[name] for name in kept}, {title(name): cells[name] for name in kept})
+        if len(kept) < len(shown):
+            left_out = ", ".join(title(name) for name in shown if name not in kept)
+            self.out.print(Text(f"Not shown at this width: {left_out}.", style="dim"))
 
     def _table(
         self, values: Mapping[str, Sequence[Any]], cells: Mapping[str, Sequence[Text]], every: bool = False
@@ -152,14 +167,15 @@ class Screen:
         rows = len(next(iter(cells.values())))
         if rows > _MANY:
             return self._plain(cells)
-        least = {name: _least_width(name, values[name], cells[name]) for name in cells}
-        if sum(least.values()) + 3 * len(cells) > self.out.width:
+        least = {name: least_width(name, values[name], cells[name]) for name in cells}
+        if fitting(least, cells, (), self.out.width) is None:
             return self._blocks(rows, cells, every)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        shared = widths(least, cells, self.out.width)
         for name in cells:
             numeric = all(isinstance(value, int | float | None) for value in values[name])
             justify: JustifyMethod = "right" if numeric else "left"
-            table.add_column(Text(name), justify=justify, min_width=least[name], overflow="fold")
+            table.add_column(Text(name), justify=justify, width=shared[name], overflow="fold")
         for number in range(rows):
             table.add_row(*[column[number] for column in cells.values()])
         self.out.print(table)
@@ -226,16 +242,6 @@ def _facts_table() -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     return table
-
-
-def _least_width(name: str, values: Sequence[Any], cells: Sequence[Text]) -> int:
-    """How narrow a column may get: numbers, ids and names are never broken; times and sentences are, at spaces."""
-    words = name.split()
-    breakable = any(isinstance(value, list | dict | datetime) or " " in str(value) for value in values)
-    if breakable:
-        words += [word for cell in cells for word in cell.plain.replace(",", " ").split()]
-        return min(max(map(len, words)), 24)
-    return max([cell.cell_len for cell in cells] + [len(word) for word in words])
 
 
 def _are_lines(value: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -20,6 +20,8 @@ from lakewarden.quantities import Bytes
 if TYPE_CHECKING:
     from lakewarden.engine.reference import TableName
     from lakewarden.lifecycle.ground import Reader
+
+_SHOWN, _MORE = 20, 100
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,17 @@ class TableHealth:
     last_upkeep: datetime | None = None
     next: str = ""
 
+    dispensable: ClassVar[tuple[str, ...]] = (  # on a narrow terminal, the first of them first
+        "metadata",
+        "manifests",
+        "delete_files",
+        "snapshots",
+        "small_files",
+        "deleted_rows",
+        "last_upkeep",
+        "files",
+    )
+
 
 class Health(Selects, Question[list[TableHealth]]):
     """Say how well tables are, the worst first: one row a table, with the command that helps most.
@@ -52,7 +65,10 @@ class Health(Selects, Question[list[TableHealth]]):
     nothing = "No tables yet."
     all_unless_said = True
 
-    worst: int = Field(20, gt=0, description="Show this many of the worst.")
+    worst: int | None = Field(None, gt=0, description="Only this many of the worst; a terminal shows 20 unless said.")
+
+    def shown(self) -> tuple[int, str] | None:
+        return (_SHOWN, f"--worst {_MORE}") if self.worst is None else None
 
     def ask(self, lake: Reader) -> list[TableHealth]:
         names, in_use, upkept = self.chosen(lake), InUse(lake), lake.journal.last_done(UPKEEP)

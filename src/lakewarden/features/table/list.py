@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
@@ -31,6 +31,8 @@ class TableRow:
     tags: int | None = None
     updated_at: datetime | None = None
     problem: str = ""
+
+    dispensable: ClassVar[tuple[str, ...]] = ("tags", "format", "snapshots", "updated_at", "files")
 
 
 class List(Question[list[TableRow]]):
