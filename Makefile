@@ -35,7 +35,7 @@ format: $(BASE) ## format the code, and mend what can be mended by itself
 	@$(BIN)/ruff check --fix
 
 soak: $(TEST) ## kill it at random moments, again and again: make soak ROUNDS=30 SEED=1
-	@$(BIN)/pytest -n 2 tests/soak tests/lifecycle/test_upkeep_crashes.py tests/lifecycle/test_erasure_crashes.py --rounds $(ROUNDS) --seed $(SEED)
+	@$(BIN)/pytest -n 2 tests/soak tests/lifecycle/test_upkeep_crashes.py tests/lifecycle/test_erasure_crashes.py --rounds $(ROUNDS) --seed $(SEED) --all-readers
 
 bench: $(SPARK) ## run every measurement in bench
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done

@@ -31,6 +31,7 @@ pytest_plugins = [
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rounds", type=int, default=3, help="how often the tests in tests/soak go round")
     parser.addoption("--seed", type=int, default=20261115, help="what their random choices start from")
+    parser.addoption("--all-readers", action="store_true", help="also older releases of Iceberg, and many more tables")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
