@@ -34,7 +34,7 @@ format: $(BASE) ## format the code, and mend what can be mended by itself
 	@$(BIN)/ruff format
 	@$(BIN)/ruff check --fix
 
-soak: $(TEST) ## kill it at random moments, again and again: make soak ROUNDS=30 SEED=1
+soak: $(TEST) ## kill it at random moments, and read with every reader: make soak ROUNDS=30 SEED=1
 	@$(BIN)/pytest -n 2 tests/soak tests/lifecycle/test_upkeep_crashes.py tests/lifecycle/test_erasure_crashes.py --rounds $(ROUNDS) --seed $(SEED) --all-readers
 
 bench: $(SPARK) ## run every measurement in bench

@@ -85,7 +85,10 @@ def merge_manifests(table: Table) -> None:
 
 
 def expire(table: Table) -> None:
+    """Of versions that no branch or tag names, only those stay that a reader may still be at."""
+    before = len(table.metadata["snapshots"])
     table.lake.warden.retention.expire(table.name, keep_last=1, keep_days=0).apply()
+    assert len(table.metadata["snapshots"]) <= max(before // 2, len(table.refs) + 1)
 
 
 Operation = Callable[[Table], None]
