@@ -57,7 +57,7 @@ class Expire(Selects, Operation):
         }
 
         def plan_one(name: TableName) -> Plan:
-            if self.production_keep_days is None and not self.even_production:
+            if self.keep_days is not None and self.production_keep_days is None and not self.even_production:
                 own = policy_of(declared_policy(lake.settings, name, lake.tables.load(name).metadata.properties, {}))
                 refuse_short_production(own, self.keep_days, name)
             found = expiry.look(lake, name, options, self.expire_tags, in_use)
