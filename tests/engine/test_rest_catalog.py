@@ -195,8 +195,54 @@ class TestVersions:
 
         assert lake.ids() == list(range(8))
 
+    @pytest.mark.parametrize("format", [2, 3])
+    def test_a_rollback_restores_the_columns_in_the_same_commit(self, lake: RestLake, format: int) -> None:
+        lake.create()
+        if format == 3:
+            lake.upgrade()
+        oldest, columns = lake.snapshots[0], lake.metadata.schema()
+        with lake.theirs.update_schema() as change:
+            change.delete_column("city")
+
+        planned = lake.warden.version.rollback(f"{ORDERS}@{oldest}", with_schema=True)
+        assert [(action.verb, action.route) for action in planned.plan.actions] == [("rollback", PUBLISH)]
+        planned.apply()
+
+        assert lake.metadata.schema() == columns
+        assert [row["city"] for row in lake.warden.version.read(ORDERS).rows] == ["city 0", "city 1"]
+
+    def test_columns_that_change_while_we_go_back_make_the_plan_stale(self, lake: RestLake) -> None:
+        lake.create()
+        with lake.theirs.update_schema() as change:
+            change.delete_column("city")
+
+        def meddle() -> None:
+            with lake.theirs.update_schema() as change:
+                change.rename_column("id", "number")
+
+        planned, refs = lake.warden.version.rollback(f"{ORDERS}@{lake.snapshots[0]}", with_schema=True), lake.refs()
+        lake.before_commits(meddle)
+        with pytest.raises(StalePlan, match="the schema of main.sales.orders was 1 and is now 2"):
+            planned.apply()
+        assert lake.refs() == refs
+
 
 class TestExpiry:
+    def test_a_replaced_snapshot_stays_while_travel_by_time_needs_it(self, lake: RestLake) -> None:
+        """The server clears the log before a gap, and then no older version could be found by its time."""
+        lake.create(appends=12)
+        lake.warden.compaction.manifests(ORDERS).apply()
+        lake.age(3)
+        replaced = lake.snapshots[-2]
+        planned = lake.warden.retention.expire(ORDERS, keep_last=5, keep_days=0)
+        reasons = {verdict.subject: verdict.reasons for verdict in planned.plan.verdicts}
+        assert reasons[str(replaced)] == ("time travel: the catalog would forget when older versions were current",)
+        planned.apply()
+        assert [entry.snapshot_id for entry in lake.metadata.snapshot_log] == lake.snapshots
+        assert len(lake.snapshots) == 6
+        lake.warden.retention.expire(ORDERS, **ALL_BUT_ONE).apply()
+        assert len(lake.snapshots) == 1
+
     @pytest.mark.parametrize("format", [2, 3])
     def test_lets_versions_and_their_files_go(self, lake: RestLake, format: int) -> None:
         lake.create(appends=5)
