@@ -171,7 +171,7 @@ class TestAltered:
 
     def test_what_a_page_shows_though_its_data_is_as_it_was(self, issued: Issued) -> None:
         page, path = issued.page.read_text(), issued.folder / "altered.html"
-        shown = re.sub("<p>The rows of 2 key values", "<p>The rows of 3 key values", page)
+        shown = re.sub("<p>Of 2 key values", "<p>Of 3 key values", page)
         trailer = page[page.index("<!-- signature") :]
         for altered in (
             shown,
@@ -189,7 +189,7 @@ class TestAltered:
 
     def test_two_pages_in_one(self, issued: Issued) -> None:
         page, path = issued.page.read_bytes(), issued.folder / "altered.html"
-        path.write_bytes(page.replace(b"The rows", b"All rows") + page)
+        path.write_bytes(page.replace(b"Of 2 key values", b"Of 3 key values") + page)
         with pytest.raises(NotGenuine):
             check(path, issued.key)
 
