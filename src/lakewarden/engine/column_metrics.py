@@ -4,7 +4,7 @@ Values are taken as Parquet stores them, so that years that Python has no dates 
 the whole file: where one row group has values but says nothing of them, as Parquet does of very long ones, there is
 none, for a bound of the other row groups would make readers skip rows.
 
-NaN has no part in bounds, and no footer counts it: whoever wrote the file did. Readers take bounds without a count to
+NaN has no part in bounds, and no footer counts it: the writer of the file does. Readers take bounds without a count to
 mean that no value is NaN, and then skip or delete rows by them. So where the count is not known, there are no bounds.
 """
 
