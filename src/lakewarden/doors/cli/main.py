@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import secrets
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     interrupts.listen(signal.SIGINT, signal.SIGTERM)
+    atexit.register(_ignore_signals)  # first to be registered, last to be called
     try:
         _log_to_file(Environment.read().logs / "lakewarden.log")
         code = run(given)
@@ -36,6 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # whoever read us has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _ignore_signals() -> None:
+    """While Python takes itself apart a signal would end it with another exit code than the command's."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
 
 
 def run(arguments: Sequence[str]) -> int:
