@@ -33,6 +33,7 @@ def read(
         ("why;email\nx, or y;a\nz, or w;b\n", ["a", "b"], ["semicolons", "a header"]),
         ("a\tx\nb\ty\n", ["a", "b"], ["tabs"]),
         ('\ufeff"a;x"\r\nb\r\n\r\n', ["a;x", "b"], []),
+        ("Name,E-Mail\nx,a\ny,b\n", ["a", "b"], ["a header, as it names the column E-Mail"]),
         ("email\n", [], None),
     ],
 )

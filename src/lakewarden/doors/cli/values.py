@@ -42,7 +42,7 @@ class ValueInput:
         typed = [value for each in self.typed for value in (_lines(sys.stdin) if each == _STDIN else [each])]
         if self.file is None:
             return ReadValues(typed)
-        with_lines, notes = self._of_file(self.file, {name.casefold() for name in names}, fits)
+        with_lines, notes = self._of_file(self.file, {_name(name) for name in names}, fits)
         if not with_lines:
             raise BadValue(f"{self.file} holds no values", "Nothing was registered.")
         places = [f"{self.file}, line {line}" for line, _ in with_lines]
@@ -66,13 +66,13 @@ class ValueInput:
         self, file: Path, rows: Sequence[Row], names: Collection[str], fits: Callable[[str], bool]
     ) -> tuple[int, bool, list[str]]:
         """Which column holds the values, whether the first line is a header, and what to say of it."""
-        first = [cell.strip().casefold() for cell in rows[0][1]] if rows else []
+        first = [_name(cell) for cell in rows[0][1]] if rows else []
         if self.column is not None and not self.column.isdigit():
-            if self.column.casefold() not in first or self.header is False:
+            if _name(self.column) not in first or self.header is False:
                 raise BadValue(
                     f"{file}, line 1 names no column {self.column}", f"{_NOTHING} --column takes a number too."
                 )
-            return first.index(self.column.casefold()), True, []
+            return first.index(_name(self.column)), True, []
         named = next((place for place, cell in enumerate(first) if cell in names), None)
         place = int(self.column) - 1 if self.column is not None else named or 0
         if place < 0:
@@ -80,7 +80,11 @@ class ValueInput:
         if self.header is not None:
             return (place if self.header or self.column else 0), self.header, []
         if named is not None:
-            return place, True, [f"{file}: the first line is a header, as it names the column {first[named]}"]
+            return (
+                place,
+                True,
+                [f"{file}: the first line is a header, as it names the column {rows[0][1][named].strip()}"],
+            )
         if len(rows) > 1 and not fits(_cell(file, *rows[0], place)) and fits(_cell(file, *rows[1], place)):
             told = (
                 "the first line was taken as a header, as it is not of the key's type; --no-header reads it as a value"
@@ -96,15 +100,18 @@ class ValueInput:
             except ValueError:
                 raise BadValue(f"{file}, line {number} is not JSON", _NOTHING) from None
             if isinstance(found, dict) and found:
-                chosen = [
-                    name for name in found if name == self.column or (not self.column and name.casefold() in names)
-                ]
+                chosen = [name for name in found if name == self.column or (not self.column and _name(name) in names)]
                 if self.column and not chosen:
                     raise BadValue(f"{file}, line {number} has no field {self.column}", _NOTHING)
                 found = found[chosen[0]] if chosen else next(iter(found.values()))
             if isinstance(found, bool) or not isinstance(found, str | int | float):
                 raise BadValue(f"{file}, line {number} holds no text or number", _NOTHING)
             yield number, str(found)
+
+
+def _name(cell: str) -> str:
+    """A column's name as headers are compared: letters and digits only, in any case. E-Mail names the column email."""
+    return "".join(filter(str.isalnum, cell)).casefold()
 
 
 def _text(file: Path) -> str:
@@ -126,7 +133,7 @@ def _delimiter(lines: Sequence[str], names: Collection[str]) -> str:
     for delimiter in _DELIMITERS:
         rows = list(csv.reader(sample, delimiter=delimiter))
         if rows and len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows):
-            even.append((delimiter, any(cell.strip().casefold() in names for cell in rows[0])))
+            even.append((delimiter, any(_name(cell) in names for cell in rows[0])))
     naming = [delimiter for delimiter, names_key in even if names_key]
     return next(iter([*naming, *(delimiter for delimiter, _ in even)]), ",")
 
