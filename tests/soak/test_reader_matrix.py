@@ -42,8 +42,8 @@ def test_other_orders(
     table = long_life(lake, f"db.t{abs(hash(request.node.callspec.id))}", version)
     ask(table)
     for operation in operations:
-        if operation is hide and version == 1:
-            continue  # format v1 has no deletes
+        if operation is hide and version != 2:
+            continue  # v1 has no deletes; of vectors for NaN partitions see `tests/readers/limits.py`
         operation(table)
         look(table, operation.__name__, row_by_row=True)
     go_on(table)
