@@ -60,19 +60,25 @@ def by_lakewarden(path: str) -> bool:
 
 def ask(table: Table) -> None:
     """Ask for the erasure of a few people."""
-    names = [table.make_row(number)["name"] for number in GONE]
-    table.lake.warden.erasure.request(table.name, key="name", value=names)
+    table.lake.warden.erasure.request(table.name, key="name", value=sorted(gone(table)))
+
+
+def gone(table: Table) -> set[str]:
+    """The names of those who are to be erased."""
+    return {table.make_row(number)["name"] for number in GONE}
 
 
 def hide(table: Table) -> None:
     table.lake.warden.erasure.hide(table.name, now=True).apply()
-    table.forget(lambda row: row["id"] in GONE, [ref.name for ref in table.refs if ref.kind == "branch"])
+    names = gone(table)
+    table.forget(lambda row: row["name"] in names, [ref.name for ref in table.refs if ref.kind == "branch"])
 
 
 def purge(table: Table) -> None:
     loses = table.metadata["format-version"] > 2
     table.lake.warden.erasure.purge(table.name, lose_columns=loses).apply()
-    table.forget(lambda row: row["id"] in GONE)
+    names = gone(table)
+    table.forget(lambda row: row["name"] in names)
 
 
 def compact(table: Table) -> None:

@@ -55,7 +55,7 @@ SPECS: dict[str, dict[str, Transform[Any, Any]]] = {
     "identity": {name: IdentityTransform() for name in [*SIMPLE, "ratio", "value"]},  # Spark writes none of fixed right
     "bucket": {name: BucketTransform(7) for name in [*SIMPLE, "four"] if name != "flag"},
     "truncate": {"d9": TruncateTransform(10), "d38": TruncateTransform(10), "text": TruncateTransform(2),
-                 "raw": TruncateTransform(2), "id": TruncateTransform(5)},
+                 "raw": TruncateTransform(2), "d18": TruncateTransform(50)},
     "dates": {"at": YearTransform(), "at_tz": MonthTransform(), "day": DayTransform()},
     "times": {"at": HourTransform(), "at_tz": DayTransform(), "day": MonthTransform()},
 }  # fmt: skip
