@@ -242,6 +242,19 @@ def test_any_history_against_the_rules_told_again(
         assert set(found.tags_going) == (over if expire_tags else set())
 
 
+def test_what_lies_between_stays_also_where_no_branch_keeps_the_version() -> None:
+    """An operation and another branch each need a snapshot of it."""
+    made = History().commits(3, OLD, DAY)
+    for _ in range(2):
+        made.commit(timedelta(days=190), operation="replace")
+    made.branch("audit", 3).branch("main", made.commit(timedelta(days=180)))
+    found = decide(made.table, RetentionPolicy(keep_last=1, keep_days=0), NOW, {5: "op-1"})
+    kept = {version.snapshot_id: version.reasons for version in found.versions if version.kept}
+    assert set(kept) == {3, 4, 5, 6}
+    assert kept[4] == ("between two snapshots of its version that stay",)
+    assert all(version.same_as is None for version in found.versions)
+
+
 @settings(max_examples=150, deadline=None)
 @given(made=histories(), policy=policies, last=st.integers(0, 5), days=st.integers(0, 100))
 def test_keeping_more_never_expires_more(made: History, policy: RetentionPolicy, last: int, days: int) -> None:
@@ -277,7 +290,7 @@ def test_no_version_is_lost_for_being_held_twice(made: History, policy: Retentio
     log = [entry.snapshot_id for entry in after.metadata.snapshot_log]
     assert set(log) <= left
     assert [content[s] for s in log] == [content[s] for s in made.log[len(made.log) - len(log) :]]
-    if set(range(len(line))) == set(held):  # no version of main went: then time travel goes as far back as before
+    if all(version[-1] in left for version in line):  # main kept them all: then time travel goes as far back as before
         assert len(after.metadata.snapshot_log) == len(made.log)
 
 

@@ -26,8 +26,16 @@ if TYPE_CHECKING:
     from lakewarden.engine.reference import TableName
 
 _DAY_MS = 86_400_000
-Pair = tuple[int, int]
-"""Two snapshots of one version, the older and the newer."""
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two snapshots of one version."""
+
+    older: int
+    newer: int
+    is_kept: bool
+    """Whether the branch keeps the version: then the newer one holds it, and the older is only replaced."""
 
 
 @dataclass(frozen=True)
@@ -147,11 +155,13 @@ def decide(
     for snapshot, operation in in_use.items():
         reasons.add(snapshot, f"leased by {operation}")
     if not is_log_ours:
-        _keep_log(reasons, [entry.snapshot_id for entry in metadata.snapshot_log], {older for older, _ in pairs})
+        _keep_log(
+            reasons, [entry.snapshot_id for entry in metadata.snapshot_log], {p.older for p in pairs if p.is_kept}
+        )
     _keep_between(reasons, pairs)
     going |= {name for name, ref in tags.items() if not reasons.of(ref.snapshot_id)}  # they go with what they name
     newest_first = sorted(metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True)
-    replaced = {older: newer for older, newer in pairs if not reasons.of(older)}
+    replaced = {pair.older: pair.newer for pair in pairs if pair.is_kept and not reasons.of(pair.older)}
     versions = tuple(
         Decision(s.snapshot_id, from_millis(s.timestamp_ms), reasons.of(s.snapshot_id), replaced.get(s.snapshot_id))
         for s in newest_first
@@ -161,9 +171,9 @@ def decide(
 
 def _keep_branches(
     reasons: _Reasons, table: Table, policy: RetentionPolicy, now: datetime, named: Collection[int]
-) -> list[Pair]:
+) -> list[_Pair]:
     """Branches keep their own history; what is on none, as after a rollback, is kept while it is young."""
-    refs, pairs = table.metadata.refs, list[Pair]()
+    refs, pairs = table.metadata.refs, list[_Pair]()
     branches = {n: ref for n, ref in sorted(refs.items()) if str(ref.snapshot_ref_type) == "branch"}
     for name, ref in branches.items():
         pairs += _keep_branch(reasons, table, name, ref, policy, now, named)
@@ -182,10 +192,10 @@ def _keep_branch(
     policy: RetentionPolicy,
     now: datetime,
     named: Collection[int],
-) -> list[Pair]:
+) -> list[_Pair]:
     """A branch keeps its head and its own history; what it says of itself comes before the policy.
 
-    Answers with the snapshots of kept versions that a newer one represents, from the oldest to the newest.
+    Answers with the snapshots that a newer one represents, from the oldest to the newest.
     """
     there = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     last = ref.min_snapshots_to_keep or policy.keep_last
@@ -194,15 +204,15 @@ def _keep_branch(
     if name != "main":
         reasons.add(ref.snapshot_id, f"branch head ({name})")
     on = "" if name == "main" else f" on {name}"
-    counted, newer, pairs = 0, None, list[Pair]()
+    counted, newer, pairs = 0, None, list[_Pair]()
     for id in ancestors(table, ref.snapshot_id):
         snapshot = there[id]
         why = [f"recent (top {last}){on}"] if counted < last else []
         if _is_young(snapshot.timestamp_ms, age_ms, now):
             why.append(f"within retention ({_period(age_ms)}){on}")
-        if why and newer is not None and represents(newer, snapshot):
-            pairs.append((id, newer.snapshot_id))
-            if id not in named:
+        if newer is not None and represents(newer, snapshot):
+            pairs.append(_Pair(id, newer.snapshot_id, bool(why)))
+            if why and id not in named:
                 in_grace = _is_young(newer.timestamp_ms, grace_ms, now)
                 why = [f"replaced less than {show_duration(policy.reader_grace)} ago{on}"] if in_grace else []
         for reason in why:
@@ -221,11 +231,15 @@ def _keep_log(reasons: _Reasons, log: Sequence[int], replaced: Collection[int]) 
             reasons.add(snapshot, "time travel: the catalog would forget when older versions were current")
 
 
-def _keep_between(reasons: _Reasons, pairs: Sequence[Pair]) -> None:
+def _keep_between(reasons: _Reasons, pairs: Sequence[_Pair]) -> None:
     """What lies between two snapshots of a version that stay, stays: else the two would count as two versions."""
-    for older, newer in pairs:
-        if reasons.of(older) and not reasons.of(newer):
-            reasons.add(newer, "between two snapshots of its version that stay")
+    held: set[int] = set()  # snapshots whose version a newer one that stays holds, too
+    for pair in reversed(pairs):
+        if reasons.of(pair.newer) or pair.newer in held:
+            held.add(pair.older)
+    for pair in pairs:
+        if reasons.of(pair.older) and not reasons.of(pair.newer) and pair.newer in held:
+            reasons.add(pair.newer, "between two snapshots of its version that stay")
 
 
 def _period(milliseconds: int) -> str:
