@@ -25,14 +25,16 @@ def go_on(table: Table) -> None:
     _delete(table)
     _merge(table)
     table.sql(f"CALL main.system.rewrite_data_files(table => '{table.name}', options => map('rewrite-all', 'true'))")
-    assert _ids(table) == sorted(row["id"] for row in table.rows["main"])
+    _compare_ids(table)
     table.sql(f"CALL main.system.expire_snapshots(table => '{table.name}', older_than => now(), retain_last => 1)")
-    assert _ids(table) == sorted(row["id"] for row in table.rows["main"])
+    _compare_ids(table)
     _copy(table)
 
 
-def _ids(table: Table) -> list[int]:
-    return [row.id for row in table.sql("SELECT id FROM {t} ORDER BY id")]
+def _compare_ids(table: Table) -> None:
+    found = [row.id for row in table.sql("SELECT id FROM {t} ORDER BY id")]
+    expected = sorted(row["id"] for row in table.rows["main"])
+    assert found == expected, f"{found} for {expected}"
 
 
 def _aggregates(table: Table) -> None:
@@ -53,11 +55,15 @@ def _delete(table: Table) -> None:
     1.12 on tables of formats v2 and v3 that only Spark had written to. So nulls are ruled out.
     """
     table.sql("DELETE FROM {t} WHERE value < 5000 AND value IS NOT NULL")
-    table.forget(lambda row: row["value"] is not None and row["value"] < 5000, ["main"])
-    assert _ids(table) == sorted(row["id"] for row in table.rows["main"])
+    table.forget(lambda row: _is_low(row["value"]), ["main"])
+    _compare_ids(table)
     table.sql("DELETE FROM {t} WHERE st.x < 5000 AND id % 2 = 0")
-    table.forget(lambda row: bool(row["st"]) and (row["st"]["st.x"] or 0) < 5000 and row["id"] % 2 == 0, ["main"])
-    assert _ids(table) == sorted(row["id"] for row in table.rows["main"])
+    table.forget(lambda row: _is_low(row["st"] and row["st"]["st.x"]) and row["id"] % 2 == 0, ["main"])
+    _compare_ids(table)
+
+
+def _is_low(value: float | None) -> bool:
+    return value is not None and value < 5000
 
 
 def _merge(table: Table) -> None:
