@@ -38,7 +38,12 @@ class History:
         return int(self.snapshots[snapshot - 1]["timestamp-ms"])
 
     def commit(
-        self, age: timedelta, parent: int | None = None, operation: str = "append", schema: int = 0, **summary: str
+        self,
+        age: timedelta,
+        parent: int | None = None,
+        operation: str = "append",
+        schema: int | None = 0,
+        **summary: str,
     ) -> int:
         """Add a snapshot of this age, on the newest unless another parent is named."""
         number = len(self.snapshots) + 1

@@ -14,6 +14,7 @@ from lakewarden.engine.locations import apart, file_name, is_below, is_local, sa
     [
         ("/lake/t/a.parquet", "file:/lake/t/a.parquet"),
         ("file:///lake/t/a.parquet", "file:/lake/t/a.parquet"),
+        ("file:///lake/t/a.parquet", "file:////lake/t/a.parquet"),
         ("file://localhost/lake/t/a.parquet", "/lake/t/a.parquet"),
         ("/lake//t/a.parquet", "file:///lake/t//a.parquet"),
         ("s3://bucket/t/a.parquet", "s3a://bucket/t/a.parquet"),

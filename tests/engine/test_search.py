@@ -481,3 +481,19 @@ def test_a_second_search_for_the_same_values_opens_no_file_again(lake: Lake) -> 
     kept.storage.times.clear()
     assert matching(kept.search(emails("n1", "n2"))) == {paths[1]: 1, paths[2]: 1, new: 1}
     assert kept.storage.times == Counter([*paths, new])
+
+
+def test_a_struct_with_another_name_is_no_longer_looked_for_under_the_old_one() -> None:
+    """Parquet takes schemas for equal that differ in the names of structs only."""
+    from lakewarden.engine.key_columns import _places_of
+
+    def schema(struct: str) -> Any:
+        inner = pa.struct([pa.field("email", pa.string(), metadata={"PARQUET:field_id": "2"})])
+        field = pa.field(struct, inner, metadata={"PARQUET:field_id": "1"})
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table([pa.array([], inner)], schema=pa.schema([field])), sink, store_schema=False)
+        return pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
+
+    one, other = schema("user"), schema("person")
+    assert one.equals(other)
+    assert [_places_of(each)[2][1].path for each in (one, other, one)] == ["user.email", "person.email", "user.email"]

@@ -125,7 +125,7 @@ def _mode(text: str) -> str:
 
 def _bounds(kind: IcebergType, chunks: list[Any], mode: str) -> tuple[bytes | None, bytes | None]:
     """A column's smallest and largest value, as bounds are stored."""
-    from pyiceberg.types import BinaryType, DecimalType, StringType
+    from pyiceberg.types import BinaryType, DecimalType, StringType, UUIDType
 
     found = [chunk.statistics for chunk in chunks if chunk.is_stats_set and chunk.statistics.has_min_max]
     if not found or any(_hides_values(chunk) for chunk in chunks):
@@ -135,6 +135,8 @@ def _bounds(kind: IcebergType, chunks: list[Any], mode: str) -> tuple[bytes | No
         unscaled = [(_unscaled(low), _unscaled(high)) for low, high in values]
         return _number(min(low for low, _ in unscaled)), _number(max(high for _, high in unscaled))
     lowest, highest = min(low for low, _ in values), max(high for _, high in values)
+    if isinstance(kind, UUIDType) and lowest != highest:
+        return None, None  # Java compares their halves as signed numbers, and would skip rows by bounds in this order
     if isinstance(lowest, bytes):
         length = int(mode) if mode.isdigit() else None
         if isinstance(kind, StringType) and length is not None:

@@ -119,9 +119,10 @@ def _places_of(schema: Any) -> Mapping[int | None, tuple[int, Leaf]]:
     from lakewarden.engine.kernel_schema import leaves
 
     known = getattr(_last, "schema", None)
-    if known is None or not schema.equals(known):
+    paths = [schema.column(number).path for number in range(len(schema))]  # what is equal may differ in structs' names
+    if known is None or not schema.equals(known) or paths != _last.paths:
         found = {leaf.field_id: (number, leaf) for number, leaf in enumerate(leaves(schema.to_arrow_schema()))}
-        _last.schema, _last.places = schema, found
+        _last.schema, _last.paths, _last.places = schema, paths, found
     places: Mapping[int | None, tuple[int, Leaf]] = _last.places
     return places
 

@@ -116,11 +116,6 @@ def in_javas_order(uuid: bytes) -> bytes:
     return bytes([uuid[0] ^ 0x80, *uuid[1:8], uuid[8] ^ 0x80, *uuid[9:]])
 
 
-def is_ordered_alike(low: bytes, high: bytes) -> bool:
-    """Whether UUIDs between these two are between them to Java as well: the signs of both halves are the same."""
-    return not any((low[place] ^ high[place]) & 0x80 for place in (0, 8))
-
-
 def _is_keyable(kind: PrimitiveType) -> bool:
     return str(kind).split("(")[0] in ("string", "int", "long", "uuid", "date", "decimal")
 

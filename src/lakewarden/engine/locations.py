@@ -19,7 +19,7 @@ def same_place(location: str) -> str:
 
 def apart(location: str) -> tuple[str, str]:
     """A location's authority, such as `s3://bucket`, and its path there; a local file's is `file:`."""
-    if location.startswith("file:///") and "//" not in location[8:]:  # as most are spelled: without looking closer
+    if location.startswith("file:///") and "//" not in location[7:]:  # as most are spelled: without looking closer
         return "file:", location[7:]
     match = _SCHEME.match(location)
     scheme, rest = (match["scheme"].lower(), match["rest"]) if match else ("file", location)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from lakewarden.engine import avro_files
 from lakewarden.engine.faults import decoding
 from lakewarden.engine.kept import Kept
-from lakewarden.engine.keys import is_ordered_alike
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -198,7 +197,7 @@ def _writer(
 
 
 def _without_misleading_bounds(manifest: ManifestFile, schema: Schema, spec: PartitionSpec) -> ManifestFile:
-    """Leave out what is said of partitions by UUID where it is wrong for Java, which compares them as signed numbers.
+    """Leave out what is said of partitions by UUID where it may be wrong for Java, which compares signed numbers.
 
     It would skip the manifest. One bound cannot be left out: without it Java takes all values to be null.
     """
@@ -207,7 +206,7 @@ def _without_misleading_bounds(manifest: ManifestFile, schema: Schema, spec: Par
     kinds = spec.partition_type(schema).fields
     for kind, summary in zip(kinds, manifest.partitions or (), strict=False):
         low, high = summary.lower_bound, summary.upper_bound
-        if isinstance(kind.field_type, UUIDType) and low and high and not is_ordered_alike(low, high):
+        if isinstance(kind.field_type, UUIDType) and low != high:
             manifest[_PARTITIONS] = None
             break
     return manifest

@@ -49,7 +49,7 @@ def listen(*signals: signal.Signals) -> dict[signal.Signals, Any]:
     A signal that is ignored, as by nohup, stays ignored. Only the main thread receives any.
     """
     before = {each: signal.getsignal(each) for each in signals} if _is_main() else {}
-    before = {each: handler for each, handler in before.items() if handler not in (signal.SIG_IGN, _hear)}
+    before = {each: handler for each, handler in before.items() if handler not in (signal.SIG_IGN, None, _hear)}
     for each in before:
         signal.signal(each, _hear)
     return before

@@ -20,6 +20,7 @@ from lakewarden.lifecycle.plan import PUBLISH
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes, unpartitioned
 from tests.small_lake import SmallLake
 
+MARK = "_lakewarden/erasure.json"  # which a request for erasure leaves
 REWRITE_ALL: dict[str, Any] = {"rewrite_all": True}
 
 
@@ -129,7 +130,7 @@ class Compactable:
         commit_deletes(self.table, equality_deletes(self.table, rows, [1], spec))
 
     def unreached(self) -> set[str]:
-        """Files in the table's folder that its metadata does not lead to; what metadata leads to must be there."""
+        """Files in the table's folder that its metadata does not reference; what it references must be there."""
         table = self.table
         needed = {table.metadata_location} | {entry.metadata_file for entry in table.metadata.metadata_log}
         for snapshot in table.metadata.snapshots:
@@ -140,7 +141,7 @@ class Compactable:
         paths = {local(file) for file in needed}
         assert [path for path in paths if not path.is_file()] == []
         found = {path for path in self.folder.rglob("*") if path.is_file() and not path.name.endswith(".crc")}
-        return {str(path.relative_to(self.folder)) for path in found - paths}
+        return {str(path.relative_to(self.folder)) for path in found - paths} - {MARK}
 
 
 def local(location: str) -> Path:

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 _DATA, _POSITIONS, _EQUALITY = 0, 1, 2
 _DELETED = 2
+_MARK = "_lakewarden/erasure.json"
 _STATISTICS = ("statistics", "partition-statistics")
 _PATH_ID, _POSITION_ID = 2147483546, 2147483545
 _ROARING, _ROARING_WITH_RUNS = 12346, 12347
@@ -152,9 +153,9 @@ def versions(metadata_location: str) -> dict[str, Version]:
 
 
 def strays(metadata_location: str) -> set[str]:
-    """Files in a table's folder that its metadata does not lead to; what it leads to must be there.
+    """Files in a table's folder that its metadata does not reference; what it references must be there.
 
-    Earlier metadata files may be gone, whoever has a record of them.
+    Earlier metadata files may be gone, and the mark that requests leave is no file of the table's.
     """
     metadata = read_metadata(metadata_location)
     told = [entry["statistics-path"] for key in _STATISTICS for entry in metadata.get(key, [])]
@@ -168,7 +169,7 @@ def strays(metadata_location: str) -> set[str]:
     folder = local(metadata["location"])
     paths |= {local(entry["metadata-file"]) for entry in metadata.get("metadata-log", [])}
     there = {path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".crc")}
-    return {str(path.relative_to(folder)) for path in there - paths}
+    return {str(path.relative_to(folder)) for path in there - paths} - {_MARK}
 
 
 def _avro(location: str) -> list[dict[str, Any]]:

@@ -137,7 +137,9 @@ class TestSays:
         close(lake, request)
         said = certify(lake, request)
         assert (said.purges, said.refs, said.removed_files) == ([], [], [])
-        assert said.says.startswith("Of 1 key value, none occurred in main.crm.people: no row was erased there.")
+        assert said.says.startswith(
+            "Of 1 key value, none was found in main.crm.people when it was purged: no row was erased."
+        )
 
     def test_a_deadline_that_was_not_met_and_none_at_all(self, lake: SmallLake) -> None:
         with_people(lake)
@@ -183,7 +185,7 @@ class TestSays:
         assert (
             "1 table (main.sales.orders) is in the catalog no more" in said.says and "not looked through" in said.says
         )
-        assert "none occurred in main.crm.people" in said.says
+        assert "none was found in main.crm.people" in said.says
         assert [proof.result for proof in said.proofs] == ["clean", "gone"]
         assert "What may be left of the files of main.sales.orders." in said.not_covered
 
@@ -340,7 +342,7 @@ class TestFiles:
         certify(lake, request, tmp_path / "c.html")
         seen = _Seen()
         seen.feed((tmp_path / "c.html").read_text())
-        for told in ("none of its values occurred", "not met", "came to these tables again"):
+        for told in ("none of its values was found", "not met", "came to these tables again"):
             assert told in seen.text
 
     def test_nothing_is_written_over(self, lake: SmallLake, tmp_path: Path) -> None:
@@ -458,7 +460,9 @@ def test_a_value_that_never_occurred_has_no_rows_nor_those_of_others(lake: Small
     assert planned.plan.actions[0].files.bytes == result["bytes_with_rows"] < result["bytes_removed"]
     said = {request: certify(lake, request) for request in (one, two, three)}
     assert said[one].says.startswith("Of 3 key values, 2 occurred in main.crm.people: their 3 rows were erased from")
-    assert said[two].says.startswith("Of 1 key value, none occurred in main.crm.people: no row was erased there.")
+    assert said[two].says.startswith(
+        "Of 1 key value, none was found in main.crm.people when it was purged: no row was erased."
+    )
     assert said[three].says.startswith("Of 2 key values, 2 occurred in main.crm.people: their 3 rows were erased from")
     assert (said[two].refs, said[two].removed_files, said[two].new_files) == ([], [], [])
     assert (said[two].purges[0].rows, said[two].counts["rows_dropped_by_tombstones"]) == (0, 0)
@@ -467,7 +471,7 @@ def test_a_value_that_never_occurred_has_no_rows_nor_those_of_others(lake: Small
     data = {request: {file.path for file in said[request].removed_files if file.sha256} for request in (one, three)}
     assert len(data[one]) == 2 and len(data[three]) == 3
     certify(lake, two, tmp_path / "c.html")
-    assert "none of its values occurred" in (tmp_path / "c.html").read_text()
+    assert "none of its values was found" in (tmp_path / "c.html").read_text()
 
 
 def test_evidence_is_not_changed_by_telling_it(lake: SmallLake) -> None:

@@ -318,3 +318,20 @@ def test_is_quick_and_needs_no_java(lake: SmallLake) -> None:
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": "/nowhere", "HOME": str(lake.folder)})
     assert ids(lake) == [0, 1, 2, 3, 5]
+
+
+@pytest.mark.parametrize(("value", "options"), [("", {}), ("  ", {"trim": True})])
+def test_a_value_that_is_empty_is_refused(lake: SmallLake, value: str, options: dict[str, bool]) -> None:
+    """It would name everybody whose key is empty."""
+    with_people(lake)
+    with pytest.raises(BadValue, match="value 2 is empty"):
+        lake.warden.erasure.request("crm.people", key="email", value=["p1@example.org", value], **options)
+    assert lake.warden.erasure.list() == []
+
+
+def test_spellings_that_nobody_looked_for_are_said_to_be_visible(lake: SmallLake) -> None:
+    with_people(lake)
+    done = lake.warden.erasure.request(
+        "crm.people", key="email", value=["P1@example.org"], ignore_case=True, look=False
+    )
+    assert any("Other spellings that are stored stay visible until erasure hide" in note for note in done.notes)

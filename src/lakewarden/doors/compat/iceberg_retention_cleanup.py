@@ -19,6 +19,7 @@ from typing import Any
 from lakewarden.doors.compat import script
 from lakewarden.doors.compat.iceberg_catalog import IcebergCatalog, Namespace, version_of
 from lakewarden.doors.compat.script import Result
+from lakewarden.features.table.declared import production
 from lakewarden.quantities import show_size
 
 
@@ -80,7 +81,8 @@ class IcebergRetentionManager:
         }
 
     def _is_production(self, table: str) -> bool:
-        return any(row.name == "production" and row.value == "yes" for row in self.catalog.warden.policy.show(table))
+        name = self.catalog.warden.ground.tables.name(table)
+        return bool(production(self.catalog.warden.ground.settings, name).value)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

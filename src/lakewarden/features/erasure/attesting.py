@@ -197,7 +197,7 @@ def _what_went(table: TableErased) -> str:
     if table.occurred is None:
         return f"Of {whose}, {rows} of {table.table}; how many of the values occurred was not recorded."
     if not table.occurred:
-        return f"Of {whose}, none occurred in {table.table}: no row was erased there."
+        return f"Of {whose}, none was found in {table.table} when it was purged: no row was erased."
     whose_rows = "its" if table.occurred == 1 else "their"
     return f"Of {whose}, {table.occurred:,} occurred in {table.table}: {whose_rows} {rows}."
 

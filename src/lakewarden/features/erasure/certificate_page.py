@@ -128,7 +128,7 @@ def _done(said: Attested) -> Iterator[str]:
     yield "<h2>What was erased</h2>"
     yield _table([asdict(table) for table in said.tables], "Values that occurred, and rows of this request that went")
     if all(table.rows_erased == 0 for table in said.tables):
-        yield "<p>No row of this request was in any version: none of its values occurred.</p>"
+        yield "<p>No row of this request was there when the tables were purged: none of its values was found.</p>"
     if not said.purges:
         return
     yield "<p class=soft>A row counts once for every file that held it, in whichever version.</p>"

@@ -74,7 +74,7 @@ def _lost(
             for delete in (delete for delete in files.by_path[data].deletes if not is_hide(delete.path)):
                 named_positions(storage, delete, [data])  # one that cannot be read may name rows that were hidden
         for data in hidden_in.keys() - files.by_path.keys():
-            yield _moment(lake, table, line, data), int(file["hides"].get(request, 0))
+            yield _moment(lake, table, line, data), int(file.get("hides", {}).get(request, 0))
 
 
 def hiding_moments(lake: Reader, table: Table, request: str, branch: str) -> Iterator[str]:
@@ -83,7 +83,7 @@ def hiding_moments(lake: Reader, table: Table, request: str, branch: str) -> Ite
     for evidence in told:
         since = hidden_by(table, evidence)
         if since is not None and since in _line(table, branch, since):
-            yield from (file["path"] for file in evidence.document["files"] if request in file["hides"])
+            yield from (file["path"] for file in evidence.document["files"] if request in file.get("hides", {}))
 
 
 def _moment(lake: Reader, table: Table, line: Sequence[int], path: str) -> _Moment:

@@ -23,29 +23,32 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 
-def hidden_once(lake: Reader, table: Table) -> dict[str, set[int]]:
-    """The open requests whose rows were hidden in a table, and the snapshots that did it."""
+def hidden_once(lake: Reader, table: Table) -> dict[str, dict[int, str]]:
+    """The open requests whose rows were hidden in a table, and the snapshots that did it, with their branches."""
     uuid = str(table.metadata.table_uuid)
     asked = {request.id for request in lake.tombstones.list([ErasureState.OPEN], uuid)}
-    found: dict[str, set[int]] = {}
+    found: dict[str, dict[int, str]] = {}
     for evidence in lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=uuid) if asked else ():
         by = hidden_by(table, evidence)
         for request in asked & set(evidence.requests) if by is not None else ():
-            found.setdefault(request, set()).add(by or 0)
+            found.setdefault(request, {})[by or 0] = str(evidence.document["branch"])
     return found
 
 
 def suspects(lake: Reader, table: Table) -> list[str]:
-    """Requests that a branch may show again: it neither descends from a commit that hid them, nor has their hide files.
+    """Requests that a branch may show again.
 
-    What arrived after a hide is for the next one, and not looked for here.
+    It left a commit behind that hid them there, or it neither descends from one nor has their hide files. What arrived
+    after a hide is for the next one, and not looked for here.
     """
     once = hidden_once(lake, table)
+    there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
     found: set[str] = set()
     for branch in _branches(lake, table) if once else ():
         head = table.snapshot_by_name(branch)
         line = set(ancestors(table, head.snapshot_id)) if head is not None else set()
-        astray = {request for request, snapshots in once.items() if not snapshots & line} - found
+        found |= {r for r, by in once.items() if any(on == branch for s, on in by.items() if s in there - line)}
+        astray = {request for request, snapshots in once.items() if not snapshots.keys() & line} - found
         if astray and head is not None:
             files = lake.files.of(table, head)
             served = frozenset[str]().union(*(served_requests(d.path, files.opened) for d in files.deletes))

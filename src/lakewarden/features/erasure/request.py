@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.runner import Runner
     from lakewarden.lifecycle.tombstones import KeyAsked
 
+_SPELLINGS = (
+    "Other spellings that are stored stay visible until erasure hide or purge: with --no-look nobody looked for them."
+)
 _OTHERS = "Other engines still see these rows until erasure hide; only reads through Lakewarden leave them out at once."
 
 
@@ -78,6 +81,7 @@ class Request(TakesInput, Control[Registered]):
         values = {place: _values(key, given, request.folding) for place, key in enumerate(keys)}
         count = runner.tombstones.add(request, values)
         notes += _marked(runner, keys)
+        notes += [_SPELLINGS] if request.folding and not self.look else []
         found = look(lake, runner.tombstones, request, count) if self.look else Look()
         return Registered(
             id=request.id,
@@ -141,5 +145,11 @@ def _marked(runner: Runner, keys: tuple[KeyAsked, ...]) -> Iterator[str]:
 
 
 def _values(key: KeyAsked, given: ReadValues, folding: Folding) -> Iterator[str]:
-    texts = canonical(key.kind, given.values, f"{key.table}, {key.path}", given.place)
+    texts = list(canonical(key.kind, given.values, f"{key.table}, {key.path}", given.place))
+    for number, text in enumerate(texts if key.kind == TEXT else (), start=1):
+        if not folding.of(text):
+            raise BadValue(
+                f"{given.place(number)} is empty",
+                "Nothing was registered. It would name every row whose key is empty.",
+            )
     return iter(spellings_of(key, texts, folding))

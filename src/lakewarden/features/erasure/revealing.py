@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -78,8 +77,7 @@ def revealed(lake: Reader, name: str, table: Table, request: ErasureRequest) -> 
             if delete.path not in found and request.id in served_requests(delete.path, files.opened):
                 found[delete.path] = look.hide_file(delete, live, served_requests(delete.path, files.opened))
         if request.state is ErasureState.OPEN:
-            with suppress(LakewardenError):  # deletes of others that cannot be read, which `losses.py` reports
-                found |= {one.file.path: one for one in look.merged(branch, files) if one.file.path not in found}
+            found |= {one.file.path: one for one in look.merged(branch, files) if one.file.path not in found}
     return list(found.values())
 
 
@@ -114,13 +112,16 @@ class _Look:
         """What stays of files that another engine wrote, with rows of a hide file that it took over."""
         back: dict[str, dict[str, set[int]]] = {}
         deletes: dict[str, DeleteFile] = {}
+        bare = {file.path: file for file in files.bare}
+        hides = [delete for delete in files.deletes if is_hide(delete.path)]
         for path, hidden in self._hidden_once(branch):
-            file = files.by_path.get(path)
-            if file is None:
+            if path not in bare:
                 continue
-            mine = self._rows(file).get(self._request.id, set()) & hidden
-            mine -= self._of_others(file)
-            for delete in file.deletes if mine else ():
+            mine = self._rows(bare[path]).get(self._request.id, set()) & hidden
+            mine -= self._of_others(bare[path])
+            for hide in (hide for hide in hides if mine and hide.only_for in (None, path)):
+                mine -= named_positions(self._storage, hide, [path]).get(path, set())  # which were not merged
+            for delete in files.by_path[path].deletes if mine else ():
                 if is_hide(delete.path) or delete.is_equality or delete.is_vector or delete.format != "parquet":
                     continue
                 if shared := named_positions(self._storage, delete, [path]).get(path, set()) & mine:
@@ -135,10 +136,8 @@ class _Look:
     def _hidden_once(self, branch: str) -> Iterator[tuple[str, set[int]]]:
         """The rows that earlier commits on a branch's own line hid for the request, as far as their files are there."""
         for path in hiding_moments(self._lake, self._table, self._request.id, branch):
-            try:
+            if self._storage.look([path])[path] is not None:  # else it went with the last version that had it
                 yield from named_positions(self._storage, path).items()
-            except LakewardenError:
-                continue  # it went with the last version that had it
 
     def _staying(self, file: LiveFile, named: set[int]) -> set[int]:
         if self._is_open:
