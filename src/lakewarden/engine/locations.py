@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 _SCHEME = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?P<rest>.*)$", re.DOTALL)
@@ -30,6 +31,11 @@ def apart(location: str) -> tuple[str, str]:
     after = rest.removeprefix("//") if scheme in _MAY_LACK_HOST else rest.lstrip("/")
     host, slash, path = after.partition("/")
     return f"{scheme}://{host}", f"{slash}{path}"  # in object stores a doubled slash is part of the name
+
+
+def place_digest(location: str) -> str:
+    """A name for a place that does not show its path, in which there may be a value of a partition."""
+    return hashlib.sha256(same_place(location).encode()).hexdigest()[:32]
 
 
 def is_below(location: str, folder: str) -> bool:

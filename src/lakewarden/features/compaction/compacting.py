@@ -57,7 +57,7 @@ def holds(action: Action, lake: Reader) -> bool:
     table = lake.tables.load(action.table)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
     left = {file.path for file in action.files.items if file.path in files.by_path}
-    return not left or left <= held_files(lake, files)
+    return not left or left <= held_files(lake, table, files)
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
@@ -117,7 +117,7 @@ def _by_kernel(action: Action, lake: Writer) -> Outcome:
         table = lake.tables.load(name)
         check_identity(table, action.table, str(action.arguments["uuid"]))  # another one has none of the files
         files = lake.files.of(table, table.snapshot_by_name(MAIN))
-        groups = _live_groups(waiting, files, held_files(lake, files))
+        groups = _live_groups(waiting, files, held_files(lake, table, files))
         if not groups:
             return Outcome(total)
         _check_route(action, lake, table, files)
@@ -196,7 +196,7 @@ def _check_route(action: Action, lake: Writer, table: Table, files: SnapshotFile
 def _check_none_held(action: Action, lake: Writer) -> None:
     """Refuse where rows were hidden since the plan: Spark takes all files that it thinks worth it."""
     table, where = lake.tables.load(action.table), str(action.arguments.get("where") or "")
-    held = held_files(lake, lake.files.of(table, table.snapshot_by_name(MAIN)))
+    held = held_files(lake, table, lake.files.of(table, table.snapshot_by_name(MAIN)))
     if held and where:
         held &= lake.rows.files_of(lake.tables.resolve(action.table), where)
     if held:

@@ -64,7 +64,7 @@ def survey(
         matching = lake.rows.files_of(lake.tables.resolve(str(name)), where)
         chosen = [file for file in chosen if file.path in matching]
     route = route_of(route_of_manifests(lake.tables.route(table, name), table), table, files, chosen)
-    held = held_files(lake, files) & {file.path for file in chosen}
+    held = held_files(lake, table, files) & {file.path for file in chosen}
     found = candidates(table, files, [file for file in chosen if file.path not in held])
     if in_order is not None:
         all_in_order = all(in_order(file) for file in chosen)

@@ -9,11 +9,15 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.locations import place_digest
 from lakewarden.engine.position_deletes import is_hide, served_requests
 from lakewarden.errors import NotFound
+from lakewarden.features.erasure.remembered import remembered
 from lakewarden.lifecycle.tombstones import ErasureState
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from lakewarden.engine.live_files import SnapshotFiles
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.lifecycle.tombstones import ErasureRequest
@@ -21,8 +25,22 @@ if TYPE_CHECKING:
 _READERS = 8
 
 
-def held_files(lake: Reader, files: SnapshotFiles) -> frozenset[str]:
+def held_files(lake: Reader, table: Table, files: SnapshotFiles) -> frozenset[str]:
     """The data files of a version that have rows which are hidden for a request, unless that is closed."""
+    return _by_hide_files(lake, files) | _by_merged_deletes(lake, table, files)
+
+
+def _by_merged_deletes(lake: Reader, table: Table, files: SnapshotFiles) -> frozenset[str]:
+    """Those whose hide file another engine merged with deletes of its own: no file tells hidden rows from those."""
+    if not files.deletes:
+        return frozenset()
+    asked = lake.tombstones.list([ErasureState.OPEN], str(table.metadata.table_uuid))
+    hidden = remembered(lake, table, [request.id for request in asked])
+    deleted = (file for file in files.data if any(not is_hide(delete.path) for delete in file.deletes))
+    return frozenset(file.path for file in deleted if place_digest(file.path) in hidden) if hidden else frozenset()
+
+
+def _by_hide_files(lake: Reader, files: SnapshotFiles) -> frozenset[str]:
     hide_files = list(dict.fromkeys(delete.path for delete in files.deletes if is_hide(delete.path)))
     with ThreadPoolExecutor(_READERS, thread_name_prefix="held") as readers:
         found = readers.map(lambda path: served_requests(path, files.opened), hide_files)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.locations import place_digest
 from lakewarden.engine.position_deletes import is_hide, named_positions
 from lakewarden.engine.snapshots import ancestors, notes_of
 from lakewarden.engine.veil import Veil
@@ -35,11 +36,13 @@ def losses(lake: Reader, name: str, table: Table, request: str) -> list[str]:
     veil = Veil.of(table.metadata, fields_of(lake, uuid, [request]))
     found: Counter[tuple[str, _Moment]] = Counter()
     unknown: dict[str, str] = {}
-    for evidence in told:
+    for evidence in (each for each in told if not each.document.get("carried")):
         branch = str(evidence.document["branch"])
         since = hidden_by(table, evidence)
-        line = _line(table, branch, since)
+        line = line_of(table, branch, since)
         if since is None or since not in line:
+            if since is not None and table.snapshot_by_id(since) is None and _are_gone(lake, table, branch, told):
+                unknown[branch] = "the version that hid them has expired, and so have files that had them"
             continue  # never hidden there after all, or the branch went back to before: then nothing is lost
         try:
             for moment, rows in _lost(lake, name, table, request, evidence, line):
@@ -51,6 +54,15 @@ def losses(lake: Reader, name: str, table: Table, request: str) -> list[str]:
         f"{name}: it cannot be told whether all rows come back on branch {branch}: {why}"
         for branch, why in unknown.items()
     ]
+
+
+def _are_gone(lake: Reader, table: Table, branch: str, told: Sequence[Evidence]) -> bool:
+    """Whether a branch no longer has a data file in which rows were hidden, and none is known to have replaced it."""
+    if any(evidence.document.get("carried") for evidence in told):
+        return False
+    live = {place_digest(file.path) for file in lake.files.of(table, table.snapshot_by_name(branch)).bare}
+    files = [file for evidence in told if evidence.document["branch"] == branch for file in evidence.document["files"]]
+    return any(file["data"] not in live for file in files if "data" in file)
 
 
 def _lost(
@@ -77,15 +89,6 @@ def _lost(
             yield _moment(lake, table, line, data), int(file.get("hides", {}).get(request, 0))
 
 
-def hiding_moments(lake: Reader, table: Table, request: str, branch: str) -> Iterator[str]:
-    """The hide files that earlier commits on a branch's own line wrote for a request, and that landed."""
-    told = lake.tombstones.evidence([EvidenceKind.HIDDEN], request=request, uuid=str(table.metadata.table_uuid))
-    for evidence in told:
-        since = hidden_by(table, evidence)
-        if since is not None and since in _line(table, branch, since):
-            yield from (file["path"] for file in evidence.document["files"] if request in file.get("hides", {}))
-
-
 def _moment(lake: Reader, table: Table, line: Sequence[int], path: str) -> _Moment:
     """The snapshot of a line, newest first, that let a file go, and the last that has it."""
     after = None
@@ -97,7 +100,7 @@ def _moment(lake: Reader, table: Table, line: Sequence[int], path: str) -> _Mome
     return after, None
 
 
-def _line(table: Table, branch: str, since: int | None) -> list[int]:
+def line_of(table: Table, branch: str, since: int | None) -> list[int]:
     """A branch's history, newest first, back to a snapshot; empty where there is no such branch."""
     ref = table.metadata.refs.get(branch)
     line: list[int] = []

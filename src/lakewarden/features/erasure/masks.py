@@ -25,6 +25,7 @@ from lakewarden.features.erasure.intent import evidence
 from lakewarden.features.erasure.losses import stamped
 from lakewarden.features.erasure.missing_hides import hidden_once, suspects
 from lakewarden.features.erasure.proving import requests_of
+from lakewarden.features.erasure.remembered import entry
 from lakewarden.features.erasure.revealing import reveal
 from lakewarden.features.erasure.spelling import respell
 from lakewarden.lifecycle.failpoints import reach
@@ -224,9 +225,9 @@ def _written(lake: Writer, table: Table, shown: Shown) -> Mapping[str, tuple[Add
 
 
 def _told(path: str, added: AddedFile, each: ShownIn) -> dict[str, Any]:
-    """What is recorded of a hide file: how many rows it newly hides for which request."""
+    """What is recorded of a hide file: how many rows it newly hides for which request, and which."""
     rows = {request: len(at) for request, at in sorted(each.positions.items())}
-    return {"path": path, "rows": added.file.record_count, "hides": rows}
+    return {"path": path, "rows": added.file.record_count, "hides": rows, **entry(each.file.path, each.all_positions)}
 
 
 def _action(table: Table, name: TableName, branch: str, shown: Shown, route: Route) -> Action:

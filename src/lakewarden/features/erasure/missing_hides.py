@@ -29,7 +29,7 @@ def hidden_once(lake: Reader, table: Table) -> dict[str, dict[int, str]]:
     asked = {request.id for request in lake.tombstones.list([ErasureState.OPEN], uuid)}
     found: dict[str, dict[int, str]] = {}
     for evidence in lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=uuid) if asked else ():
-        by = hidden_by(table, evidence)
+        by = None if evidence.document.get("carried") else hidden_by(table, evidence)
         for request in asked & set(evidence.requests) if by is not None else ():
             found.setdefault(request, {})[by or 0] = str(evidence.document["branch"])
     return found

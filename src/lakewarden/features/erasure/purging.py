@@ -8,12 +8,14 @@ Copies that nothing leads to are looked for after that (`strays.py`).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.changes import Cleansing, ShortenedLog
+from lakewarden.engine.changes import Cleansing, Replacement, ShortenedLog
+from lakewarden.engine.locations import place_digest
 from lakewarden.engine.metadata_log import TO_RESTORE, dead_entries
 from lakewarden.engine.proof_bytes import Needles
 from lakewarden.engine.publish import check_identity
@@ -25,6 +27,7 @@ from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavai
 from lakewarden.features.erasure.intent import Intent, OldFile, OutsideFile, evidence, intended, write_down
 from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots, refs_before, refuse_losing_columns
 from lakewarden.features.erasure.proving import still_open
+from lakewarden.features.erasure.remembered import carry, remembered
 from lakewarden.features.erasure.rewriting import rewrite
 from lakewarden.features.erasure.spelling import respell
 from lakewarden.features.erasure.strays import erase_strays
@@ -33,7 +36,7 @@ from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
-from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -137,6 +140,7 @@ def _replace_everywhere(
         return intent
     rewritten = rewrite(action, lake, table, keys, found)
     reach("purge.rewritten")
+    _carry_hidden(action, lake, table, requests, rewritten.replacements)
     expired = {p: m.matching for p, m in found.matches.items() if m.content == "data" and p in rewritten.obsolete}
     intent = intent.joined(rewritten.intent()).joined(Intent(rows_expired=expired))
     change = Cleansing(
@@ -157,6 +161,22 @@ def _replace_everywhere(
         )
         raise
     return intent
+
+
+def _carry_hidden(
+    action: Action, lake: Writer, table: Table, requests: Sequence[str], replacements: Mapping[str, Replacement]
+) -> None:
+    """Remember where rows that are hidden for other requests are in the new files."""
+    others = {request.id for request in lake.tombstones.list([ErasureState.OPEN], str(action.arguments["uuid"]))}
+    others -= set(requests)
+    hidden = remembered(lake, table, others)
+    moved: dict[str, list[int]] = {}
+    for path, new in replacements.items():
+        at = hidden.get(place_digest(path), ()) if hidden and new.file is not None else ()
+        if at and new.file is not None:
+            gone = set(new.dropped)
+            moved[new.file.file_path] = [place - bisect_left(new.dropped, place) for place in at if place not in gone]
+    carry(lake, action.table, str(action.arguments["uuid"]), action.id, others, moved)
 
 
 def _shorten_log(action: Action, lake: Writer, requests: Sequence[str], intent: Intent) -> Intent:

@@ -6,7 +6,7 @@ open request asks for is shown again, and that was hidden for withdrawn requests
 
 Other engines, as Spark, merge the deletes of a data file when they delete from it, and drop the hide file. Rows that
 were hidden were not visible to them, so they cannot have deleted those: what the hide file named comes back from the
-merged file as well, as long as a version is kept that still has the hide file.
+merged file as well. Which these are is remembered in the evidence of each hide (`remembered.py`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.changes import Unmask
 from lakewarden.engine.leftovers import staging_folder
+from lakewarden.engine.locations import place_digest
 from lakewarden.engine.position_deletes import Owners, file_name, is_hide, named_positions, served_requests, write
 from lakewarden.errors import CatalogUnavailable, LakewardenError
-from lakewarden.features.erasure.losses import hiding_moments
+from lakewarden.features.erasure.remembered import carry, remembered
 from lakewarden.lifecycle.tombstones import ErasureState
 
 if TYPE_CHECKING:
@@ -81,6 +82,15 @@ def revealed(lake: Reader, name: str, table: Table, request: ErasureRequest) -> 
     return list(found.values())
 
 
+def hand_over(lake: Writer, name: str, table: Table, request: ErasureRequest, step: str) -> None:
+    """Remember for other requests which rows in merged files stay hidden for them, before this one ends."""
+    look = _Look(lake, name, table, request)
+    for ref in sorted(n for n, ref in table.metadata.refs.items() if str(ref.snapshot_ref_type) == "branch"):
+        list(look.merged(ref, lake.files.of(table, table.snapshot_by_name(ref))))
+    for other, files in look.staying.items():
+        carry(lake, name, str(table.metadata.table_uuid), f"{step}-{other}", [other], files)
+
+
 class _Look:
     """Looks up whose rows files of deletes name."""
 
@@ -93,6 +103,8 @@ class _Look:
         self._open = {one.id for one in asked} - {request.id}
         self._is_open = request.state is ErasureState.OPEN
         self._known: dict[str, dict[str, set[int]]] = {}
+        self.staying: dict[str, dict[str, set[int]]] = {}
+        """Rows in merged files that stay hidden for other requests, by request and data file."""
 
     def hide_file(self, delete: DeleteFile, live: Mapping[str, LiveFile], served: frozenset[str]) -> Revealed:
         """What stays of a hide file; nothing for data files that no branch has any more."""
@@ -114,13 +126,15 @@ class _Look:
         deletes: dict[str, DeleteFile] = {}
         bare = {file.path: file for file in files.bare}
         hides = [delete for delete in files.deletes if is_hide(delete.path)]
-        for path, hidden in self._hidden_once(branch):
-            if path not in bare:
-                continue
-            mine = self._rows(bare[path]).get(self._request.id, set()) & hidden
-            mine -= self._of_others(bare[path])
+        known = remembered(self._lake, self._table, [self._request.id], branch)
+        for path in (path for path in bare if known and place_digest(path) in known):
+            mine = self._rows(bare[path]).get(self._request.id, set()) & known[place_digest(path)]
             for hide in (hide for hide in hides if mine and hide.only_for in (None, path)):
                 mine -= named_positions(self._storage, hide, [path]).get(path, set())  # which were not merged
+            for other in self._open & self._rows(bare[path]).keys():
+                if shared := self._rows(bare[path])[other] & mine:
+                    self.staying.setdefault(other, {}).setdefault(path, set()).update(shared)
+            mine -= self._of_others(bare[path])
             for delete in files.by_path[path].deletes if mine else ():
                 if is_hide(delete.path) or delete.is_equality or delete.is_vector or delete.format != "parquet":
                     continue
@@ -132,12 +146,6 @@ class _Look:
             kept = {path: frozenset(at - by_path.get(path, set())) for path, at in named.items()}
             rows = sum(map(len, by_path.values()))
             yield Revealed(deletes[id], rows, {path: at for path, at in kept.items() if at}, frozenset())
-
-    def _hidden_once(self, branch: str) -> Iterator[tuple[str, set[int]]]:
-        """The rows that earlier commits on a branch's own line hid for the request, as far as their files are there."""
-        for path in hiding_moments(self._lake, self._table, self._request.id, branch):
-            if self._storage.look([path])[path] is not None:  # else it went with the last version that had it
-                yield from named_positions(self._storage, path).items()
 
     def _staying(self, file: LiveFile, named: set[int]) -> set[int]:
         if self._is_open:

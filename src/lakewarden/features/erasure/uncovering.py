@@ -15,7 +15,7 @@ from lakewarden.engine.position_deletes import served_requests
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.erasure.losses import losses
 from lakewarden.features.erasure.proving import where_is
-from lakewarden.features.erasure.revealing import Revealed, reveal, revealed
+from lakewarden.features.erasure.revealing import Revealed, hand_over, reveal, revealed
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan, Requirement
 from lakewarden.lifecycle.requirement import TableIs
@@ -80,6 +80,9 @@ def apply(action: Action, lake: Writer) -> Outcome:
         branches, files = reveal(lake, action.table, str(action.arguments["uuid"]), request)
         return Outcome({"branches_changed": branches, "delete_files_removed": files})
     _check_shown(lake, request, "It stays open")
+    for asked, uuid in tables_of(request):
+        if found := _table(lake, asked, uuid):
+            hand_over(lake, *found, request, action.id)
     reach("withdraw.revealed")
     lake.tombstones.move(request.id, ErasureState.WITHDRAWN, lake.clock(), harmless)
     _check_shown(lake, request, "It is withdrawn")  # somebody may have hidden them in the very moment
