@@ -28,19 +28,12 @@ def represents(newer: Snapshot, older: Snapshot) -> bool:
 def stand_ins(metadata: TableMetadata, going: Collection[int]) -> dict[int, int]:
     """For snapshots that expire: one that stays and holds the same version, where there is one."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    newer_of: dict[int, list[int]] = {}
-    for snapshot in metadata.snapshots:
-        older = by_id.get(snapshot.parent_snapshot_id or 0)
-        if older is not None and represents(snapshot, older):
-            newer_of.setdefault(older.snapshot_id, []).append(snapshot.snapshot_id)
     found: dict[int, int] = {}
-    for start in going:
-        pending, seen = list(newer_of.get(start, ())), {start}
-        while pending and start not in found:
-            candidate = pending.pop()
-            if candidate not in going:
-                found[start] = candidate
-            elif candidate not in seen:
-                seen.add(candidate)
-                pending += newer_of.get(candidate, ())
+    unheld = set(going)
+    for staying in [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in unheld]:
+        newer, older = staying, by_id.get(staying.parent_snapshot_id or 0)
+        while older is not None and older.snapshot_id in unheld and represents(newer, older):
+            unheld.discard(older.snapshot_id)
+            found[older.snapshot_id] = staying.snapshot_id
+            newer, older = older, by_id.get(older.parent_snapshot_id or 0)
     return found

@@ -66,18 +66,18 @@ def test_only_a_closed_request_holds_nothing(lake: SmallLake) -> None:
     asked = lake.warden.erasure.request("sales.orders", key="id", value=["3"])
     lake.warden.erasure.hide("sales.orders").apply()
     ground = lake.warden.ground
-    assert held_files(ground, table.files) == {file_with(table, 2)}
+    assert held_files(ground, table.table, table.files) == {file_with(table, 2)}
     hidden = lake.head()
     lake.warden.erasure.withdraw(asked.id).apply()
-    assert held_files(ground, table.files) == frozenset()
+    assert held_files(ground, table.table, table.files) == frozenset()
     with table.table.manage_snapshots() as change:
         change.rollback_to_snapshot(hidden)  # withdrawn, and hidden again: it is about to come back
-    assert held_files(ground, table.files) == {file_with(table, 2)}
+    assert held_files(ground, table.table, table.files) == {file_with(table, 2)}
 
     other = lake.warden.erasure.request("sales.orders", key="id", value=["4"])
     lake.warden.erasure.hide("sales.orders").apply()
     ground.tombstones.move(other.id, ErasureState.CLOSED, ground.clock())
-    assert held_files(ground, table.files) == {file_with(table, 2)}
+    assert held_files(ground, table.table, table.files) == {file_with(table, 2)}
 
 
 def test_sorting_would_write_all_files_anew(lake: SmallLake) -> None:

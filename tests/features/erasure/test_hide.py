@@ -189,9 +189,9 @@ def test_files_are_held_for_a_request_that_only_another_control_database_knows(l
     lake.warden.erasure.hide("crm.people").apply()
     table = lake.catalog.load_table("crm.people")
     files = lake.warden.ground.files.of(table, table.current_snapshot())
-    held = held_files(lake.warden.ground, files)
+    held = held_files(lake.warden.ground, table, files)
     with SmallLake(tmp_path / "other") as other:
-        assert len(held) == 1 and held_files(other.warden.ground, files) == held
+        assert len(held) == 1 and held_files(other.warden.ground, table, files) == held
 
 
 def test_only_some_requests(lake: SmallLake) -> None:

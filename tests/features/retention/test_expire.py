@@ -638,3 +638,15 @@ def _interrupted(lake: SmallLake, snapshot: int) -> str:
     lake.warden.ground.journal.move(id, State.RUNNING, lake.warden.ground.clock())
     lake.warden.ground.journal.move(id, State.PAUSED, lake.warden.ground.clock())
     return str(id)
+
+
+def test_an_idle_table_is_left_alone_in_the_end(lake: SmallLake) -> None:
+    """A commit that drops entries of superseded metadata supersedes another file: one alone is not worth it."""
+    lake.create(ORDERS, appends=3)
+    planned = []
+    for days in (100, 200, 300, 400):
+        days_later(lake, days)
+        plan = lake.warden.retention.expire(ORDERS)
+        planned.append(not plan.is_empty)
+        plan.apply()
+    assert planned == [True, False, False, False]

@@ -8,11 +8,13 @@ these do not come back when a request is withdrawn, and the plan says so.
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.changes import MAIN, Mask
+from lakewarden.engine.erasure_mark import refuse_foreign_mark
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.masking import check_takes_deletes
 from lakewarden.engine.position_deletes import file_name, write
@@ -22,7 +24,7 @@ from lakewarden.engine.working_branch import is_working, known_to
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.erasure.covering import Lookout, Shown, ShownIn
 from lakewarden.features.erasure.intent import evidence
-from lakewarden.features.erasure.losses import stamped
+from lakewarden.features.erasure.losses import hidden_by, stamped
 from lakewarden.features.erasure.missing_hides import hidden_once, suspects
 from lakewarden.features.erasure.proving import requests_of
 from lakewarden.features.erasure.remembered import entry
@@ -80,6 +82,7 @@ def missing(lake: Reader, kind: str, name: TableName, table: Table) -> tuple[Act
 
 def after_rollback(lake: Reader, name: TableName, table: Table, to: Snapshot) -> tuple[tuple[Action, ...], list[str]]:
     """What hides rows again once main is at an earlier version in which they are not hidden, and a warning."""
+    refuse_foreign_mark(lake.storage(name.lake), name, table, lake.tombstones.identity())
     requests = sorted(hidden_once(lake, table))
     shown = Lookout(lake, name, table, requests).at([to])[to.snapshot_id] if requests else Shown()
     if not shown.rows:
@@ -134,11 +137,13 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
     written = _written(lake, table, shown)
     added = [file for file, _ in written.values()]
     reach("hide.written")
+    before = _earlier(action, lake, table)
+    rows = Counter(before.get("rows", {})) + Counter(shown.by_request())
     facts: dict[str, Any] = {
         "branch": branch,
         "snapshot": None,
-        "rows": shown.by_request(),
-        "files": [_told(path, file, each) for path, (file, each) in written.items()],
+        "rows": dict(sorted(rows.items())),
+        "files": [*before.get("files", ()), *(_told(path, file, each) for path, (file, each) in written.items())],
         "route": action.route,
     }
     evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # a kill right after the commit loses nothing
@@ -163,6 +168,13 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
     evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, {**facts, "snapshot": snapshot})
     _give_back(action, lake, shown.requests)
     return Outcome({"rows_hidden": shown.rows, "delete_files_written": len(added), "branches_changed": 1})
+
+
+def _earlier(action: Action, lake: Writer, table: Table) -> Mapping[str, Any]:
+    """What a run of the same action recorded that was killed after its commit."""
+    told = lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=str(action.arguments["uuid"]))
+    own = [each for each in told if (each.operation, each.action) == (lake.stamp.operation, action.id)]
+    return own[0].document if own and hidden_by(table, own[0]) is not None else {}
 
 
 def _give_back(action: Action, lake: Writer, requests: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from lakewarden.engine.changes import Unmask
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.locations import place_digest
 from lakewarden.engine.position_deletes import Owners, file_name, is_hide, named_positions, served_requests, write
-from lakewarden.errors import CatalogUnavailable, LakewardenError
+from lakewarden.errors import BrokenTable, CatalogUnavailable, LakewardenError
 from lakewarden.features.erasure.remembered import carry, remembered
 from lakewarden.lifecycle.tombstones import ErasureState
 
@@ -86,7 +87,7 @@ def hand_over(lake: Writer, name: str, table: Table, request: ErasureRequest, st
     """Remember for other requests which rows in merged files stay hidden for them, before this one ends."""
     look = _Look(lake, name, table, request)
     for ref in sorted(n for n, ref in table.metadata.refs.items() if str(ref.snapshot_ref_type) == "branch"):
-        list(look.merged(ref, lake.files.of(table, table.snapshot_by_name(ref))))
+        look.note_shared(ref, lake.files.of(table, table.snapshot_by_name(ref)))
     for other, files in look.staying.items():
         carry(lake, name, str(table.metadata.table_uuid), f"{step}-{other}", [other], files)
 
@@ -124,28 +125,49 @@ class _Look:
         """What stays of files that another engine wrote, with rows of a hide file that it took over."""
         back: dict[str, dict[str, set[int]]] = {}
         deletes: dict[str, DeleteFile] = {}
-        bare = {file.path: file for file in files.bare}
-        hides = [delete for delete in files.deletes if is_hide(delete.path)]
-        known = remembered(self._lake, self._table, [self._request.id], branch)
-        for path in (path for path in bare if known and place_digest(path) in known):
-            mine = self._rows(bare[path]).get(self._request.id, set()) & known[place_digest(path)]
-            for hide in (hide for hide in hides if mine and hide.only_for in (None, path)):
-                mine -= named_positions(self._storage, hide, [path]).get(path, set())  # which were not merged
-            for other in self._open & self._rows(bare[path]).keys():
-                if shared := self._rows(bare[path])[other] & mine:
-                    self.staying.setdefault(other, {}).setdefault(path, set()).update(shared)
-            mine -= self._of_others(bare[path])
-            for delete in files.by_path[path].deletes if mine else ():
-                if is_hide(delete.path) or delete.is_equality or delete.is_vector or delete.format != "parquet":
-                    continue
-                if shared := named_positions(self._storage, delete, [path]).get(path, set()) & mine:
-                    back.setdefault(delete.path, {}).setdefault(path, set()).update(shared)
+        for file, hidden in self._hidden_once(branch, files):
+            mine = hidden - self._of_others(file)
+            for delete, rows_named in self._deleted_by_others(file, files) if mine else ():
+                if shared := rows_named & mine:
+                    back.setdefault(delete.path, {}).setdefault(file.path, set()).update(shared)
                     deletes[delete.path] = delete
         for id, by_path in back.items():
             named = named_positions(self._storage, deletes[id])
             kept = {path: frozenset(at - by_path.get(path, set())) for path, at in named.items()}
             rows = sum(map(len, by_path.values()))
             yield Revealed(deletes[id], rows, {path: at for path, at in kept.items() if at}, frozenset())
+
+    def note_shared(self, branch: str, files: SnapshotFiles) -> None:
+        """Take note of rows that stay hidden for other requests, in files that another engine merged."""
+        for file, mine in self._hidden_once(branch, files):
+            for other in self._open & self._rows(file).keys():
+                if shared := self._rows(file)[other] & mine:
+                    self.staying.setdefault(other, {}).setdefault(file.path, set()).update(shared)
+
+    def _hidden_once(self, branch: str, files: SnapshotFiles) -> Iterator[tuple[LiveFile, set[int]]]:
+        """Rows that were hidden for the request, but for those that a hide file still names."""
+        known = remembered(self._lake, self._table, [self._request.id], branch)
+        hides = [delete for delete in files.deletes if is_hide(delete.path)]
+        for file in (file for file in files.bare if known and place_digest(file.path) in known):
+            mine = self._rows(file).get(self._request.id, set()) & known[place_digest(file.path)]
+            for hide in (hide for hide in hides if mine and hide.only_for in (None, file.path)):
+                mine -= named_positions(self._storage, hide, [file.path]).get(file.path, set())
+            if mine:
+                yield file, mine
+
+    def _deleted_by_others(self, file: LiveFile, files: SnapshotFiles) -> Iterator[tuple[DeleteFile, set[int]]]:
+        """Deletes of other engines, and which rows of a data file they name.
+
+        A merged file is for that data file alone, and one that cannot be read stops what is asked. Deletes for the
+        whole partition are looked at as far as they can be read: `losses.py` reports where they cannot.
+        """
+        others = [d for d in files.deletes if not (is_hide(d.path) or d.is_equality or d.is_vector)]
+        for delete in (d for d in others if d.only_for == file.path and d.format == "parquet"):
+            yield delete, named_positions(self._storage, delete, [file.path]).get(file.path, set())
+        with suppress(BrokenTable):
+            for delete in files.by_path[file.path].deletes:
+                if delete in others and delete.only_for is None and delete.format == "parquet":
+                    yield delete, named_positions(self._storage, delete, [file.path]).get(file.path, set())
 
     def _staying(self, file: LiveFile, named: set[int]) -> set[int]:
         if self._is_open:

@@ -97,9 +97,10 @@ class Init(Setup[NewLake]):
 
     def _write(self, path: Path, text: str, made: _Made) -> None:
         try:
-            made.about_to_make(path)
+            made.about_to_make(path.parent)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o644 if self._is_new else 0o600, exist_ok=False)  # a catalog's uri may hold a password
+            made.made(path)  # and nobody else did
             path.write_text(text, encoding="utf-8")
         except FileExistsError:
             raise AlreadyExists(f"{path} exists already", "Edit it, or set up another folder.") from None
@@ -157,6 +158,10 @@ class _Made:
     def about_to_make(self, path: Path) -> None:
         """Take note of a file or folder, and of the folders above it, that do not exist yet."""
         self._paths += reversed([each for each in (path, *path.parents) if not os.path.lexists(each)])
+
+    def made(self, path: Path) -> None:
+        """Take note of a file that was just made."""
+        self._paths.append(path)
 
     def remove(self) -> None:
         for path in reversed(self._paths):

@@ -123,7 +123,8 @@ def actions_for(lake: Reader, kind: str, found: Expiring, neighbours: Neighbours
             "files that only they list stay, and lakewarden orphan find names them afterwards"
         )
     verdicts = tuple(_verdict(target, version) for version in decisions.versions)
-    if not decisions.expired and not decisions.tags_going and not found.files.count:
+    least = 1 if decisions.expired or decisions.tags_going else _least_metadata(lake, found)
+    if not decisions.expired and not decisions.tags_going and found.files.count < least:
         return Plan(kind, target, warnings=tuple(warnings), verdicts=verdicts)
     refuse_forbidden(found.name, found.table)
     neighbours.refuse_shared(found.name, found.table)
@@ -131,6 +132,11 @@ def actions_for(lake: Reader, kind: str, found: Expiring, neighbours: Neighbours
     if route.needs_spark and (decisions.expired or decisions.tags_going):
         _check_spark_takes_no_more(lake, found)
     return Plan(kind, target, (_action(lake, found, route),), tuple(warnings), verdicts=verdicts)
+
+
+def _least_metadata(lake: Reader, found: Expiring) -> int:
+    """How many superseded metadata files are worth commits of their own, which supersede others."""
+    return 2 if _is_log_ours(lake, found.name, found.table) else 5
 
 
 def holds(action: Action, lake: Reader) -> bool:

@@ -207,6 +207,13 @@ def _undo(to: Resolved, current: int, actions: tuple[Action, ...]) -> list[str]:
     moves = current != to.snapshot.snapshot_id
     head = to.table.current_snapshot()
     told = []
+    dropped = [str(action.arguments["column"]) for action in actions if action.verb == "drop-column"]
+    if dropped:
+        told.append(
+            f"undoing does not bring {', '.join(dropped)} back on main: Spark drops columns for good. "
+            f"Their values stay readable at before-rollback-{current}"
+        )
+        restores = False
     if moves:
         forward = "" if current in set(ancestors(to.table, to.snapshot.snapshot_id)) else " --not-ancestor"
         schema = " --with-schema" if restores else ""
