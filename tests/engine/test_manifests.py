@@ -169,8 +169,8 @@ class TestWriting:
         (summary,) = again.partitions or []
         assert (summary.lower_bound, summary.upper_bound) == (b"a", b"a")
 
-    @pytest.mark.parametrize(("last", "is_told"), [("7e", True), ("de", False)])
-    def test_bounds_of_partitions_by_uuid_are_told_only_where_java_has_the_same_order(
+    @pytest.mark.parametrize(("last", "is_told"), [("10", True), ("7e", False), ("de", False)])
+    def test_bounds_of_partitions_by_uuid_are_told_only_where_all_are_the_same(
         self, lake: Lake, last: str, is_told: bool
     ) -> None:
         lake.catalog.create_namespace("db")

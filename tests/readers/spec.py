@@ -218,7 +218,7 @@ class _Table:
 
     def _partitions(self, listed: dict[str, Any], spec: dict[str, Any], entries: list[_Live]) -> Iterator[str]:
         summaries = listed.get("partitions") or []
-        if not summaries and self._has_uuids_out_of_order(spec, entries):
+        if not summaries and self._has_different_uuids(spec, entries):
             return
         yield from _unlike("partition summaries", len(summaries), len(spec["fields"]))
         for field, told in zip(spec["fields"], summaries, strict=False):
@@ -240,12 +240,12 @@ class _Table:
             if order(lower) > order(ends[0]) or order(upper) < order(ends[1]) or (lower, upper) != ends:
                 yield f"{about}: bounds are {lower!r} and {upper!r} for {ends}"
 
-    def _has_uuids_out_of_order(self, spec: dict[str, Any], entries: list[_Live]) -> bool:
-        """Whether partitions are by UUIDs that Java orders in another way: then no bounds are right for all."""
+    def _has_different_uuids(self, spec: dict[str, Any], entries: list[_Live]) -> bool:
+        """Whether partitions are by different UUIDs, which Java may order in another way: then bounds may be left out."""
         for field in spec["fields"]:
             if result_kind(field["transform"], self.kinds[field["source-id"]]) == "uuid":
                 values = [plain(entry.file["partition"][field["name"]], "uuid") for entry in entries]
-                if lowest_and_highest(values) != lowest_and_highest(values, signed_halves):
+                if len(set(values)) > 1:
                     return True
         return False
 

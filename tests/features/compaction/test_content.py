@@ -351,8 +351,7 @@ def test_types_that_spark_has_not(wide_lake: SmallLake) -> None:
     table.compact(verification="full")
 
     (file,) = table.data
-    assert listed(file).lower_bounds[3] == UUID(int=0).bytes  # PyIceberg itself cannot filter by uuid
-    assert listed(file).upper_bounds[3] == UUID(int=2**128 - 1).bytes
+    assert 3 not in listed(file).lower_bounds and 3 not in listed(file).upper_bounds  # in Java's order these are others
     assert listed(file).lower_bounds[4] == b"\x00" * 4
     assert listed(file).upper_bounds[4] == b"\xff" * 4
     assert read() == before
