@@ -241,7 +241,7 @@ class _Table:
                 yield f"{about}: bounds are {lower!r} and {upper!r} for {ends}"
 
     def _has_different_uuids(self, spec: dict[str, Any], entries: list[_Live]) -> bool:
-        """Whether partitions are by different UUIDs, which Java may order in another way: then bounds may be left out."""
+        """Whether partitions are by different UUIDs, which Java may order otherwise: then bounds may be left out."""
         for field in spec["fields"]:
             if result_kind(field["transform"], self.kinds[field["source-id"]]) == "uuid":
                 values = [plain(entry.file["partition"][field["name"]], "uuid") for entry in entries]
