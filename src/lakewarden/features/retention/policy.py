@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.representations import is_rewrite, represents
+from lakewarden.engine.representations import represents
 from lakewarden.engine.snapshots import ancestors, lines_of
 from lakewarden.errors import BadValue
 from lakewarden.features.table.declared import Declared, declarations, production, resolve, whole_number
@@ -218,7 +218,7 @@ def _keep_branch(
         for reason in why:
             reasons.add(id, reason)
         parent = there.get(snapshot.parent_snapshot_id or 0)
-        counted += parent is None or not is_rewrite(snapshot)  # also one under another schema pushes no version out
+        counted += parent is None or not represents(snapshot, parent)
         newer = snapshot
     return pairs[::-1]
 
