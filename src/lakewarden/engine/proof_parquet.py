@@ -23,7 +23,7 @@ _ROWS = 1 << 16
 _MOST_ROWS = 1 << 20
 _BUFFER = 1 << 20
 _FIELD_ID = b"PARQUET:field_id"
-Leaf = tuple[tuple[str, ...], int | None]  # the names that lead to a column, and its field id
+Leaf = tuple[tuple[str, ...], int | None]  # the path of a column, name by name, and its field id
 
 
 @dataclass(frozen=True)

@@ -315,6 +315,6 @@ class _watched:
                 return
 
     def _end(self) -> None:
-        """Else its tasks would go on writing files that nobody will publish."""
+        """Else its tasks would continue to write files that nobody will publish."""
         with suppress(Exception):  # they are swept when the operation is resumed
             self._end_job()

@@ -68,7 +68,7 @@ class Searched:
     read: int
     bytes_read: int
     leaving: Mapping[str, int] = field(default_factory=dict)
-    """Files without a match that no ref has, only snapshots which hold one or tell of one: their sizes."""
+    """Files without a match that no ref has, only snapshots that hold a match or mention one: their sizes."""
 
 
 @dataclass(frozen=True)

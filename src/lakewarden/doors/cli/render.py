@@ -259,5 +259,5 @@ def _cell(value: Any, unit: str | None = None) -> Text:
 
 
 def _data_cell(value: Any) -> Text:
-    """A value of a row as it is; that there is none is told apart from a text."""
+    """A value of a row as it is; null looks different from the text null."""
     return Text(show_as_is(value), style="dim" if value is None else "")

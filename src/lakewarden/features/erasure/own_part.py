@@ -12,7 +12,7 @@ from lakewarden.lifecycle.tombstones import Evidence
 def own_part(run: Evidence, request: str) -> Evidence:
     """A run as far as it is about one request: its rows, the branches, tags and files that had them.
 
-    Files without rows, such as metadata, may tell of any request, and are kept where it had rows at all. Versions that
+    Files without rows, such as metadata, may mention any request, and are kept where it had rows at all. Versions that
     expired are those of the run. What an earlier Lakewarden recorded is not split by request, and stays as it is.
     """
     own = run.document.get("by_request", {}).get(request)

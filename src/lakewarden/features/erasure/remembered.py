@@ -37,7 +37,8 @@ def remembered(lake: Reader, table: Table, requests: Collection[str], branch: st
     """The rows that were hidden for one of these requests: on a branch's own line, or on any branch."""
     found: dict[str, set[int]] = {}
     told = lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=str(table.metadata.table_uuid)) if requests else ()
-    for each in (each for each in told if {*requests} & {*each.requests} and _landed(table, each, branch)):
+    wanted = set(requests)
+    for each in (each for each in told if not wanted.isdisjoint(each.requests) and _landed(table, each, branch)):
         for file in (file for file in each.document["files"] if "at" in file):
             found.setdefault(file["data"], set()).update(_positions(file["at"]))
     return found

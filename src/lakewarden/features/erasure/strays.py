@@ -38,7 +38,7 @@ def refuse_strangers(lake: Reader, name: TableName, table: Table, neighbours: Ne
 def erase_strays(
     lake: Writer, name: TableName, uuid: str, keys: Sequence[HiddenKey], earlier: Iterable[str] = ()
 ) -> list[OldFile]:
-    """Erase what nothing leads to and that tells of the keys, unless somebody may be about to commit it.
+    """Erase files that nothing references and that mention the keys, unless somebody may be about to commit it.
 
     `earlier` are files that an earlier state of the table needed: metadata that follows one of them can land no more.
     """

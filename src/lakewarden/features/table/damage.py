@@ -74,7 +74,7 @@ def _needed(damage: Damage) -> str:
 
 
 def _without_it(name: TableName, damage: Damage) -> str:
-    """How to go on without the file."""
+    """How to continue without the file."""
     if not damage.current_needs_it:
         return "remove the tags and branches that keep versions that need it, so that retention expires them"
     if damage.sound is None:
