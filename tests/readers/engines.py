@@ -77,6 +77,7 @@ def _duck() -> duckdb.DuckDBPyConnection:
         (extension,) = Path(str(package.__file__)).parent.rglob("*.duckdb_extension")
         connection.execute(f"LOAD '{extension}'")
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_external_file_cache = false")  # see `limits.py`
     return connection
 
 

@@ -43,9 +43,9 @@ LIMITS = (
     Limit("spark, row by row", has_time, "Spark does not support time fields", "the same"),
 )  # fmt: skip
 
-# Two readers show rows that are deleted, whoever wrote the vector, so the tables here avoid both cases. Polars does not
-# find the deletion vectors of a partition that is NaN. DuckDB 1.5 misreads some vectors of runs, which writers use from
-# four deleted rows in a row on; it reads the same vector right at other places in its file.
+# Two readers show rows that are deleted, whoever wrote the vector. Polars does not find the deletion vectors of a
+# partition that is NaN: the tables here have none. DuckDB 1.5 takes one vector for another where both lie side by side
+# in a Puffin file, if it may keep parts of files in memory: here it may not.
 
 # PyIceberg 0.12 shows a list of structs that is null as an empty list, whoever wrote the file.
 NULL_AS_EMPTY = {"pyiceberg": ("deep",)}
