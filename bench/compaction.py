@@ -2,7 +2,7 @@
 
 Both rewrite the same table from the same state, in one Spark session: after each round the table is rolled back.
 Iceberg runs with its defaults; a second line gives it our file size as its target, so that it too may use every core.
-After the last round, each contender's files are scanned: column by column, and all columns at once.
+At the end each contender's last files are scanned, in turns: column by column, and all columns at once.
 
     .venv/bin/python bench/compaction.py [--files 200] [--rows 10000000] [--rounds 3] [--days 1]
 
@@ -28,6 +28,7 @@ from lakewarden import Warden
 from lakewarden.features.lake.init import Init
 
 TABLE = "bench.orders"
+_SCANS = 7
 ROWS = """
     SELECT id, CAST(pmod(hash(id), 1000000) AS INT) AS customer, CONCAT('city-', pmod(hash(id, 1), 50)) AS city,
            rand(7) * 1000 AS amount, timestamp_seconds(1700006400 + id * {seconds}) AS at,
@@ -45,12 +46,18 @@ class Contender:
     seconds: list[float] = field(default_factory=list)
     bytes: int = 0
     files: int = 0
-    scans: dict[str, float] = field(default_factory=dict)
+    snapshot: int = 0
+    timed: dict[str, list[float]] = field(default_factory=dict)
     lookup: float = 0.0
 
     @property
     def median(self) -> float:
         return statistics.median(self.seconds)
+
+    @property
+    def scans(self) -> dict[str, float]:
+        """Seconds to read each column, and all of them."""
+        return {columns: statistics.median(times) for columns, times in self.timed.items()}
 
 
 class Bench:
@@ -90,15 +97,16 @@ class Bench:
         sums = f"COUNT(*), SUM(id), SUM(CAST({row} AS DECIMAL(38, 0)))"
         return self.spark.sql(f"SELECT {sums} FROM main.{TABLE}").collect()[0]  # noqa: S608 - constants
 
-    def scans(self) -> dict[str, float]:
-        """Seconds to read each column, and all of them: the median of three each."""
-        rows = self.spark.session().table(f"main.{TABLE}")
-
-        def scan(*columns: str) -> float:
-            read = rows.select(*columns).write.format("noop").mode("overwrite")
-            return statistics.median(_seconds(read.save) for _ in range(3))
-
-        return {column: scan(column) for column in rows.columns} | {"all columns": scan(*rows.columns)}
+    def scan(self, contenders: list[Contender], times: int) -> None:
+        """Read the files that each contender made, in turns: what slows the machine down then slows all of them."""
+        columns = self.spark.session().table(f"main.{TABLE}").columns
+        read = {**{column: [column] for column in columns}, "all columns": columns}
+        for _ in range(times):
+            for name, some in read.items():
+                for contender in contenders:
+                    rows = self.spark.session().read.option("snapshot-id", contender.snapshot).table(f"main.{TABLE}")
+                    took = _seconds(rows.select(*some).write.format("noop").mode("overwrite").save)
+                    contender.timed.setdefault(name, []).append(took)
 
     def lookup(self) -> float:
         rows = self.spark.session().table(f"main.{TABLE}").where(f"id = {self.rows // 3}")
@@ -139,8 +147,9 @@ def _run(bench: Bench, contenders: list[Contender], rounds: int) -> None:
             if number:  # the first round is for warming up
                 contender.seconds.append(took)
             if number == rounds:
-                contender.scans, contender.lookup = bench.scans(), bench.lookup()
+                contender.snapshot, contender.lookup = int(bench.table.current_snapshot().snapshot_id), bench.lookup()
             bench.back()
+    bench.scan(contenders, _SCANS)
 
 
 def _print(contenders: list[Contender], rounds: int) -> None:
@@ -159,10 +168,10 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         bench = Bench(Path(place) / "lake", given.files, given.rows, given.days)
-        before = bench.size()
-        bench.scans()  # for a warm engine
+        before, start = bench.size(), Contender("before", bench.back, snapshot=bench.start)
+        bench.scan([start], 2)  # for a warm engine, too
         print(f"{before[0]} files, {given.rows:,} rows, {before[1] / 1e6:.0f} MB; lookup {bench.lookup():.2f} s")
-        print("    scan: " + "  ".join(f"{column} {took:.2f} s" for column, took in bench.scans().items()))
+        print("    scan: " + "  ".join(f"{column} {took:.2f} s" for column, took in start.scans.items()))
         contenders = _contenders(bench, before[1], given.days == 1)
         _run(bench, contenders, given.rounds)
         bench.warden.close()

@@ -68,3 +68,11 @@ def test_a_place_that_cannot_be_marked_is_a_note_and_the_request_stands(lake: Sm
     folder.write_text("a file where the folder would be")
     done = lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org"])
     assert any("could not be marked" in note for note in done.notes) and ids(lake) == [0, 1, 2, 3, 5]
+
+
+def test_a_hide_leaves_the_mark_that_is_missing(lake: SmallLake) -> None:
+    """As after a kill right after the registration, and for requests of before there were marks."""
+    mark = hidden(lake)
+    mark.unlink()
+    lake.warden.erasure.hide("crm.people").apply()
+    assert mark.exists()

@@ -59,6 +59,21 @@ def test_a_rollback_that_stopped_in_between_is_resumed(lake: SmallLake) -> None:
     assert seen(lake) == [0, 2, 3, 5]
 
 
+def test_a_rollback_to_what_hides_a_withdrawn_request_says_how_to_show_it(lake: SmallLake) -> None:
+    with_people(lake)
+    asked = lake.warden.erasure.request(PEOPLE, key="id", value=["1"])
+    lake.warden.erasure.hide(PEOPLE).apply()
+    hides = lake.head(PEOPLE)
+    lake.warden.erasure.withdraw(asked.id).apply()
+    planned = lake.warden.version.rollback(f"{PEOPLE}@{hides}")
+    (warning,) = [text for text in planned.plan.warnings if "withdrawn" in text]
+    assert warning.endswith(f"lakewarden erasure withdraw {asked.id}")
+    planned.apply()
+    assert seen(lake) == [0, 2, 3, 4, 5]
+    lake.warden.erasure.withdraw(asked.id).apply()
+    assert seen(lake) == [0, 1, 2, 3, 4, 5]
+
+
 def test_without_hidden_rows_nothing_is_added(lake: SmallLake) -> None:
     with_people(lake)
     first = lake.catalog.load_table(PEOPLE).metadata.snapshots[0].snapshot_id

@@ -14,7 +14,9 @@ from lakewarden.engine.commit import DirectCommits
 from lakewarden.engine.live_files import Files
 from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.position_deletes import named_positions, write
+from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.remembered import _positions, entry
+from lakewarden.lifecycle.failpoints import when
 from lakewarden.lifecycle.ground import Stamp
 from tests.features.erasure.people import with_people
 from tests.features.erasure.seen import seen
@@ -93,6 +95,27 @@ def test_the_version_that_hid_it_may_expire(merged: tuple[SmallLake, str]) -> No
     lake.warden.retention.expire(TABLE, keep_last=1, keep_days=0).apply()
     assert len(lake.catalog.load_table(TABLE).metadata.snapshots) == 1
     assert withdraw(lake, request).warnings == ()
+    assert seen(lake) == [0, 1, 3, 4, 5]
+
+
+def test_though_a_kill_kept_it_from_being_written_down(lake: SmallLake) -> None:
+    with_people(lake)
+    request = ask(lake, "id", "1")
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    when("commit.landed", stop)
+    with pytest.raises((KeyboardInterrupt, LakewardenError)):
+        hide(lake)
+    (stopped,) = lake.warden.operation.list(kind="erasure.hide")
+    lake.warden.operation.resume(stopped.id)
+    delete_as_spark_does(lake, 2)
+    days_later(lake, 400)
+    lake.warden.retention.expire(TABLE, keep_last=1, keep_days=0).apply()
+    assert len(lake.catalog.load_table(TABLE).metadata.snapshots) == 1
+    assert seen(lake) == [0, 3, 4, 5]
+    withdraw(lake, request)
     assert seen(lake) == [0, 1, 3, 4, 5]
 
 

@@ -153,3 +153,16 @@ def test_a_staged_version_is_not_lost(lake: SmallLake) -> None:
     ask(lake)
     with pytest.raises(Conflict, match="was staged and is not published yet"):
         lake.warden.erasure.purge("crm.people")
+
+
+def test_the_certificate_says_that_a_copy_went_of_what_no_version_had(lake: SmallLake) -> None:
+    with_people(lake)
+    copy = folder(lake) / "data" / "left-behind.parquet"
+    pa.parquet.write_table(pa.Table.from_pylist([person(9)], schema=SCHEMA), copy)
+    age(copy)
+    asked = ask(lake, 9)
+    lake.warden.erasure.purge("crm.people").apply()
+    assert not copy.exists()
+    says = lake.warden.erasure.certificate(asked).says
+    assert "none was found in main.crm.people when it was purged: no row was erased. Of main.crm.people 1 file" in says
+    assert "that no version references, with traces of them, was removed as well" in says

@@ -169,8 +169,10 @@ def _says(
 ) -> Iterator[str]:
     """The certificate in a few sentences."""
     there = [table for table in tables if table.table not in gone]
+    uuids = {key.table: key.uuid for key in request.keys}
     for table in there:
         yield _what_went(table)
+        yield from _copies(table, [run for run in purged if run.uuid == uuids[table.table]])
     if there:
         yield (
             "After that everything that was stored of these tables was looked through, until "
@@ -200,6 +202,15 @@ def _what_went(table: TableErased) -> str:
         return f"Of {whose}, none was found in {table.table} when it was purged: no row was erased."
     whose_rows = "its" if table.occurred == 1 else "their"
     return f"Of {whose}, {table.occurred:,} occurred in {table.table}: {whose_rows} {rows}."
+
+
+def _copies(table: TableErased, runs: Sequence[Evidence]) -> Iterator[str]:
+    """Files that no version references are searched as they are: whose values they hold is not known."""
+    removed = sum(_number(run.document, "copies_removed") for run in runs)
+    if removed:
+        whose = "them" if all(len(run.requests) == 1 for run in runs) else "them or values of requests purged with it"
+        files = "1 file that no version references" if removed == 1 else f"{removed:,} files that no version references"
+        yield f"Of {table.table} {files}, with traces of {whose}, {'was' if removed == 1 else 'were'} removed as well."
 
 
 def _tables(names: Collection[str]) -> str:

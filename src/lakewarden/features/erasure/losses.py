@@ -15,9 +15,10 @@ from lakewarden.engine.locations import place_digest
 from lakewarden.engine.position_deletes import is_hide, named_positions
 from lakewarden.engine.snapshots import ancestors, notes_of
 from lakewarden.engine.veil import Veil
-from lakewarden.errors import LakewardenError
+from lakewarden.errors import LakewardenError, OperationNotFound
 from lakewarden.features.erasure.proofs import fields_of
 from lakewarden.lifecycle.ground import Stamp
+from lakewarden.lifecycle.journal import Progress
 from lakewarden.lifecycle.plan import SPARK_SQL
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from lakewarden.lifecycle.ground import Reader
 
+_EXPIRED = -1  # stands for a snapshot that has expired before anybody wrote its id down
 _Moment = tuple[int | None, int | None]  # the snapshot that did it, and the last one before
 
 
@@ -38,7 +40,7 @@ def losses(lake: Reader, name: str, table: Table, request: str) -> list[str]:
     unknown: dict[str, str] = {}
     for evidence in (each for each in told if not each.document.get("carried")):
         branch = str(evidence.document["branch"])
-        since = hidden_by(table, evidence)
+        since = hidden_by(lake, table, evidence)
         line = line_of(table, branch, since)
         if since is None or since not in line:
             if since is not None and table.snapshot_by_id(since) is None and _are_gone(lake, table, branch, told):
@@ -111,10 +113,25 @@ def line_of(table: Table, branch: str, since: int | None) -> list[int]:
     return line
 
 
-def hidden_by(table: Table, evidence: Evidence) -> int | None:
-    """The snapshot that hid the rows. A run that was killed right after its commit could not write it down."""
+def hidden_by(lake: Reader, table: Table, evidence: Evidence) -> int | None:
+    """The snapshot that hid the rows; none where that never came about.
+
+    A run that was killed right after its commit could not write it down. Once that snapshot has expired, the journal
+    tells that the action was found done.
+    """
     known = evidence.document["snapshot"]
-    return int(known) if known is not None else stamped(table, Stamp(evidence.operation, evidence.action, ""))
+    if known is not None:
+        return int(known)
+    made = stamped(table, Stamp(evidence.operation, evidence.action, ""))
+    return _EXPIRED if made is None and _is_verified(lake, evidence) else made
+
+
+def _is_verified(lake: Reader, evidence: Evidence) -> bool:
+    try:
+        steps = lake.journal.get(evidence.operation).steps
+    except OperationNotFound:
+        return False
+    return any(step.action == evidence.action and step.progress is Progress.VERIFIED for step in steps)
 
 
 def stamped(table: Table, stamp: Stamp) -> int | None:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.changes import MAIN, Mask
-from lakewarden.engine.erasure_mark import refuse_foreign_mark
+from lakewarden.engine.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.masking import check_takes_deletes
 from lakewarden.engine.position_deletes import file_name, write
@@ -25,7 +25,7 @@ from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.erasure.covering import Lookout, Shown, ShownIn
 from lakewarden.features.erasure.intent import evidence
 from lakewarden.features.erasure.losses import hidden_by, stamped
-from lakewarden.features.erasure.missing_hides import hidden_once, suspects
+from lakewarden.features.erasure.missing_hides import hidden_for_nobody, hidden_once, suspects
 from lakewarden.features.erasure.proving import requests_of
 from lakewarden.features.erasure.remembered import entry
 from lakewarden.features.erasure.revealing import reveal
@@ -81,18 +81,24 @@ def missing(lake: Reader, kind: str, name: TableName, table: Table) -> tuple[Act
 
 
 def after_rollback(lake: Reader, name: TableName, table: Table, to: Snapshot) -> tuple[tuple[Action, ...], list[str]]:
-    """What hides rows again once main is at an earlier version in which they are not hidden, and a warning."""
+    """What hides rows again once main is at an earlier version in which they are not hidden, and warnings."""
     refuse_foreign_mark(lake.storage(name.lake), name, table, lake.tombstones.identity())
     requests = sorted(hidden_once(lake, table))
     shown = Lookout(lake, name, table, requests).at([to])[to.snapshot_id] if requests else Shown()
+    warnings = [
+        f"this version hides rows of request {request}, which was withdrawn: to show them again afterwards, "
+        f"lakewarden erasure withdraw {request}"
+        for request in hidden_for_nobody(lake, table, to)
+    ]
     if not shown.rows:
-        return (), []
+        return (), warnings
     route = route_of_manifests(lake.tables.route(table, name), table)
-    warning = (
+    warnings.insert(
+        0,
         f"this version shows {_counted(shown.rows, 'row')} of {_counted(len(shown.requests), 'open erasure request')}, "
-        "hidden now: they are hidden again in the next commit, and other engines see them until then"
+        "hidden now: they are hidden again in the next commit, and other engines see them until then",
     )
-    return (_action(table, name, MAIN, shown, route),), [warning]
+    return (_action(table, name, MAIN, shown, route),), warnings
 
 
 def holds(action: Action, lake: Reader) -> bool:
@@ -110,6 +116,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
         table = lake.tables.load(name)
         check_identity(table, action.table, str(action.arguments["uuid"]))
         _check_route(action, lake, name, table)
+        leave_mark(lake.storage(name.lake), table, lake.tombstones.identity())
         respell(lake, name, table, requests_of(action))
         lookout, shown = _looked(action, lake, name, table)
         if not shown.rows:
@@ -174,7 +181,7 @@ def _earlier(action: Action, lake: Writer, table: Table) -> Mapping[str, Any]:
     """What a run of the same action recorded that was killed after its commit."""
     told = lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=str(action.arguments["uuid"]))
     own = [each for each in told if (each.operation, each.action) == (lake.stamp.operation, action.id)]
-    return own[0].document if own and hidden_by(table, own[0]) is not None else {}
+    return own[0].document if own and hidden_by(lake, table, own[0]) is not None else {}
 
 
 def _give_back(action: Action, lake: Writer, requests: Sequence[str]) -> None:

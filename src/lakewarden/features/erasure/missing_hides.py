@@ -18,6 +18,7 @@ from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.reference import TableName
     from lakewarden.lifecycle.ground import Reader
@@ -29,7 +30,7 @@ def hidden_once(lake: Reader, table: Table) -> dict[str, dict[int, str]]:
     asked = {request.id for request in lake.tombstones.list([ErasureState.OPEN], uuid)}
     found: dict[str, dict[int, str]] = {}
     for evidence in lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=uuid) if asked else ():
-        by = None if evidence.document.get("carried") else hidden_by(table, evidence)
+        by = None if evidence.document.get("carried") else hidden_by(lake, table, evidence)
         for request in asked & set(evidence.requests) if by is not None else ():
             found.setdefault(request, {})[by or 0] = str(evidence.document["branch"])
     return found
@@ -67,6 +68,16 @@ def rows_shown_again(lake: Reader, name: TableName, table: Table) -> int:
     except LakewardenError:
         return 0  # files that cannot be read are reported by others
     return max((each.rows for each in shown.values()), default=0)
+
+
+def hidden_for_nobody(lake: Reader, table: Table, at: Snapshot) -> list[str]:
+    """The withdrawn requests whose rows a version hides still: it is from before they were withdrawn."""
+    withdrawn = {one.id for one in lake.tombstones.list([ErasureState.WITHDRAWN], str(table.metadata.table_uuid))}
+    if not withdrawn:
+        return []
+    files = lake.files.of(table, at)
+    served = frozenset[str]().union(*(served_requests(delete.path, files.opened) for delete in files.deletes))
+    return sorted(served & withdrawn)
 
 
 def _branches(lake: Reader, table: Table) -> list[str]:

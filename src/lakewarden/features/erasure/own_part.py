@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from lakewarden.lifecycle.tombstones import Evidence
 
@@ -16,9 +15,11 @@ def own_part(run: Evidence, request: str) -> Evidence:
     expired are those of the run. What an earlier Lakewarden recorded is not split by request, and stays as it is.
     """
     own = run.document.get("by_request", {}).get(request)
-    if own is None or len(run.requests) == 1:
+    if own is None:
         return run
-    counts: Mapping[str, Any] = run.document.get("counts", {})
+    counts = {**run.document.get("counts", {}), "tombstones_applied": len(own["values"])}
+    if len(run.requests) == 1:
+        return replace(run, document={**run.document, "counts": counts})
     refs = [
         {**ref, "rows": rows}
         for ref in run.document.get("refs", ())
@@ -40,7 +41,6 @@ def own_part(run: Evidence, request: str) -> Evidence:
         "outside": outside,
         "counts": {
             **counts,
-            "tombstones_applied": len(own["values"]),
             "rows_dropped_by_tombstones": own["rows"],
             "files_rewritten": sum(bool(file.get("rows")) for file in files),
             "refs_repointed": len(refs),

@@ -289,6 +289,7 @@ def _told(
             {**vars(file), "path": veil.path(file.path), "rows": intent.rows_of(file.path)}
             for file in (*intent.files.values(), *stray)
         ],
+        "copies_removed": len(stray),
         "outside": [
             {**vars(file), "path": veil.path(file.path), "by_request": intent.rows_of(file.path)}
             for file in intent.outside.values()

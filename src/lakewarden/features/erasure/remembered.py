@@ -38,7 +38,7 @@ def remembered(lake: Reader, table: Table, requests: Collection[str], branch: st
     found: dict[str, set[int]] = {}
     told = lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=str(table.metadata.table_uuid)) if requests else ()
     wanted = set(requests)
-    for each in (each for each in told if not wanted.isdisjoint(each.requests) and _landed(table, each, branch)):
+    for each in (each for each in told if not wanted.isdisjoint(each.requests) and _landed(lake, table, each, branch)):
         for file in (file for file in each.document["files"] if "at" in file):
             found.setdefault(file["data"], set()).update(_positions(file["at"]))
     return found
@@ -75,11 +75,11 @@ def _positions(packed: str) -> list[int]:
     return [int(at) for at in numpy.cumsum(steps)]
 
 
-def _landed(table: Table, each: Evidence, branch: str | None) -> bool:
+def _landed(lake: Reader, table: Table, each: Evidence, branch: str | None) -> bool:
     """Whether rows were hidden on a branch's line; of a commit that has expired, on the branch it was made on."""
     if each.document.get("carried"):
         return True
-    since = hidden_by(table, each)
+    since = hidden_by(lake, table, each)
     if since is None or branch is None:
         return since is not None
     if table.snapshot_by_id(since) is None:
