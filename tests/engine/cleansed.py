@@ -17,8 +17,8 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
 from lakewarden.engine.changes import Cleansed, Cleansing, Replacement, ShortenedLog
 from lakewarden.engine.commit import DirectCommits
-from lakewarden.engine.kernel import MIB, Drop
-from lakewarden.engine.kernel_task import pack
+from lakewarden.engine.kernel.messages import MIB, Drop
+from lakewarden.engine.kernel.task import pack
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.live_files import Files
 from lakewarden.engine.manifests import Manifests

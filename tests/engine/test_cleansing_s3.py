@@ -9,8 +9,8 @@ import pytest
 
 from lakewarden.engine.changes import Cleansing, Replacement
 from lakewarden.engine.commit import DirectCommits
-from lakewarden.engine.kernel import MIB, Drop
-from lakewarden.engine.kernel_task import pack
+from lakewarden.engine.kernel.messages import MIB, Drop
+from lakewarden.engine.kernel.task import pack
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.live_files import Files
 from lakewarden.engine.manifests import Manifests

@@ -21,14 +21,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from lakewarden.engine.kernel import Access, Bloom, Drop, Failure, Group, GroupReport, Input, Output, RewriteFault
-from lakewarden.engine.kernel_checksum import Checksum, checksum_of_file
-from lakewarden.engine.kernel_memory import Budget
-from lakewarden.engine.kernel_reading import ParquetInput
-from lakewarden.engine.kernel_schema import Projection
-from lakewarden.engine.kernel_storage import TaskStorage
-from lakewarden.engine.kernel_task import pack, parts, rewrite, run_task
-from lakewarden.engine.kernel_writing import DictionaryVotes, Outputs
+from lakewarden.engine.kernel.checksum import Checksum, checksum_of_file
+from lakewarden.engine.kernel.memory import Budget
+from lakewarden.engine.kernel.messages import (
+    Access,
+    Bloom,
+    Drop,
+    Failure,
+    Group,
+    GroupReport,
+    Input,
+    Output,
+    RewriteFault,
+)
+from lakewarden.engine.kernel.reading import ParquetInput
+from lakewarden.engine.kernel.schema import Projection
+from lakewarden.engine.kernel.storage import TaskStorage
+from lakewarden.engine.kernel.task import pack, parts, rewrite, run_task
+from lakewarden.engine.kernel.writing import DictionaryVotes, Outputs
 from tests.engine.kernel_files import delete_file, done, field, layout, numbered, run, write, written
 
 ORDERS = numbered(pa.schema([("id", pa.int64()), ("city", pa.string()), ("amount", pa.float64())]))
@@ -387,7 +397,7 @@ class TestDrops:
     @pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.date32(), pa.decimal128(12, 2), pa.binary(16)])
     def test_many_values_are_found_like_few(self, tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """Looked up in another way, with the same answer: nulls, values that are twice, and batches without any."""
-        from lakewarden.engine import kernel_deletes
+        from lakewarden.engine.kernel import deletes
 
         numbers = [None if at % 11 == 0 else at // 2 for at in range(5000)]
         made: list[Any] = [number if number is None else _as(kind, number) for number in numbers]
@@ -397,7 +407,7 @@ class TestDrops:
         inputs = [write(tmp_path / "a.parquet", table)]
         drop = Drop(1, pack(pa.array([_as(kind, at) for at in range(0, 900, 3)], kind)))
         few = run(tmp_path, inputs, layout(None), drops=(drop,))
-        monkeypatch.setattr(kernel_deletes, "_MANY_VALUES", 10)
+        monkeypatch.setattr(deletes, "_MANY_VALUES", 10)
         many = run(tmp_path, inputs, layout(None), drops=(drop,))
         assert many.dropped == few.dropped and len(few.dropped[inputs[0].path]) > 500
         assert done(many).equals(done(few))

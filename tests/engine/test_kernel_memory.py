@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.engine.kernel import GroupReport, Input
+from lakewarden.engine.kernel.messages import GroupReport, Input
 from tests.engine.kernel_files import numbered
 
 BOUND = 512 << 20
 CODE = """
 import json, sys
 import pyarrow.parquet as pq
-from lakewarden.engine.kernel import Access, Group, Input, Layout
-from lakewarden.engine.kernel_task import rewrite
+from lakewarden.engine.kernel.messages import Access, Group, Input, Layout
+from lakewarden.engine.kernel.task import rewrite
 
 given = json.load(sys.stdin)
 inputs = tuple(Input(path, rows, tuple(deletes)) for path, rows, deletes in given["inputs"])

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.engine.kernel import RewriteFault
-from lakewarden.engine.kernel_schema import Projection, field_id, find, leaves, require_field_ids
+from lakewarden.engine.kernel.messages import RewriteFault
+from lakewarden.engine.kernel.schema import Projection, field_id, find, leaves, require_field_ids
 from tests.engine.kernel_files import field, numbered
 
 LEAVES = {

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pyiceberg.typedef import Record
 
 from lakewarden.engine import one_to_one
-from lakewarden.engine.kernel import MIB, Drop
-from lakewarden.engine.kernel_task import pack
+from lakewarden.engine.kernel.messages import MIB, Drop
+from lakewarden.engine.kernel.task import pack
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.live_files import Files, LiveFile
 from lakewarden.engine.manifests import Manifests
@@ -187,14 +187,14 @@ def test_metadata_that_counts_other_rows_is_noticed(lake: Lake) -> None:
 
 
 def test_a_task_that_lost_rows_is_not_believed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakewarden.engine import kernel_task
+    from lakewarden.engine.kernel import task
 
     def lose(*task: Any) -> Any:
         report = honest(*task)
         return replace(report, dropped={path: places[1:] for path, places in report.dropped.items()})
 
-    honest = kernel_task.rewrite
-    monkeypatch.setattr(kernel_task, "rewrite", lose)
+    honest = task.rewrite
+    monkeypatch.setattr(task, "rewrite", lose)
     table = people(lake)
     with pytest.raises(VerificationFailed, match="9 of 100 rows of a file were to go, but 90"):
         each(lake, table, live(table), drops("person1@example.org"))

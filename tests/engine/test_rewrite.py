@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, StringType
 
 from lakewarden.engine.column_metrics import _cut_text, _raised_bytes, _raised_text, metrics_modes, metrics_of
-from lakewarden.engine.kernel_schema import nan_counts
+from lakewarden.engine.kernel.schema import nan_counts
 from lakewarden.engine.new_files import layout_for, plain_schema
 from tests.engine.lakes import Lake, lake
 

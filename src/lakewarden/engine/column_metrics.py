@@ -30,7 +30,7 @@ def metrics_of(table: TableMetadata, footer: Any, nans: Mapping[int, int]) -> di
     """The fields of a manifest's entry that describe a file's columns; `nans` are its NaN values by field id."""
     from pyiceberg.types import DoubleType, FloatType
 
-    from lakewarden.engine.kernel_schema import leaves
+    from lakewarden.engine.kernel.schema import leaves
 
     types = _types(table)
     ids = [leaf.field_id for leaf in leaves(footer.schema.to_arrow_schema())]

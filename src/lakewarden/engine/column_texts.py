@@ -40,7 +40,7 @@ def column_texts(
     """
     import pyarrow as pa
 
-    from lakewarden.engine.kernel import RewriteFault
+    from lakewarden.engine.kernel.messages import RewriteFault
 
     try:
         with storage.open(file.path) as source:
@@ -80,7 +80,7 @@ def _read(
 
 def _place(schema: Any, id: int, name: str) -> list[int] | None:
     """Where a column is in a file: by its id, or by its name where the file knows no ids."""
-    from lakewarden.engine.kernel_schema import field_id, find
+    from lakewarden.engine.kernel.schema import field_id, find
 
     if any(field_id(field) is not None for field in schema):
         return find(schema, id)

@@ -33,7 +33,7 @@ def without_keys(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from lakewarden.engine.kernel_schema import nan_counts
+    from lakewarden.engine.kernel.schema import nan_counts
 
     if delete.format != "parquet":
         raise BrokenTable(
@@ -74,8 +74,8 @@ def _without_rows(rows: Any, keys: Sequence[KeyValues]) -> Any:
 
 def _column(rows: Any, key: KeyValues) -> Any:
     """A key's column by its field id, wherever in a struct it is; nothing where the file has none."""
-    from lakewarden.engine.kernel import RewriteFault
-    from lakewarden.engine.kernel_schema import column_at, find
+    from lakewarden.engine.kernel.messages import RewriteFault
+    from lakewarden.engine.kernel.schema import column_at, find
 
     place = find(rows.schema, key.field_id)
     if place is None:
@@ -88,7 +88,7 @@ def _column(rows: Any, key: KeyValues) -> Any:
 
 def _without_columns(rows: Any, compared: set[int]) -> Any:
     """Only the columns that are compared: what stands beside them is nobody's need."""
-    from lakewarden.engine.kernel_schema import children, field_id
+    from lakewarden.engine.kernel.schema import children, field_id
 
     def serves(field: Any) -> bool:
         return field_id(field) in compared or any(serves(child) for child in children(field.type))

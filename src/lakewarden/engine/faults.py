@@ -61,7 +61,7 @@ def quietly_read(path: str, hint: str, about: str = "", is_mapped: bool = False)
     """
     import pyarrow as pa
 
-    from lakewarden.engine.kernel import RewriteFault
+    from lakewarden.engine.kernel.messages import RewriteFault
 
     of = f"{about}: " if about else ""
     try:

@@ -15,7 +15,7 @@ from lakewarden.engine.bloom_filter import MOST_VALUES, may_hold
 from lakewarden.engine.faults import quietly_read
 
 if TYPE_CHECKING:
-    from lakewarden.engine.kernel_schema import Leaf
+    from lakewarden.engine.kernel.schema import Leaf
     from lakewarden.engine.key_values import KeyValues
     from lakewarden.engine.storage import StoredFiles
 
@@ -100,8 +100,8 @@ def _by_dictionaries(source: Any, footer: Any, columns: Sequence[_Column]) -> An
 
 def _columns(footer: Any, keys: Sequence[KeyValues]) -> Iterator[_Column]:
     """Those of the keys' columns that a file has; one that was added later is not in it, and so is no value of it."""
-    from lakewarden.engine.kernel import RewriteFault
-    from lakewarden.engine.kernel_schema import require_field_ids
+    from lakewarden.engine.kernel.messages import RewriteFault
+    from lakewarden.engine.kernel.schema import require_field_ids
 
     places = _places_of(footer.schema)
     for key in keys:
@@ -116,7 +116,7 @@ def _columns(footer: Any, keys: Sequence[KeyValues]) -> Iterator[_Column]:
 
 def _places_of(schema: Any) -> Mapping[int | None, tuple[int, Leaf]]:
     """Which column of a file is where, by field id. Files of one table are mostly alike: the last one's is kept."""
-    from lakewarden.engine.kernel_schema import leaves
+    from lakewarden.engine.kernel.schema import leaves
 
     known = getattr(_last, "schema", None)
     paths = [schema.column(number).path for number in range(len(schema))]  # what is equal may differ in structs' names
@@ -151,7 +151,7 @@ def _chunk_may_hold(source: Any, chunk: Any, column: _Column) -> bool:
 
 def _served_by_dictionaries(footer: Any, columns: Sequence[_Column]) -> list[str]:
     """Columns of text that dictionaries serve throughout: then each entry is looked up once, not each row."""
-    from lakewarden.engine.kernel_reading import dictionaries
+    from lakewarden.engine.kernel.reading import dictionaries
 
     without = {leaf.field_id for leaf, _, is_useful in dictionaries(footer) if not is_useful}
     return [column.path for column in columns if column.key.kind == "string" and column.key.field_id not in without]
@@ -166,7 +166,7 @@ def _matching(batch: Any, columns: Sequence[_Column]) -> int:
     """How many rows of a batch hold a value of any key."""
     import pyarrow.compute as pc
 
-    from lakewarden.engine.kernel_schema import column_at, find
+    from lakewarden.engine.kernel.schema import column_at, find
 
     if not batch.num_rows:
         return 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.column_metrics import metrics_of
-from lakewarden.engine.kernel import Bloom, Layout, Verify
+from lakewarden.engine.kernel.messages import Bloom, Layout, Verify
 from lakewarden.errors import StorageUnavailable, VerificationFailed
 
 if TYPE_CHECKING:

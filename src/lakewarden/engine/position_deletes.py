@@ -93,7 +93,7 @@ class Owners:
         """Where a data file has rows of each request, masked or not; streamed, and only the key columns of it."""
         import pyarrow.parquet as pq
 
-        from lakewarden.engine.kernel_schema import column_at, find
+        from lakewarden.engine.kernel.schema import column_at, find
 
         found: dict[str, set[int]] = {}
         with quietly_read(file.path, _HINT), storage.open(file.path) as stream:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakewarden.config import Environment, Settings
-from lakewarden.engine import jars, tasks
+from lakewarden.engine import jars
 from lakewarden.engine.catalog_contents import describe, other_catalogs
 from lakewarden.engine.catalogs import Catalogs
 from lakewarden.engine.faults import first_line, told
 from lakewarden.engine.java import find as find_java
+from lakewarden.engine.kernel import executor_functions
 from lakewarden.engine.quoting import identifier
 from lakewarden.engine.spark import Spark, send_by_value, spark_told
 from lakewarden.engine.storage import Storage, Stores
@@ -121,9 +122,13 @@ def _spark(settings: Settings, spark: Spark) -> Iterator[Check]:
 
 def _executors(session: SparkSession) -> Check:
     """Run one task where rows would be rewritten."""
-    send_by_value(tasks)
+    send_by_value(executor_functions)
     try:
-        seen = session.range(1).mapInArrow(tasks.introduce, "host string, python string, arrow string").collect()[0]
+        seen = (
+            session.range(1)
+            .mapInArrow(executor_functions.introduce, "host string, python string, arrow string")
+            .collect()[0]
+        )
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the doctor tells
         advice = (
             "Their Python must be of this minor version and have pyarrow; else rewrites go by Iceberg's procedures."

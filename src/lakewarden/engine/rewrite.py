@@ -20,7 +20,7 @@ from lakewarden.engine.bounds import Bounds, bounds_of
 from lakewarden.engine.changes import RewrittenGroup
 from lakewarden.engine.draft import AddedFile
 from lakewarden.engine.faults import told
-from lakewarden.engine.kernel import Access, Drop, Failure, Group, GroupReport, Input, Layout
+from lakewarden.engine.kernel.messages import Access, Drop, Failure, Group, GroupReport, Input, Layout
 from lakewarden.engine.new_files import Footer, check_null_counts, data_file, read_footer
 from lakewarden.engine.one_to_one import HERE_THREADS, RewrittenFile, checked, fits_here, shared_out
 from lakewarden.errors import BrokenTable, LakewardenError, SparkUnavailable, StorageUnavailable, VerificationFailed
@@ -125,7 +125,7 @@ class Rewriter:
     def _run(
         self, tasks: Sequence[Group], layout: Layout, folder: str, bytes_in: int, progress: Progress
     ) -> dict[int, GroupReport]:
-        from lakewarden.engine.kernel_task import REPORT_SCHEMA, parts, run_task
+        from lakewarden.engine.kernel.task import REPORT_SCHEMA, parts, run_task
         from lakewarden.engine.spark import send_by_value, spark_told
 
         for part in parts():
@@ -143,9 +143,9 @@ class Rewriter:
         self, tasks: Sequence[Group], layout: Layout, sizes: Mapping[str, int], progress: Progress
     ) -> dict[int, GroupReport]:
         """Run tasks in this process: for little work, Spark takes longer to start than it would work."""
-        from lakewarden.engine.kernel_deletes import Wanted
-        from lakewarden.engine.kernel_memory import plain_allocation
-        from lakewarden.engine.kernel_task import rewrite
+        from lakewarden.engine.kernel.deletes import Wanted
+        from lakewarden.engine.kernel.memory import plain_allocation
+        from lakewarden.engine.kernel.task import rewrite
 
         wanted = [Wanted(drop) for drop in tasks[0].drops]  # the same for all
         access = access_of(self._settings)

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.engine import tasks
 from lakewarden.engine.faults import first_line, told
 from lakewarden.engine.hiding import Hiding
+from lakewarden.engine.kernel import executor_functions
 from lakewarden.engine.quoting import identifier
 from lakewarden.engine.spark import Spark, send_by_value, spark_told
 from lakewarden.engine.spark_filter import as_column, without_hidden
@@ -72,9 +72,11 @@ class Rows:
         try:
             with told(f"table {version.name}"):
                 tasks = list(scan.plan_files())
-            if not hiding.many and all(task.residual == AlwaysTrue() and not task.delete_files for task in tasks):
-                return sum(task.file.record_count for task in tasks)
-            if sum(task.file.file_size_in_bytes for task in tasks) > most_bytes:
+            if not hiding.many and all(
+                task.residual == AlwaysTrue() and not task.delete_files for task in executor_functions
+            ):
+                return sum(task.file.record_count for task in executor_functions)
+            if sum(task.file.file_size_in_bytes for task in executor_functions) > most_bytes:
                 return None
             column = (schema.fields[0].name,)
             _, batches = _hidden_left_out(version, predicate, column, hiding, None)
@@ -152,9 +154,9 @@ def _spark_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     """Arrow batches as they are on the executors: no value passes through Python, where times lose their zone."""
     import pyarrow as pa
 
-    send_by_value(tasks)
+    send_by_value(executor_functions)
     with spark_told():
-        for row in frame.mapInArrow(tasks.as_messages, "message binary").toLocalIterator():
+        for row in frame.mapInArrow(executor_functions.as_messages, "message binary").toLocalIterator():
             with pa.ipc.open_stream(row["message"]) as batches:
                 yield from batches
 

@@ -85,7 +85,7 @@ def _look(
     """Which rows of a file are whose, by their position, and which values these rows have."""
     import pyarrow.parquet as pq
 
-    from lakewarden.engine.kernel_schema import column_at, find
+    from lakewarden.engine.kernel.schema import column_at, find
 
     rows: dict[str, set[int]] = {}
     values: dict[str, set[str]] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.changes import Replacement
 from lakewarden.engine.equality_deletes import without_keys
-from lakewarden.engine.kernel import Drop
+from lakewarden.engine.kernel.messages import Drop
 from lakewarden.engine.keys import widest
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.new_files import layout_for
@@ -117,6 +117,6 @@ def _sha256(storage: StoredFiles, path: str) -> str:
 
 
 def _drops(keys: Sequence[HiddenKey]) -> list[Drop]:
-    from lakewarden.engine.kernel_task import pack
+    from lakewarden.engine.kernel.task import pack
 
     return [Drop(key.field_id, pack(widest(key.kind, key.values))) for key in keys]

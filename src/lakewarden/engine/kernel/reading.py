@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakewarden.engine.kernel_memory import Budget
-from lakewarden.engine.kernel_schema import Leaf, leaves
-from lakewarden.engine.kernel_storage import TaskStorage
+from lakewarden.engine.kernel.memory import Budget
+from lakewarden.engine.kernel.schema import Leaf, leaves
+from lakewarden.engine.kernel.storage import TaskStorage
 
 _PROBE_ROWS = 1024
 _PROBE_FROM_ROWS = 1 << 17  # reading the first pages twice costs little here, and much in small files

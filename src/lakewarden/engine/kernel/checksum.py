@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.engine.kernel_memory import Budget
-from lakewarden.engine.kernel_reading import ParquetInput
-from lakewarden.engine.kernel_schema import children, is_text_or_bytes
-from lakewarden.engine.kernel_storage import TaskStorage
+from lakewarden.engine.kernel.memory import Budget
+from lakewarden.engine.kernel.reading import ParquetInput
+from lakewarden.engine.kernel.schema import children, is_text_or_bytes
+from lakewarden.engine.kernel.storage import TaskStorage
 
 _SIZE = 16
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakewarden.engine.kernel import Drop, Input, RewriteFault
-from lakewarden.engine.kernel_schema import column_at, converted, find
-from lakewarden.engine.kernel_storage import TaskStorage, fault
+from lakewarden.engine.kernel.messages import Drop, Input, RewriteFault
+from lakewarden.engine.kernel.schema import column_at, converted, find
+from lakewarden.engine.kernel.storage import TaskStorage, fault
 
 _BATCH_ROWS = 1 << 16
 _PENDING_POSITIONS = 1 << 18

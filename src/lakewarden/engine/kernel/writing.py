@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakewarden.engine.kernel import Bloom, Layout, Output, RewriteFault, first_line
-from lakewarden.engine.kernel_checksum import Checksum, checksum_of_file
-from lakewarden.engine.kernel_memory import Budget
-from lakewarden.engine.kernel_reading import dictionaries
-from lakewarden.engine.kernel_schema import Leaf, children, field_id, is_text_or_bytes, leaves, nan_counts
-from lakewarden.engine.kernel_storage import TaskStorage
+from lakewarden.engine.kernel.checksum import Checksum, checksum_of_file
+from lakewarden.engine.kernel.memory import Budget
+from lakewarden.engine.kernel.messages import Bloom, Layout, Output, RewriteFault, first_line
+from lakewarden.engine.kernel.reading import dictionaries
+from lakewarden.engine.kernel.schema import Leaf, children, field_id, is_text_or_bytes, leaves, nan_counts
+from lakewarden.engine.kernel.storage import TaskStorage
 
 _MOST_ROWS = 1 << 23  # in a row group: rows may be of a few bits
 _SAMPLE_ROWS = 1 << 19

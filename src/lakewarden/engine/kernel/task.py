@@ -18,7 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakewarden.engine.kernel import (
+from lakewarden.engine.kernel.deletes import Droppings, Masks, Wanted, read_masks
+from lakewarden.engine.kernel.memory import Budget, peak_bytes, plain_allocation
+from lakewarden.engine.kernel.messages import (
     Access,
     Failure,
     Group,
@@ -27,12 +29,10 @@ from lakewarden.engine.kernel import (
     Layout,
     RewriteFault,
 )
-from lakewarden.engine.kernel_deletes import Droppings, Masks, Wanted, read_masks
-from lakewarden.engine.kernel_memory import Budget, peak_bytes, plain_allocation
-from lakewarden.engine.kernel_reading import ParquetInput, Widths
-from lakewarden.engine.kernel_schema import Projection, own_target, require_field_ids
-from lakewarden.engine.kernel_storage import TaskStorage, fault
-from lakewarden.engine.kernel_writing import DictionaryVotes, Outputs
+from lakewarden.engine.kernel.reading import ParquetInput, Widths
+from lakewarden.engine.kernel.schema import Projection, own_target, require_field_ids
+from lakewarden.engine.kernel.storage import TaskStorage, fault
+from lakewarden.engine.kernel.writing import DictionaryVotes, Outputs
 
 REPORT_SCHEMA = "report string"
 _VOTERS = 32  # inputs whose footers are asked for encodings, spread over the group
@@ -41,7 +41,7 @@ _PARTS = ("", "_checksum", "_deletes", "_memory", "_reading", "_schema", "_stora
 
 def parts() -> list[ModuleType]:
     """Every module that must travel by value."""
-    return [sys.modules[f"lakewarden.engine.kernel{part}"] for part in _PARTS]
+    return [sys.modules[f"lakewarden.engine.kernel.messages{part}"] for part in _PARTS]
 
 
 def run_task(groups: Sequence[Group], layout: Layout, access: Access) -> Callable[[Iterable[Any]], Iterator[Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.engine.kernel import RewriteFault
+from lakewarden.engine.kernel.messages import RewriteFault
 
 _FIELD_ID = b"PARQUET:field_id"
 Step = Callable[[Any], Any] | None  # makes one array into another; None leaves it as it is

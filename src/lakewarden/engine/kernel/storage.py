@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from lakewarden.engine.kernel import Access, Kind, RewriteFault, first_line
+from lakewarden.engine.kernel.messages import Access, Kind, RewriteFault, first_line
 
 _CHUNK = 1 << 22
 _S3 = ("s3", "s3a", "s3n")
