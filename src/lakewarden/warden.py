@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from lakewarden import config, registry
 from lakewarden.config import Environment, Settings
 from lakewarden.display import Listing
+from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalogs import Catalogs
 from lakewarden.engine.changes import Commits
 from lakewarden.engine.commit import DirectCommits
@@ -36,7 +37,6 @@ from lakewarden.engine.leftovers import sweep
 from lakewarden.engine.live_files import Files
 from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.procedures import Procedures
-from lakewarden.engine.quoting import identifier
 from lakewarden.engine.rewrite import Rewriter
 from lakewarden.engine.routing import RoutedCommits
 from lakewarden.engine.rows import Rows

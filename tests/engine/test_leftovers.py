@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lakewarden.engine.base.file_naming import is_owned, naming, owned_name
 from lakewarden.engine.leftovers import staging_folder, sweep
-from lakewarden.engine.ownership import is_owned, naming, owned_name
 from lakewarden.engine.storage import Storage
 from tests.engine.lakes import STAMP, Lake, digest, lake, local
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.engine.locations import apart, file_name, is_below, is_local, same_place
+from lakewarden.engine.base.locations import apart, file_name, is_below, is_local, same_place
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEn
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
-from lakewarden.engine.avro_files import _reader
+from lakewarden.engine.base.avro_files import _reader
 from lakewarden.engine.live_files import _live_files, _Shared
 from lakewarden.engine.manifests import (
     Manifests,

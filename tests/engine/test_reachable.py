@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewarden.engine.locations import same_place
+from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.reachable import ReachableFile, ReachableSet, own_places, reachable_files, reachable_set
 from tests.small_lake import SCHEMA, SmallLake
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from lakewarden.engine.reference import Reference, TableName, parse, parse_table, parse_time
+from lakewarden.engine.base.table_name import Reference, TableName, parse, parse_table, parse_time
 from lakewarden.errors import BadReference
 
 LAKES = ("main", "eu")

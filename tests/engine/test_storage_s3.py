@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden.config import LakeSettings, StorageSettings
 from lakewarden.engine import object_store, quarantine
-from lakewarden.engine.locations import same_place
+from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.object_store import S3Store
 from lakewarden.engine.quarantine import Batch, QuarantinedFile
 from lakewarden.engine.storage import Removed, Storage, Stores

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from sqlalchemy import text
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.changes import RefChange, SetRef
-from lakewarden.engine.reference import TableName
 from lakewarden.engine.tables import find_snapshot
 from lakewarden.errors import (
     BadReference,

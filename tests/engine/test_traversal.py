@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakewarden.engine.traversal import Branch, traverse
+from lakewarden.engine.base.parallel import Branch, traverse
 
 
 def below(number: int) -> Iterator[int | Branch[int]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.faults import told
+from lakewarden.engine.base.faults import told
 from lakewarden.engine.manifests import manifests_of, read_entries
 from lakewarden.engine.snapshots import lines_of
 

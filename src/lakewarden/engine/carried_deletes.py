@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.faults import told
+from lakewarden.engine.base.faults import told
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.live_files import masked_rows
 from lakewarden.engine.manifests import Manifests, referenced_data_file

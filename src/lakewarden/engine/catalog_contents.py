@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.faults import told
+from lakewarden.engine.base.faults import told
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakewarden.config import LakeSettings, Settings
-from lakewarden.engine.exact_doubles import read_doubles_exactly
-from lakewarden.engine.faults import first_line, told
+from lakewarden.engine.base.exact_doubles import read_doubles_exactly
+from lakewarden.engine.base.faults import first_line, told
+from lakewarden.engine.base.file_naming import owned_name
 from lakewarden.engine.known_metadata import KnownMetadata
-from lakewarden.engine.ownership import owned_name
 from lakewarden.errors import CatalogUnavailable
 from lakewarden.lifecycle.failpoints import reach
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
 
 
 def costs(table: Table, refs: Sequence[str]) -> list[str]:

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.faults import told
-from lakewarden.engine.locations import same_place
+from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.manifests import manifests_of
 from lakewarden.engine.reachable import manifest_and_files
 from lakewarden.engine.snapshots import ancestors

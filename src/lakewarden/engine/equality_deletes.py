@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.faults import quietly_read, told
+from lakewarden.engine.base.faults import quietly_read, told
 from lakewarden.engine.key_values import KeyValues
 from lakewarden.engine.new_files import delete_file, read_footer
 from lakewarden.engine.one_to_one import RewrittenFile

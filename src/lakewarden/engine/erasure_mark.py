@@ -19,7 +19,7 @@ from lakewarden.lifecycle.ground import Check
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.storage import Storage, StoredFiles
     from lakewarden.engine.tables import Tables
 

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.faults import told
-from lakewarden.engine.locations import same_place
+from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.locations import same_place
+from lakewarden.engine.base.parallel import traverse
 from lakewarden.engine.manifests import manifests_of
 from lakewarden.engine.reachable import Kind, ReachableFile, manifest_and_files
-from lakewarden.engine.traversal import traverse
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile

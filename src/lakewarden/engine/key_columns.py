@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.faults import quietly_read
 from lakewarden.engine.bloom_filter import MOST_VALUES, may_hold
-from lakewarden.engine.faults import quietly_read
 
 if TYPE_CHECKING:
     from lakewarden.engine.kernel.schema import Leaf

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.kept import Kept
+from lakewarden.engine.base.kept import Kept
 
 if TYPE_CHECKING:
     from pyiceberg.io import InputFile

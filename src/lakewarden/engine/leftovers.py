@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.file_naming import is_owned
+from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.draft import metadata_folder
-from lakewarden.engine.locations import same_place
-from lakewarden.engine.ownership import is_owned
 from lakewarden.engine.unreachable import still_unreachable
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakewarden.engine.faults import told
+from lakewarden.engine.base.faults import told
 from lakewarden.engine.manifests import (
     Manifests,
     has_live_files,

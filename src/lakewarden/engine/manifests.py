@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from lakewarden.engine import avro_files
-from lakewarden.engine.faults import decoding
-from lakewarden.engine.kept import Kept
+from lakewarden.engine.base import avro_files
+from lakewarden.engine.base.faults import decoding
+from lakewarden.engine.base.kept import Kept
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO

@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.changes import RefChange
-from lakewarden.engine.locations import same_place
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:

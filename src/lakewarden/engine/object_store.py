@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from lakewarden.engine.faults import first_line
-from lakewarden.engine.locations import apart
+from lakewarden.engine.base.faults import first_line
+from lakewarden.engine.base.locations import apart
+from lakewarden.engine.base.parallel import Branch, traverse
 from lakewarden.engine.object_versions import ObjectVersions
 from lakewarden.engine.stores import StoredFile, StoredVersion, one_by_one
-from lakewarden.engine.traversal import Branch, traverse
 from lakewarden.errors import StorageUnavailable
 
 THREADS = 16

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.locations import apart, is_local
 from lakewarden.engine.bounds import Bounds
 from lakewarden.engine.kernel.messages import MIB, Drop, Group, GroupReport, Input
-from lakewarden.engine.locations import apart, is_local
 from lakewarden.engine.new_files import Footer, check_null_counts, data_file
 from lakewarden.errors import VerificationFailed
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.faults import decoding, quietly_read, told
 from lakewarden.engine.draft import AddedFile
-from lakewarden.engine.faults import decoding, quietly_read, told
 from lakewarden.engine.hiding import comparable
 from lakewarden.engine.key_values import KeyValues, partition_value
 from lakewarden.engine.keys import as_arrow

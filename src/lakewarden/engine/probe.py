@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from lakewarden.config import Environment, Settings
 from lakewarden.engine import jars
+from lakewarden.engine.base.faults import first_line, told
+from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog_contents import describe, other_catalogs
 from lakewarden.engine.catalogs import Catalogs
-from lakewarden.engine.faults import first_line, told
 from lakewarden.engine.java import find as find_java
 from lakewarden.engine.kernel import executor_functions
-from lakewarden.engine.quoting import identifier
 from lakewarden.engine.spark import Spark, send_by_value, spark_told
 from lakewarden.engine.storage import Storage, Stores
 from lakewarden.errors import LakewardenError

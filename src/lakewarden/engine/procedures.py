@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.expiry import (
     LINEAGE,
     iceberg_would_also_take,
@@ -20,7 +21,6 @@ from lakewarden.engine.expiry import (
     note_property,
     still_needed,
 )
-from lakewarden.engine.quoting import identifier, literal
 from lakewarden.engine.spark import spark_told
 from lakewarden.errors import BrokenTable, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
@@ -29,8 +29,8 @@ from lakewarden.quantities import to_millis
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.changes import Expiry
-    from lakewarden.engine.reference import TableName
     from lakewarden.engine.spark import Spark
     from lakewarden.engine.tables import Tables
     from lakewarden.lifecycle.ground import Fence

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.locations import is_below
+from lakewarden.engine.base.locations import is_below
+from lakewarden.engine.base.parallel import Branch, traverse
 from lakewarden.engine.proof_avro import ListedFile, listed_files, listed_manifests, opened
 from lakewarden.engine.reachable import ReachableFile, ReachableSet, metadata_files, own_places
-from lakewarden.engine.traversal import Branch, traverse
 from lakewarden.errors import LakewardenError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
-from lakewarden.engine.locations import same_place
+from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.proof_bytes import Hit, Needles
 from lakewarden.engine.proof_keys import Around, Trace, WantedKey, needles_of
 from lakewarden.engine.reachable import own_places

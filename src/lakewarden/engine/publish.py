@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from lakewarden.engine.faults import first_line, is_refusal, told, translate
-from lakewarden.engine.ownership import naming
-from lakewarden.engine.route import Route, route_of_manifests
+from lakewarden.engine.base.faults import first_line, is_refusal, told, translate
+from lakewarden.engine.base.file_naming import naming
+from lakewarden.engine.base.route import Route, route_of_manifests
 from lakewarden.engine.tables import Tables
 from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach

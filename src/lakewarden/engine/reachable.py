@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 
-from lakewarden.engine.faults import told
-from lakewarden.engine.locations import apart
+from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.locations import apart
+from lakewarden.engine.base.parallel import Branch, traverse
 from lakewarden.engine.manifests import entries_at, manifests_of
-from lakewarden.engine.traversal import Branch, traverse
 from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:

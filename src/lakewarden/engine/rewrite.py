@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.faults import told
 from lakewarden.engine.bounds import Bounds, bounds_of
 from lakewarden.engine.changes import RewrittenGroup
 from lakewarden.engine.draft import AddedFile
-from lakewarden.engine.faults import told
 from lakewarden.engine.kernel.messages import Access, Drop, Failure, Group, GroupReport, Input, Layout
 from lakewarden.engine.new_files import Footer, check_null_counts, data_file, read_footer
 from lakewarden.engine.one_to_one import HERE_THREADS, RewrittenFile, checked, fits_here, shared_out

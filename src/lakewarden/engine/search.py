@@ -14,7 +14,7 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from lakewarden.engine.faults import told
+from lakewarden.engine.base.faults import told
 from lakewarden.engine.key_columns import Looked, look_into
 from lakewarden.engine.key_values import KeyValues
 from lakewarden.engine.manifests import manifests_of, read_entries

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.faults import quietly_read
+from lakewarden.engine.base.faults import quietly_read
 from lakewarden.engine.hiding import comparable
 from lakewarden.engine.key_values import KeyValues, partition_value
 from lakewarden.engine.keys import as_arrow

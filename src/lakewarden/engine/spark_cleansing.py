@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.changes import Cleansed, Expiry
 from lakewarden.engine.cleansing_costs import (
     check_nothing_else_goes,
@@ -22,9 +24,7 @@ from lakewarden.engine.cleansing_costs import (
     check_nothing_staged,
     costs,
 )
-from lakewarden.engine.faults import told
 from lakewarden.engine.key_rows import KeyRows
-from lakewarden.engine.locations import same_place
 from lakewarden.engine.procedures import Procedures
 from lakewarden.engine.reachable import metadata_files
 from lakewarden.engine.snapshots import ancestors, named, notes_of
@@ -37,8 +37,8 @@ from lakewarden.lifecycle.failpoints import reach
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.live_files import Files
-    from lakewarden.engine.reference import TableName
     from lakewarden.engine.spark import Spark
     from lakewarden.engine.storage import StoredFiles
     from lakewarden.engine.tables import Tables

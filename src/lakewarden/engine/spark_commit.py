@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.quoting import identifier, literal
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.changes import MAIN, RefChange, SetRef, ShortenedLog
 from lakewarden.engine.commit import check_expected
 from lakewarden.engine.metadata_log import dead_entries, shorten
-from lakewarden.engine.quoting import identifier, literal
-from lakewarden.engine.reference import TableName
 from lakewarden.engine.snapshots import named
 from lakewarden.engine.spark import Spark
 from lakewarden.engine.tables import Tables

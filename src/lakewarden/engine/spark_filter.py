@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.quoting import identifier
+from lakewarden.engine.base.quoting import identifier
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression

@@ -18,9 +18,9 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Protocol
 
-from lakewarden.engine.faults import first_line
-from lakewarden.engine.locations import apart, is_below, same_place
-from lakewarden.engine.traversal import Branch, traverse
+from lakewarden.engine.base.faults import first_line
+from lakewarden.engine.base.locations import apart, is_below, same_place
+from lakewarden.engine.base.parallel import Branch, traverse
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem

@@ -17,7 +17,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.locations import same_place
+from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.proof_keys import wanted_keys
 from lakewarden.engine.proof_objects import Reached, StoredObject, folders, listed
 from lakewarden.engine.proof_reading import ObjectReader

@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.draft import count
-from lakewarden.engine.faults import told
-from lakewarden.engine.locations import same_place
 from lakewarden.engine.manifests import Manifests, manifests_of, partition_key, read_entries
 
 if TYPE_CHECKING:

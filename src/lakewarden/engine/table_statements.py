@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.changes import MAIN
-from lakewarden.engine.quoting import identifier, literal
 from lakewarden.engine.spark import spark_told
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.spark import Spark
     from lakewarden.lifecycle.ground import Fence
 

@@ -10,12 +10,12 @@ from threading import local
 from typing import TYPE_CHECKING, TypeVar
 
 from lakewarden.config import Settings
+from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.route import Route, route_for
+from lakewarden.engine.base.table_name import Reference, TableName, parse, parse_table, parse_time
 from lakewarden.engine.catalog_contents import has_view
 from lakewarden.engine.catalogs import Catalogs
 from lakewarden.engine.expiry import lineage_of
-from lakewarden.engine.faults import told
-from lakewarden.engine.reference import Reference, TableName, parse, parse_table, parse_time
-from lakewarden.engine.route import Route, route_for
 from lakewarden.errors import BadReference, LakewardenError, NotFound, TableNotFound, VersionNotFound, did_you_mean
 from lakewarden.quantities import from_millis, to_millis
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.faults import told
 from lakewarden.engine.expiry import LINEAGE, lineage_of
-from lakewarden.engine.faults import told
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.faults import told
-from lakewarden.engine.locations import is_below, same_place
+from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.locations import is_below, same_place
 from lakewarden.engine.manifests import manifests_of
 from lakewarden.engine.reachable import ReachableFile, manifests_and_files, own_places, reachable_files
 from lakewarden.errors import BrokenTable

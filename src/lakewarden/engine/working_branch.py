@@ -271,7 +271,7 @@ def _hashable(frame: DataFrame, name: str) -> Column:
     """Spark hashes no maps and no variants: these are compared as text."""
     from pyspark.sql.functions import struct, to_json
 
-    from lakewarden.engine.quoting import identifier
+    from lakewarden.engine.base.quoting import identifier
 
     column = frame[identifier(name)]
     kind = frame.schema[name].dataType.simpleString()

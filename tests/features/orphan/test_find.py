@@ -321,7 +321,7 @@ class TestOperationsUnderWay:
         assert names(lake) == [strange]
 
     def test_metadata_files_bear_its_mark_in_their_uuid(self, lake: SmallLake) -> None:
-        from lakewarden.engine.ownership import naming, owned_name
+        from lakewarden.engine.base.file_naming import naming, owned_name
         from lakewarden.lifecycle.ground import Stamp
 
         lake.create()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakewarden.config import Settings
-from lakewarden.engine.reference import TableName
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.retention.policy import RetentionPolicy, declared_policy, policy_of
 from lakewarden.features.table.declared import whole_number
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.changes import MAIN, ManifestMerge
-from lakewarden.engine.route import route_of_manifests
 from lakewarden.engine.snapshots import notes_of
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
@@ -14,7 +14,7 @@ from lakewarden.lifecycle.requirement import TableIs
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 MERGE = "merge-manifests"

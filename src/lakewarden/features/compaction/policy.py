@@ -10,7 +10,7 @@ from lakewarden.features.table.declared import Declared, declarations, resolve, 
 
 if TYPE_CHECKING:
     from lakewarden.config import Settings
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
 
 DELTA_ENCODED = "delta_encoding is set: Spark readers with Iceberg before 1.10 cannot open the new files"
 _MB = 1 << 20

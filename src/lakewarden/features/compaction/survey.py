@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.route import Route, route_of_manifests
 from lakewarden.engine.changes import MAIN
-from lakewarden.engine.route import Route, route_of_manifests
 from lakewarden.features.compaction.binpack import Candidate, Packing, pack
 from lakewarden.features.compaction.policy import CompactionPolicy, declared_policy, policy_of
 from lakewarden.features.erasure.held import held_files
@@ -17,8 +17,8 @@ from lakewarden.lifecycle.plan import SPARK_SQL
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.live_files import LiveFile, SnapshotFiles
-    from lakewarden.engine.reference import TableName
     from lakewarden.lifecycle.ground import Reader
 
 _OWN = "/lw-op-"  # in the path of a file that a rewrite of ours made

@@ -9,7 +9,7 @@ from lakewarden.errors import BadValue, LakewardenError, NotFound, did_you_mean
 from lakewarden.lifecycle.tombstones import KeyAsked
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.live_files import DeleteFile, LiveFile
-    from lakewarden.engine.reference import TableName
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.lifecycle.tombstones import HiddenKey
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.locations import place_digest
+from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.position_deletes import is_hide, served_requests
 from lakewarden.errors import NotFound
 from lakewarden.features.erasure.remembered import remembered

@@ -16,7 +16,7 @@ from lakewarden.features.erasure.spelling import TEXT, new_spellings, stored_tex
 from lakewarden.lifecycle.tombstones import Folding
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.lifecycle.tombstones import ErasureRequest, KeyAsked, Tombstones
 

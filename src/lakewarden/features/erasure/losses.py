@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.locations import place_digest
+from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.position_deletes import is_hide, named_positions
 from lakewarden.engine.snapshots import ancestors, notes_of
 from lakewarden.engine.veil import Veil

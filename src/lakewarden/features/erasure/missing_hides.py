@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 

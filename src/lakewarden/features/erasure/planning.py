@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.cleansing_costs import check_nothing_else_goes, check_nothing_staged, costs, lost_columns
-from lakewarden.engine.route import route_of_manifests
 from lakewarden.engine.search import search
 from lakewarden.engine.unreachable import is_own
 from lakewarden.engine.veil import Veil
@@ -26,7 +26,7 @@ from lakewarden.quantities import show_size
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.search import Searched
     from lakewarden.features.erasure.due import Due
     from lakewarden.features.orphan.neighbours import Neighbours

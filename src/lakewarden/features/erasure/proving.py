@@ -30,8 +30,8 @@ from lakewarden.quantities import show_size
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.proof import Proof
-    from lakewarden.engine.reference import TableName
     from lakewarden.features.erasure.proofs import ThisRun
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import ErasureRequest

@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.changes import Cleansing, Replacement, ShortenedLog
-from lakewarden.engine.locations import place_digest
 from lakewarden.engine.metadata_log import TO_RESTORE, dead_entries
 from lakewarden.engine.proof_bytes import Needles
 from lakewarden.engine.publish import check_identity

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.locations import place_digest
+from lakewarden.engine.base.locations import place_digest
 from lakewarden.features.erasure.losses import hidden_by, line_of
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 

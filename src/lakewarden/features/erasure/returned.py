@@ -23,7 +23,7 @@ from lakewarden.lifecycle.tombstones import ErasureRequest
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import HiddenKey, KeyAsked, Recognizer

@@ -24,7 +24,7 @@ from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Foldin
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.storage import Storage
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import HiddenKey

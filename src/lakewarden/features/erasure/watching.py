@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.config import Settings
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import Recognizer
 

@@ -11,7 +11,7 @@ from lakewarden.errors import LakewardenError, NotFound, did_you_mean
 from lakewarden.lifecycle.plan import FileList, PlannedFile
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 

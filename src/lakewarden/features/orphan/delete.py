@@ -17,8 +17,8 @@ from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.requirement import TableIs
 
 if TYPE_CHECKING:
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.quarantine import Batch
-    from lakewarden.engine.reference import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _MOST_FILES = 50_000  # of one action, and so of one batch: its record is read as a whole

@@ -20,7 +20,7 @@ from lakewarden.lifecycle.request import Operation
 from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 

@@ -16,7 +16,7 @@ from lakewarden.features.table.select import is_pattern, select
 from lakewarden.lifecycle.request import Completes, Positional, Question
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.features.table.declared import Declared
     from lakewarden.lifecycle.ground import Reader
 

@@ -31,7 +31,7 @@ from lakewarden.lifecycle.plan import SPARK_SQL, Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.tombstones import ErasureState
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.features.orphan.neighbours import Neighbours
     from lakewarden.lifecycle.ground import Reader, Writer
 

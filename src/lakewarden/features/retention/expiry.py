@@ -38,8 +38,8 @@ from lakewarden.quantities import to_millis
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
-    from lakewarden.engine.route import Route
+    from lakewarden.engine.base.route import Route
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.features.orphan.neighbours import Neighbours
     from lakewarden.lifecycle.ground import Reader, Writer
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.refs import SnapshotRef
 
     from lakewarden.config import Settings
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
 
 _DAY_MS = 86_400_000
 

@@ -13,7 +13,7 @@ from lakewarden.errors import BrokenTable, LakewardenError
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 _UNCHANGED = "Nothing was changed. "

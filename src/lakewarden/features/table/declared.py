@@ -10,7 +10,7 @@ from lakewarden.config.settings import RETENTION_PRESETS
 
 if TYPE_CHECKING:
     from lakewarden.config import Settings
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
 
 Section = Literal["retention", "compaction"]
 Source = tuple[str, Mapping[str, Any]]

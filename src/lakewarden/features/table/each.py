@@ -11,7 +11,7 @@ from lakewarden.features.table.damage import explaining
 from lakewarden.lifecycle.plan import Finding, Plan
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.features.table.select import Selects
     from lakewarden.lifecycle.ground import Reader
 

@@ -18,7 +18,7 @@ from lakewarden.lifecycle.request import Question
 from lakewarden.quantities import Bytes
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 _SHOWN, _MORE = 20, 100

@@ -14,7 +14,7 @@ from lakewarden.lifecycle.request import Completes, Question
 from lakewarden.quantities import Bytes, from_millis
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
-from lakewarden.engine.reference import Reference, TableName
+from lakewarden.engine.base.table_name import Reference, TableName
 from lakewarden.errors import BadReference, BadValue, TableNotFound
 from lakewarden.lifecycle.request import Completes, Positional, Request
 

@@ -14,7 +14,7 @@ from lakewarden.quantities import show_size
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 Kind = Literal["branch", "tag", "retention", "shared"]

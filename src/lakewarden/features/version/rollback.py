@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from lakewarden.engine.route import Route
+    from lakewarden.engine.base.route import Route
     from lakewarden.engine.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 

@@ -13,7 +13,7 @@ from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Version
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import Reference
+    from lakewarden.engine.base.table_name import Reference
     from lakewarden.lifecycle.ground import Reader, Writer
 
 

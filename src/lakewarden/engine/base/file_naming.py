@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.locations import file_name, same_place
+from lakewarden.engine.base.locations import file_name, same_place
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Stamp
