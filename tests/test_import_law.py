@@ -95,7 +95,7 @@ def test_every_module_keeps_the_law(path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("lifecycle.runner", "from lakewarden.engine.tables import Tables"),
+        ("lifecycle.runner", "from lakewarden.engine.catalog.tables import Tables"),
         ("lifecycle.runner", "def f():\n    from lakewarden.features.version.tag import Tag"),
         ("engine.commit", "import lakewarden.state.leases"),
         ("features.version.tag", "from lakewarden.warden import Warden"),
@@ -114,7 +114,9 @@ def test_a_planted_violation_is_found(module: str, code: str) -> None:
 
 
 def test_types_may_be_named_where_code_may_not_be_used() -> None:
-    code = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from lakewarden.engine.tables import Tables"
+    code = (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from lakewarden.engine.catalog.tables import Tables"
+    )
     assert violations("lifecycle.ground", code) == []
 
 

@@ -29,7 +29,8 @@ from lakewarden import config, registry
 from lakewarden.config import Environment, Settings
 from lakewarden.display import Listing
 from lakewarden.engine.base.quoting import identifier
-from lakewarden.engine.catalogs import Catalogs
+from lakewarden.engine.catalog.catalogs import Catalogs
+from lakewarden.engine.catalog.tables import Resolved, Tables
 from lakewarden.engine.changes import Commits
 from lakewarden.engine.commit import DirectCommits
 from lakewarden.engine.erasure_mark import MarkProbe, refuse_foreign_mark
@@ -43,7 +44,6 @@ from lakewarden.engine.rows import Rows
 from lakewarden.engine.spark import Spark
 from lakewarden.engine.spark_commit import SparkCommits
 from lakewarden.engine.storage import Storage, StoredFiles, Stores
-from lakewarden.engine.tables import Resolved, Tables
 from lakewarden.errors import BadValue, did_you_mean
 from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.ground import Clock, Fence, Probe, Stamp, Tell

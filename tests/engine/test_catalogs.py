@@ -20,9 +20,15 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import make_url
 
 from lakewarden.config import Environment, LakeSettings, Settings
-from lakewarden.engine.catalogs import Catalogs, open_catalog, pyiceberg_properties, spark_properties, sqlite_file
+from lakewarden.engine.catalog.catalogs import (
+    Catalogs,
+    open_catalog,
+    pyiceberg_properties,
+    spark_properties,
+    sqlite_file,
+)
+from lakewarden.engine.catalog.tables import Tables
 from lakewarden.engine.spark import Spark
-from lakewarden.engine.tables import Tables
 from lakewarden.errors import CatalogUnavailable
 from lakewarden.features.lake.init import Init
 from lakewarden.warden import Warden

@@ -11,9 +11,9 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.engine import clean_versions, manifests
+from lakewarden.engine.catalog.snapshot_removal import LINEAGE, note_property
+from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.engine.changes import Cleansing
-from lakewarden.engine.expiry import LINEAGE, note_property
-from lakewarden.engine.snapshots import ancestors
 from lakewarden.errors import StalePlan
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes
 from tests.engine.cleansed import People, email, local

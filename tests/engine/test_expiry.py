@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakewarden.engine.expiry import (
+from lakewarden.engine.catalog.snapshot_removal import (
     LINEAGE,
     expiry_updates,
     iceberg_would_also_take,
     lineage_of,
     still_needed,
 )
-from lakewarden.engine.snapshots import ancestors
+from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.features.retention.policy import RetentionPolicy, decide
 from tests.histories import NOW, History, as_table, histories, millis, updated
 

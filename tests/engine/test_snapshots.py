@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakewarden.engine.expiry import LINEAGE
-from lakewarden.engine.snapshots import ancestors, lines_of, named, notes_of
+from lakewarden.engine.catalog.snapshot_removal import LINEAGE
+from lakewarden.engine.catalog.snapshots import ancestors, lines_of, named, notes_of
 from tests.small_lake import SmallLake
 
 

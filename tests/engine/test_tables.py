@@ -15,8 +15,8 @@ import yaml
 from sqlalchemy import text
 
 from lakewarden.engine.base.table_name import TableName
+from lakewarden.engine.catalog.tables import find_snapshot
 from lakewarden.engine.changes import RefChange, SetRef
-from lakewarden.engine.tables import find_snapshot
 from lakewarden.errors import (
     BadReference,
     BrokenTable,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.carried_deletes import CarriedDeletes
+from lakewarden.engine.catalog.snapshot_removal import expiry_updates
 from lakewarden.engine.changes import Cleansed
 from lakewarden.engine.clean_versions import CleanVersions
 from lakewarden.engine.cleansing_costs import check_nothing_staged
-from lakewarden.engine.expiry import expiry_updates
 from lakewarden.engine.metadata_log import drop_all_entries
 from lakewarden.engine.publish import Attempt, at_refs, by_client, check_format
 from lakewarden.engine.survey import Survey, place_of

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.expiry import iceberg_would_also_take
-from lakewarden.engine.snapshots import named, notes_of
+from lakewarden.engine.catalog.snapshot_removal import iceberg_would_also_take
+from lakewarden.engine.catalog.snapshots import named, notes_of
 from lakewarden.engine.unreachable import unreachable_after
 from lakewarden.errors import CommitRefused, Conflict, StalePlan
 from lakewarden.quantities import to_millis

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.engine import cleansing, masking
+from lakewarden.engine.catalog.snapshot_removal import expiry_updates, still_needed
+from lakewarden.engine.catalog.tables import Tables
 from lakewarden.engine.changes import (
     Cleansed,
     Cleansing,
@@ -28,12 +30,10 @@ from lakewarden.engine.changes import (
     Unmask,
 )
 from lakewarden.engine.draft import Draft
-from lakewarden.engine.expiry import expiry_updates, still_needed
 from lakewarden.engine.live_files import Files, SnapshotFiles
 from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.metadata_log import dead_entries, drop_entries, shorten
 from lakewarden.engine.publish import Attempt, Publisher, at_refs, by_client, check_format
-from lakewarden.engine.tables import Tables
 from lakewarden.engine.taken_along import taken_along
 from lakewarden.errors import StalePlan
 from lakewarden.lifecycle.ground import Fence, Stamp

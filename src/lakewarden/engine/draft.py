@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.engine.manifests import Manifests, has_live_files, partition_key, write_entries
-from lakewarden.engine.snapshots import notes_of
 from lakewarden.lifecycle.ground import Stamp
 
 if TYPE_CHECKING:

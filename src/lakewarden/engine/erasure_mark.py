@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.catalog.tables import Tables
     from lakewarden.engine.storage import Storage, StoredFiles
-    from lakewarden.engine.tables import Tables
 
 _PART = "erasure"
 _FEW = 5  # tables that the doctor names

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.quoting import identifier, literal
-from lakewarden.engine.expiry import (
+from lakewarden.engine.catalog.snapshot_removal import (
     LINEAGE,
     iceberg_would_also_take,
     kept_lineage,
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.catalog.tables import Tables
     from lakewarden.engine.changes import Expiry
     from lakewarden.engine.spark import Spark
-    from lakewarden.engine.tables import Tables
     from lakewarden.lifecycle.ground import Fence
 
 _MANY = 2**31 - 1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from lakewarden.engine.base.faults import first_line, is_refusal, told, translate
 from lakewarden.engine.base.file_naming import naming
 from lakewarden.engine.base.route import Route, route_of_manifests
-from lakewarden.engine.tables import Tables
+from lakewarden.engine.catalog.tables import Tables
 from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence, Stamp

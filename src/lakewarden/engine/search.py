@@ -15,11 +15,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from lakewarden.engine.base.faults import told
+from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.engine.key_columns import Looked, look_into
 from lakewarden.engine.key_values import KeyValues
 from lakewarden.engine.manifests import manifests_of, read_entries
 from lakewarden.engine.pruning import Image, Sieve, Tale
-from lakewarden.engine.snapshots import notes_of
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import BrokenTable
 

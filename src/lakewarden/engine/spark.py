@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from lakewarden.config import Environment, Settings
 from lakewarden.engine import jars
 from lakewarden.engine.base.faults import first_line
-from lakewarden.engine.catalogs import spark_properties
+from lakewarden.engine.catalog.catalogs import spark_properties
 from lakewarden.engine.java import find as find_java
 from lakewarden.errors import LakewardenError, SparkUnavailable
 

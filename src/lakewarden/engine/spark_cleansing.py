@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import same_place
+from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
 from lakewarden.engine.changes import Cleansed, Expiry
 from lakewarden.engine.cleansing_costs import (
     check_nothing_else_goes,
@@ -27,7 +28,6 @@ from lakewarden.engine.cleansing_costs import (
 from lakewarden.engine.key_rows import KeyRows
 from lakewarden.engine.procedures import Procedures
 from lakewarden.engine.reachable import metadata_files
-from lakewarden.engine.snapshots import ancestors, named, notes_of
 from lakewarden.engine.table_statements import TableStatements
 from lakewarden.engine.unreachable import unreachable_after
 from lakewarden.engine.working_branch import WorkingBranch, is_taken_up, is_working, put_back, spent
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.catalog.tables import Tables
     from lakewarden.engine.live_files import Files
     from lakewarden.engine.spark import Spark
     from lakewarden.engine.storage import StoredFiles
-    from lakewarden.engine.tables import Tables
     from lakewarden.lifecycle.ground import Fence, Stamp, Tell
     from lakewarden.lifecycle.tombstones import HiddenKey
 

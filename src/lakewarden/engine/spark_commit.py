@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.base.table_name import TableName
+from lakewarden.engine.catalog.snapshots import named
+from lakewarden.engine.catalog.tables import Tables
 from lakewarden.engine.changes import MAIN, RefChange, SetRef, ShortenedLog
 from lakewarden.engine.commit import check_expected
 from lakewarden.engine.metadata_log import dead_entries, shorten
-from lakewarden.engine.snapshots import named
 from lakewarden.engine.spark import Spark
-from lakewarden.engine.tables import Tables
 from lakewarden.errors import SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence

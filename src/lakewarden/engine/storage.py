@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from lakewarden.config import LakeSettings
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import apart, is_local
-from lakewarden.engine.catalogs import pyiceberg_properties
+from lakewarden.engine.catalog.catalogs import pyiceberg_properties
 from lakewarden.engine.storage_outcome import Moved, Removed
 from lakewarden.engine.stores import ArrowStore, LocalStore, Store, StoredFile, StoredVersion, arrow_path
 from lakewarden.errors import AlreadyExists, LakewardenError, StorageUnavailable

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.snapshots import notes_of
+from lakewarden.engine.catalog.snapshots import notes_of
 
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot

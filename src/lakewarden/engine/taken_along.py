@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import told
-from lakewarden.engine.expiry import LINEAGE, lineage_of
+from lakewarden.engine.catalog.snapshot_removal import LINEAGE, lineage_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

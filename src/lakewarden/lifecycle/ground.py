@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from lakewarden.config import Settings
+    from lakewarden.engine.catalog.tables import Tables
     from lakewarden.engine.changes import Commits
     from lakewarden.engine.live_files import Files
     from lakewarden.engine.procedures import Procedures
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from lakewarden.engine.spark_cleansing import SparkCleansing
     from lakewarden.engine.storage import Storage, StoredFiles
     from lakewarden.engine.table_statements import TableStatements
-    from lakewarden.engine.tables import Tables
     from lakewarden.lifecycle.journal import JournalReader
     from lakewarden.lifecycle.tombstones import TombstoneReader, Tombstones
 

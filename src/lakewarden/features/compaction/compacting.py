@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.route import route_of_manifests
+from lakewarden.engine.catalog.snapshots import notes_of, replacements_since
 from lakewarden.engine.changes import MAIN, Rewrite
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.rewrite import FileGroup
-from lakewarden.engine.snapshots import notes_of, replacements_since
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, Packing, together
 from lakewarden.features.compaction.policy import DELTA_ENCODED

@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.catalog.snapshots import replacements_since
 from lakewarden.engine.changes import MAIN, RefChange
-from lakewarden.engine.snapshots import replacements_since
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

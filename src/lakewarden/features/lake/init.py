@@ -109,9 +109,9 @@ class Init(Setup[NewLake]):
 
     def _open(self, settings: Settings, made: _Made) -> int:
         """Open the lake that is described, making it first if it is the embedded one; says how many tables it has."""
-        from lakewarden.engine.catalog_contents import other_catalogs
-        from lakewarden.engine.catalogs import Catalogs, open_catalog, sqlite_file
-        from lakewarden.engine.tables import Tables
+        from lakewarden.engine.catalog.catalogs import Catalogs, open_catalog, sqlite_file
+        from lakewarden.engine.catalog.contents import other_catalogs
+        from lakewarden.engine.catalog.tables import Tables
 
         lake = settings.lakes[self.name]
         file = sqlite_file(lake)
@@ -140,7 +140,7 @@ class Init(Setup[NewLake]):
 
     def _check_name(self, others: dict[str, int]) -> None:
         """An SQL catalog finds its tables by its name: one that was not chosen and has none is a mistake."""
-        from lakewarden.engine.catalog_contents import describe
+        from lakewarden.engine.catalog.contents import describe
 
         if others:
             raise ConfigProblem(

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.catalog.snapshot_removal import iceberg_would_also_take
+from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.engine.changes import Expiry, ShortenedLog
-from lakewarden.engine.expiry import iceberg_would_also_take
 from lakewarden.engine.reachable import ReachableFile
-from lakewarden.engine.snapshots import notes_of
 from lakewarden.engine.unreachable import Unreachable, is_own, unreachable_after
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.orphan.judgement import refuse_forbidden

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.representations import represents
-from lakewarden.engine.snapshots import ancestors, lines_of
+from lakewarden.engine.catalog.representations import represents
+from lakewarden.engine.catalog.snapshots import ancestors, lines_of
 from lakewarden.errors import BadValue
 from lakewarden.features.table.declared import Declared, declarations, production, resolve, whole_number
 from lakewarden.quantities import from_millis, parse_duration, show_duration, to_millis

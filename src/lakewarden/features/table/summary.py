@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.snapshots import notes_of
+from lakewarden.engine.catalog.snapshots import notes_of
 
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot

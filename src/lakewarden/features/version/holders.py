@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from lakewarden.engine.catalog.snapshots import lines_of
 from lakewarden.engine.changes import MAIN
 from lakewarden.engine.holding import Holding, holdings
-from lakewarden.engine.snapshots import lines_of
 from lakewarden.quantities import show_size
 
 if TYPE_CHECKING:

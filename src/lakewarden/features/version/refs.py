@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.engine.changes import RefChange, SetRef
-from lakewarden.engine.snapshots import ancestors
 from lakewarden.errors import AlreadyExists, VersionNotFound, did_you_mean
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
 from lakewarden.lifecycle.request import Positional
@@ -22,7 +22,7 @@ from lakewarden.quantities import Duration, SnapshotId, show_duration
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.tables import Resolved
+    from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _NOTE = "lakewarden.note."

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.route import Route
-    from lakewarden.engine.tables import Resolved
+    from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Writer
 
 COLUMN_VERBS = ("drop-column", "rename-column")

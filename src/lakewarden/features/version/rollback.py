@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.engine.changes import MAIN, RefChange, SetRef
-from lakewarden.engine.snapshots import ancestors
 from lakewarden.engine.spark_commit import displaced
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
 from lakewarden.features.erasure import masks
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.route import Route
-    from lakewarden.engine.tables import Resolved
+    from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 
 

@@ -13,9 +13,9 @@ from lakewarden.config import Settings
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.route import Route, route_for
 from lakewarden.engine.base.table_name import Reference, TableName, parse, parse_table, parse_time
-from lakewarden.engine.catalog_contents import has_view
-from lakewarden.engine.catalogs import Catalogs
-from lakewarden.engine.expiry import lineage_of
+from lakewarden.engine.catalog.catalogs import Catalogs
+from lakewarden.engine.catalog.contents import has_view
+from lakewarden.engine.catalog.snapshot_removal import lineage_of
 from lakewarden.errors import BadReference, LakewardenError, NotFound, TableNotFound, VersionNotFound, did_you_mean
 from lakewarden.quantities import from_millis, to_millis
 

@@ -17,7 +17,7 @@ from lakewarden.config import LakeSettings, Settings
 from lakewarden.engine.base.exact_doubles import read_doubles_exactly
 from lakewarden.engine.base.faults import first_line, told
 from lakewarden.engine.base.file_naming import owned_name
-from lakewarden.engine.known_metadata import KnownMetadata
+from lakewarden.engine.catalog.known_metadata import KnownMetadata
 from lakewarden.errors import CatalogUnavailable
 from lakewarden.lifecycle.failpoints import reach
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.expiry import lineage_of
+from lakewarden.engine.catalog.snapshot_removal import lineage_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
