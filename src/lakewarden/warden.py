@@ -33,7 +33,6 @@ from lakewarden.engine.catalog.catalogs import Catalogs
 from lakewarden.engine.catalog.tables import Resolved, Tables
 from lakewarden.engine.changes import Commits
 from lakewarden.engine.commit import DirectCommits
-from lakewarden.engine.erasure_mark import MarkProbe, refuse_foreign_mark
 from lakewarden.engine.leftovers import sweep
 from lakewarden.engine.live_files import Files
 from lakewarden.engine.manifests import Manifests
@@ -43,7 +42,8 @@ from lakewarden.engine.routing import RoutedCommits
 from lakewarden.engine.rows import Rows
 from lakewarden.engine.spark import Spark
 from lakewarden.engine.spark_commit import SparkCommits
-from lakewarden.engine.storage import Storage, StoredFiles, Stores
+from lakewarden.engine.storage.erasure_mark import MarkProbe, refuse_foreign_mark
+from lakewarden.engine.storage.storage import Storage, StoredFiles, Stores
 from lakewarden.errors import BadValue, did_you_mean
 from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.ground import Clock, Fence, Probe, Stamp, Tell

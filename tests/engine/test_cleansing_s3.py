@@ -16,7 +16,7 @@ from lakewarden.engine.live_files import Files
 from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.rewrite import Rewriter
-from lakewarden.engine.storage import Storage
+from lakewarden.engine.storage.storage import Storage
 from lakewarden.engine.unreachable import still_unreachable
 from tests.engine.lakes import STAMP, unfenced
 from tests.small_lake import SmallLake

@@ -12,7 +12,7 @@ import pytest
 
 from lakewarden.engine.equality_deletes import without_keys
 from lakewarden.engine.live_files import DeleteFile
-from lakewarden.engine.storage import Storage
+from lakewarden.engine.storage.storage import Storage
 from lakewarden.errors import BrokenTable, LakewardenError
 from lakewarden.lifecycle.tombstones import HiddenKey
 from tests.deletes_by_hand import column, commit_deletes, equality_deletes

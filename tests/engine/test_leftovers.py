@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakewarden.engine.base.file_naming import is_owned, naming, owned_name
 from lakewarden.engine.leftovers import staging_folder, sweep
-from lakewarden.engine.storage import Storage
+from lakewarden.engine.storage.storage import Storage
 from tests.engine.lakes import STAMP, Lake, digest, lake, local
 
 __all__ = ["lake"]

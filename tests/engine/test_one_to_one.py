@@ -25,7 +25,7 @@ from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.new_files import delete_file, layout_for, read_footer
 from lakewarden.engine.one_to_one import RewrittenFile, shared_out
 from lakewarden.engine.rewrite import Rewriter
-from lakewarden.engine.storage import Storage
+from lakewarden.engine.storage.storage import Storage
 from lakewarden.errors import BrokenTable, VerificationFailed
 from tests.engine.lakes import STAMP, Lake, digest, lake, local
 

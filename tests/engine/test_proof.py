@@ -29,7 +29,7 @@ import lakewarden
 from lakewarden.engine import proof_reading
 from lakewarden.engine.proof import prove, size
 from lakewarden.engine.proof_keys import transformed, wanted_keys
-from lakewarden.engine.storage import StoredFiles
+from lakewarden.engine.storage.storage import StoredFiles
 from lakewarden.lifecycle.tombstones import HiddenKey
 from tests.engine.proven import LONG_AGO, SCHEMA, Proven, people, rows, wheres, with_ids
 from tests.features.erasure.people import with_people

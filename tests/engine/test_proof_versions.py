@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.engine import object_store
 from lakewarden.engine.proof import Proof, prove, size
-from lakewarden.engine.storage import Storage
+from lakewarden.engine.storage import s3_store
+from lakewarden.engine.storage.storage import Storage
 from lakewarden.lifecycle.tombstones import HiddenKey
 from tests.services.s3_versions import VersionedS3
 from tests.small_lake import SmallLake
@@ -81,7 +81,7 @@ def test_live_rows_are_told_as_live(lake: SmallLake) -> None:
 
 
 def test_where_versions_cannot_be_seen_nothing_is_proved(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_store, "can_serve", lambda properties: False)
+    monkeypatch.setattr(s3_store, "can_serve", lambda properties: False)
     lake.warden.ground.stores["main"]._open.clear()
     found = proof(lake)
     assert not found.clean and found.places == []

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.config import LakeSettings
-from lakewarden.engine.quarantine import Batch, QuarantinedFile, batches, discard, find, restore, stash
-from lakewarden.engine.storage import Moved, Removed, Storage, Stores
+from lakewarden.engine.storage.quarantine import Batch, QuarantinedFile, batches, discard, find, restore, stash
+from lakewarden.engine.storage.storage import Moved, Removed, Storage, Stores
 from lakewarden.errors import AlreadyExists, BadValue, BrokenTable, LeaseLost
 from tests.engine.lakes import digest, unfenced
 

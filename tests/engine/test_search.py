@@ -25,7 +25,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
 from lakewarden.engine.search import Searched, search
-from lakewarden.engine.storage import StoredFiles
+from lakewarden.engine.storage.storage import StoredFiles
 from lakewarden.errors import BrokenTable, LakewardenError
 from lakewarden.lifecycle.tombstones import HiddenKey
 from tests.engine.lakes import Lake, lake, local

@@ -20,7 +20,7 @@ from lakewarden.engine.spark_cleansing import (
     displaced,
     place_before,
 )
-from lakewarden.engine.storage import Storage
+from lakewarden.engine.storage.storage import Storage
 from lakewarden.engine.table_statements import TableStatements
 from lakewarden.engine.unreachable import still_unreachable
 from lakewarden.engine.working_branch import CLEANSED, MERGING, WorkingBranch, is_working, known_to, spent

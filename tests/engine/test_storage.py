@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.config import LakeSettings
-from lakewarden.engine.storage import Removed, Storage, StoredFile, StoredFiles, Stores
-from lakewarden.engine.stores import ArrowStore
+from lakewarden.engine.storage.arrow_store import ArrowStore
+from lakewarden.engine.storage.storage import Removed, Storage, StoredFile, StoredFiles, Stores
 from lakewarden.errors import AlreadyExists, LakeNotFound, LeaseLost, StorageUnavailable
 from lakewarden.lifecycle.ground import Stamp
 from lakewarden.warden import Workbench

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from lakewarden.config import LakeSettings, StorageSettings
-from lakewarden.engine import object_store, quarantine
 from lakewarden.engine.base.locations import same_place
-from lakewarden.engine.object_store import S3Store
-from lakewarden.engine.quarantine import Batch, QuarantinedFile
-from lakewarden.engine.storage import Removed, Storage, Stores
-from lakewarden.engine.stores import ArrowStore
+from lakewarden.engine.storage import quarantine, s3_store
+from lakewarden.engine.storage.arrow_store import ArrowStore
+from lakewarden.engine.storage.quarantine import Batch, QuarantinedFile
+from lakewarden.engine.storage.s3_store import S3Store
+from lakewarden.engine.storage.storage import Removed, Storage, Stores
 from lakewarden.errors import AlreadyExists, StorageUnavailable
 from tests.engine.lakes import unfenced
 from tests.services.s3 import S3
@@ -45,7 +45,7 @@ def bucket(s3: S3, tmp_path: Path) -> str:
 def storage(s3: S3, bucket: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Storage:
     """By boto3, and as it is where that is not installed."""
     if request.param == "arrow":
-        monkeypatch.setattr(object_store, "can_serve", lambda properties: False)
+        monkeypatch.setattr(s3_store, "can_serve", lambda properties: False)
     storage = Storage(stores(s3, bucket), unfenced)
     kind = S3Store if request.param == "boto3" else ArrowStore
     assert isinstance(storage._stores.of(bucket), kind)
@@ -90,7 +90,7 @@ class TestWalk:
     def test_very_many_partitions_are_listed_in_one_row(
         self, s3: S3, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(object_store, "_MOST_PAGES", 0)
+        monkeypatch.setattr(s3_store, "_MOST_PAGES", 0)
         expected = {put(f"{bucket}/t/data/p={n}/{n}") for n in range(30)} | {put(f"{bucket}/t/a")}
         found = [file.path for file in Storage(stores(s3, bucket)).walk(f"{bucket}/t")]
         assert len(found) == len(expected) and set(found) == expected
@@ -123,7 +123,7 @@ class TestChange:
         storage = Storage(stores(s3, bucket))
         store = storage._stores.of(bucket)
         assert isinstance(store, S3Store)
-        monkeypatch.setattr(object_store, "_PAGE", 10**6)  # more than one request may hold: it is refused as a whole
+        monkeypatch.setattr(s3_store, "_PAGE", 10**6)  # more than one request may hold: it is refused as a whole
         places = [put(f"{bucket}/t/{n}") for n in range(1001)]
         assert store.delete(places) == {}
         assert list(storage.walk(f"{bucket}/t")) == []
@@ -182,5 +182,5 @@ class TestChange:
 
 
 def test_more_than_this_machine_knows_is_left_to_arrow() -> None:
-    assert object_store.can_serve({"s3.endpoint": "http://127.0.0.1"})
-    assert not object_store.can_serve({"s3.role-arn": "arn:aws:iam::1:role/reader"})
+    assert s3_store.can_serve({"s3.endpoint": "http://127.0.0.1"})
+    assert not s3_store.can_serve({"s3.role-arn": "arn:aws:iam::1:role/reader"})

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakewarden.config import LakeSettings, StorageSettings
-from lakewarden.engine import object_store, object_versions
-from lakewarden.engine.storage import Removed, Storage, Stores
-from lakewarden.engine.stores import ArrowStore
+from lakewarden.engine.storage import s3_store, s3_versions
+from lakewarden.engine.storage.arrow_store import ArrowStore
+from lakewarden.engine.storage.storage import Removed, Storage, Stores
 from lakewarden.errors import LeaseLost
 from lakewarden.lifecycle.ground import Fence
 from tests.engine.lakes import unfenced
@@ -66,7 +66,7 @@ class TestVersions:
         self, versioned_s3: VersionedS3, bucket: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert storage(versioned_s3).sees_versions(bucket)
-        monkeypatch.setattr(object_store, "can_serve", lambda properties: False)
+        monkeypatch.setattr(s3_store, "can_serve", lambda properties: False)
         assert not storage(versioned_s3).sees_versions(bucket)
         assert storage(versioned_s3).sees_versions("/tmp/t")
 
@@ -75,7 +75,7 @@ class TestErase:
     def test_with_every_version_and_mark(
         self, versioned_s3: VersionedS3, bucket: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(object_versions, "_PAGE", 3)
+        monkeypatch.setattr(s3_versions, "_PAGE", 3)
         there, gone, kept = f"{bucket}/t/a", f"{bucket}/t/b", f"{bucket}/t/ab"
         for n in range(4):
             versioned_s3.put(there, b"x" * n)

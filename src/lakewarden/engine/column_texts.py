@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from lakewarden.engine.arrivals import Arrival
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
 
 Counts = Mapping[str, int]
 _ROWS_AT_ONCE = 1 << 16

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.live_files import DeleteFile
-    from lakewarden.engine.storage import Storage
+    from lakewarden.engine.storage.storage import Storage
     from lakewarden.lifecycle.tombstones import HiddenKey
 
 

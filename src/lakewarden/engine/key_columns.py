@@ -17,7 +17,7 @@ from lakewarden.engine.bloom_filter import MOST_VALUES, may_hold
 if TYPE_CHECKING:
     from lakewarden.engine.kernel.schema import Leaf
     from lakewarden.engine.key_values import KeyValues
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
 
 _BATCH_ROWS = 1 << 16
 _BUFFER = 1 << 20

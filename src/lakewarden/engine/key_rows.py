@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.live_files import Files
     from lakewarden.engine.search import Searched
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.tombstones import HiddenKey
 
 _READERS = 8

@@ -12,7 +12,7 @@ from lakewarden.engine.unreachable import still_unreachable
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.storage import Storage
+    from lakewarden.engine.storage.storage import Storage
     from lakewarden.lifecycle.ground import Stamp
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.live_files import DeleteFile, LiveFile
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
 
 _MB = 1 << 20
 _LEVELLED = ("zstd", "gzip", "brotli")  # the others know no level, and would refuse one

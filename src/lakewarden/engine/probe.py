@@ -21,7 +21,7 @@ from lakewarden.engine.catalog.contents import describe, other_catalogs
 from lakewarden.engine.java import find as find_java
 from lakewarden.engine.kernel import executor_functions
 from lakewarden.engine.spark import Spark, send_by_value, spark_told
-from lakewarden.engine.storage import Storage, Stores
+from lakewarden.engine.storage.storage import Storage, Stores
 from lakewarden.errors import LakewardenError
 from lakewarden.lifecycle.ground import Check, Probe
 

@@ -32,13 +32,13 @@ from lakewarden.engine.proof_objects import (
 from lakewarden.engine.proof_reading import Looked, ObjectReader, stop
 from lakewarden.engine.proof_survivors import unexplained
 from lakewarden.engine.proof_texts import Texts
-from lakewarden.engine.quarantine import OWN_FOLDER
+from lakewarden.engine.storage.quarantine import OWN_FOLDER
 from lakewarden.engine.veil import Veil
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.tombstones import HiddenKey
 
 __all__ = ["NotRead", "Place", "Proof", "prove", "size"]

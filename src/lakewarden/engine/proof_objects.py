@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.proof_keys import WantedKey
-    from lakewarden.engine.storage import StoredFiles, StoredVersion
+    from lakewarden.engine.storage.storage import StoredFiles, StoredVersion
 
 _READERS = 8
 _BUFFER = 1 << 20

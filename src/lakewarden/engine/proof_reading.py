@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from lakewarden.engine.proof_bytes import Hit
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
 
 _BEGINNING = 8
 _MOST_HITS = 1000  # as bytes in one object: with more, nothing becomes clearer

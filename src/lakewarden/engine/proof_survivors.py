@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakewarden.engine.proof_avro import ListedFile
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
 
 
 def unexplained(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakewarden.config import LakeSettings
     from lakewarden.engine.live_files import LiveFile
     from lakewarden.engine.spark import Spark
-    from lakewarden.engine.storage import Storage
+    from lakewarden.engine.storage.storage import Storage
 
 __all__ = ["FileGroup", "RewriteResult", "Rewriter", "RewrittenFile", "access_of"]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.live_files import Files
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.tombstones import HiddenKey
 
 Progress = Callable[[int, int], None]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.catalog.tables import Tables
     from lakewarden.engine.live_files import Files
     from lakewarden.engine.spark import Spark
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Fence, Stamp, Tell
     from lakewarden.lifecycle.tombstones import HiddenKey
 

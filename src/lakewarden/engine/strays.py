@@ -22,14 +22,14 @@ from lakewarden.engine.proof_keys import wanted_keys
 from lakewarden.engine.proof_objects import Reached, StoredObject, folders, listed
 from lakewarden.engine.proof_reading import ObjectReader
 from lakewarden.engine.proof_texts import Texts
-from lakewarden.engine.quarantine import OWN_FOLDER
 from lakewarden.engine.reachable import reachable_set
+from lakewarden.engine.storage.quarantine import OWN_FOLDER
 from lakewarden.errors import LakewardenError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.tombstones import HiddenKey
 
 _THREADS = 8

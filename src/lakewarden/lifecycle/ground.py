@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.rewrite import Rewriter
     from lakewarden.engine.rows import Rows
     from lakewarden.engine.spark_cleansing import SparkCleansing
-    from lakewarden.engine.storage import Storage, StoredFiles
+    from lakewarden.engine.storage.storage import Storage, StoredFiles
     from lakewarden.engine.table_statements import TableStatements
     from lakewarden.lifecycle.journal import JournalReader
     from lakewarden.lifecycle.tombstones import TombstoneReader, Tombstones

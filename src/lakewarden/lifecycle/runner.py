@@ -31,7 +31,7 @@ from lakewarden.lifecycle.table_run import Means, TableRun, patience
 from lakewarden.lifecycle.tombstones import Tombstones
 
 if TYPE_CHECKING:
-    from lakewarden.engine.storage import Storage
+    from lakewarden.engine.storage.storage import Storage
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine.storage import Storage
+from lakewarden.engine.storage.storage import Storage
 from lakewarden.errors import DeletionForbidden, SomeTablesFailed, StalePlan
 from tests.features.orphan.orphans import age, age_all, contents, folder, plant, set_property
 from tests.small_lake import SmallLake

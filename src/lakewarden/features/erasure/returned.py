@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import HiddenKey, KeyAsked, Recognizer
 

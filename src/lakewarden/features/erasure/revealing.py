@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.draft import AddedFile
     from lakewarden.engine.live_files import DeleteFile, LiveFile, SnapshotFiles
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import ErasureRequest
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.live_files import LiveFile
     from lakewarden.engine.search import Searched
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Writer
     from lakewarden.lifecycle.plan import Action
     from lakewarden.lifecycle.tombstones import HiddenKey

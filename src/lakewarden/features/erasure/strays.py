@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.proof_objects import places
 from lakewarden.engine.publish import check_identity
-from lakewarden.engine.quarantine import OWN_FOLDER, batches, forget
 from lakewarden.engine.reachable import own_places, reachable_set
+from lakewarden.engine.storage.quarantine import OWN_FOLDER, batches, forget
 from lakewarden.engine.strays import strays
 from lakewarden.engine.unreachable import still_unreachable
 from lakewarden.errors import StorageUnavailable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.storage import Storage
+    from lakewarden.engine.storage.storage import Storage
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import HiddenKey
 

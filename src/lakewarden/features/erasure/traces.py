@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.quarantine import OWN_FOLDER
+from lakewarden.engine.storage.quarantine import OWN_FOLDER
 from lakewarden.errors import TracesLeft
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.quarantine import Batch, batches
+from lakewarden.engine.storage.quarantine import Batch, batches
 from lakewarden.errors import LakewardenError, NotFound, did_you_mean
 from lakewarden.lifecycle.plan import FileList, PlannedFile
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.engine import quarantine
+from lakewarden.engine.storage import quarantine
 from lakewarden.engine.unreachable import still_unreachable
 from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named
@@ -18,7 +18,7 @@ from lakewarden.lifecycle.requirement import TableIs
 
 if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.quarantine import Batch
+    from lakewarden.engine.storage.quarantine import Batch
     from lakewarden.lifecycle.ground import Reader, Writer
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.reachable import ReachableSet
-    from lakewarden.engine.storage import StoredFile
+    from lakewarden.engine.storage.storage import StoredFile
     from lakewarden.features.orphan.unfinished import Unfinished
 
 Verdict = Literal["needed", "recent", "unknown age", "in use", "orphan"]

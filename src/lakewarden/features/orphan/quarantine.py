@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakewarden.engine import quarantine
-from lakewarden.engine.quarantine import Batch, QuarantinedFile
 from lakewarden.engine.reachable import reachable_set
+from lakewarden.engine.storage import quarantine
+from lakewarden.engine.storage.quarantine import Batch, QuarantinedFile
 from lakewarden.errors import StorageUnavailable
 from lakewarden.features.orphan.age import Aged
 from lakewarden.features.orphan.judgement import Judge, refuse_forbidden

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.engine import quarantine
 from lakewarden.engine.base.locations import is_below
 from lakewarden.engine.reachable import own_places
+from lakewarden.engine.storage import quarantine
 from lakewarden.errors import BrokenTable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
@@ -17,7 +17,7 @@ from lakewarden.lifecycle.request import Completes, Operation, Positional
 from lakewarden.lifecycle.requirement import TableIs
 
 if TYPE_CHECKING:
-    from lakewarden.engine.quarantine import Batch
+    from lakewarden.engine.storage.quarantine import Batch
     from lakewarden.lifecycle.ground import Reader, Writer
 
 

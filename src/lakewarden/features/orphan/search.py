@@ -20,9 +20,9 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING
 
 from lakewarden.engine.base.locations import is_below
-from lakewarden.engine.quarantine import OWN_FOLDER
 from lakewarden.engine.reachable import own_places, reachable_set
-from lakewarden.engine.storage import StoredFile
+from lakewarden.engine.storage.quarantine import OWN_FOLDER
+from lakewarden.engine.storage.storage import StoredFile
 from lakewarden.errors import DeletionForbidden, StalePlan
 from lakewarden.features.orphan.judgement import Judge, is_hidden, kind_of, refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours, is_metadata, refuse_foreign

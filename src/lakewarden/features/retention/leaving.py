@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from lakewarden.engine.quarantine import Batch, QuarantinedFile, stash
+from lakewarden.engine.storage.quarantine import Batch, QuarantinedFile, stash
 from lakewarden.engine.unreachable import still_unreachable
 from lakewarden.errors import StalePlan, StorageUnavailable
 from lakewarden.features.orphan.judgement import refuse_forbidden

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from lakewarden.engine.stores import StoredVersion
+from lakewarden.engine.storage.arrow_store import StoredVersion
 
 _THREADS = 16
 _PAGE = 1000  # versions that one request deletes

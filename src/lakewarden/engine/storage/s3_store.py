@@ -15,8 +15,8 @@ from typing import Any
 from lakewarden.engine.base.faults import first_line
 from lakewarden.engine.base.locations import apart
 from lakewarden.engine.base.parallel import Branch, traverse
-from lakewarden.engine.object_versions import ObjectVersions
-from lakewarden.engine.stores import StoredFile, StoredVersion, one_by_one
+from lakewarden.engine.storage.arrow_store import StoredFile, StoredVersion, one_by_one
+from lakewarden.engine.storage.s3_versions import ObjectVersions
 from lakewarden.errors import StorageUnavailable
 
 THREADS = 16

@@ -2,7 +2,7 @@
 
 Whoever only reads is given `StoredFiles`, which cannot change anything. `Storage` adds what an action may do. It
 looks at its fence before each batch of deletions or moves, so that whoever lost a lease stops there. How files
-are listed, deleted and moved on each kind of storage is in `stores.py` and `object_store.py`.
+are listed, deleted and moved on each kind of storage is in `stores.py` and `s3_store.py`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from lakewarden.config import LakeSettings
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import apart, is_local
 from lakewarden.engine.catalog.catalogs import pyiceberg_properties
-from lakewarden.engine.storage_outcome import Moved, Removed
-from lakewarden.engine.stores import ArrowStore, LocalStore, Store, StoredFile, StoredVersion, arrow_path
+from lakewarden.engine.storage.arrow_store import ArrowStore, LocalStore, Store, StoredFile, StoredVersion, arrow_path
+from lakewarden.engine.storage.bulk_result import Moved, Removed
 from lakewarden.errors import AlreadyExists, LakewardenError, StorageUnavailable
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
-    from lakewarden.engine.object_store import S3Store
+    from lakewarden.engine.storage.s3_store import S3Store
 
 __all__ = ["Moved", "Removed", "Storage", "StoredFile", "StoredFiles", "StoredVersion", "Stores"]
 
@@ -75,11 +75,11 @@ class Stores:
 
     def _opened(self, authority: str) -> Store:
         if authority.startswith("s3:"):
-            from lakewarden.engine import object_store
+            from lakewarden.engine.storage import s3_store
 
             properties = pyiceberg_properties(self.settings)
-            if object_store.can_serve(properties):
-                return object_store.S3Store(properties)
+            if s3_store.can_serve(properties):
+                return s3_store.S3Store(properties)
         return ArrowStore(self.filesystem(authority))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.quarantine import OWN_FOLDER
+from lakewarden.engine.storage.quarantine import OWN_FOLDER
 from lakewarden.errors import LakewardenError, StateUnavailable
 from lakewarden.lifecycle.ground import Check
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Tables
-    from lakewarden.engine.storage import Storage, StoredFiles
+    from lakewarden.engine.storage.storage import Storage, StoredFiles
 
 _PART = "erasure"
 _FEW = 5  # tables that the doctor names

@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic import AwareDatetime, TypeAdapter
 
 from lakewarden.engine.base.locations import file_name, same_place
-from lakewarden.engine.storage import Moved, Progress, Removed, Storage, StoredFiles
+from lakewarden.engine.storage.storage import Moved, Progress, Removed, Storage, StoredFiles
 from lakewarden.errors import AlreadyExists, BadValue, BrokenTable, NotFound, StorageUnavailable
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.quantities import Bytes
