@@ -21,7 +21,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddPartitionSpecUpdate, AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 
-from lakewarden.engine.manifests import write_entries
+from lakewarden.engine.files.manifests import write_entries
 
 
 def column(name: str, type_: Any, id: int, **options: Any) -> pa.Field:

@@ -33,9 +33,9 @@ from lakewarden.engine.catalog.catalogs import Catalogs
 from lakewarden.engine.catalog.tables import Resolved, Tables
 from lakewarden.engine.changes import Commits
 from lakewarden.engine.commit import DirectCommits
+from lakewarden.engine.files.live_files import Files
+from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.leftovers import sweep
-from lakewarden.engine.live_files import Files
-from lakewarden.engine.manifests import Manifests
 from lakewarden.engine.procedures import Procedures
 from lakewarden.engine.rewrite import Rewriter
 from lakewarden.engine.routing import RoutedCommits

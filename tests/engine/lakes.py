@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.engine.commit import DirectCommits
-from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.files.manifests import Manifests
 from lakewarden.features.lake.init import Init
 from lakewarden.lifecycle.ground import Stamp
 from lakewarden.warden import Warden

@@ -17,9 +17,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType, UUIDType
 from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
-from lakewarden.engine.bounds import Bounds, bounds_of
-from lakewarden.engine.live_files import Files
-from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.files.bounds import Bounds, bounds_of
+from lakewarden.engine.files.live_files import Files
+from lakewarden.engine.files.manifests import Manifests
 from lakewarden.errors import BrokenTable, VerificationFailed
 from tests.engine.lakes import Lake, lake
 from tests.entries import listed

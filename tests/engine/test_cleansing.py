@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine import clean_versions, manifests
+from lakewarden.engine import clean_versions
 from lakewarden.engine.catalog.snapshot_removal import LINEAGE, note_property
 from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.engine.changes import Cleansing
+from lakewarden.engine.files import manifests
 from lakewarden.errors import StalePlan
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes
 from tests.engine.cleansed import People, email, local
@@ -381,7 +382,7 @@ def test_a_table_that_was_of_format_1(lake: Lake) -> None:
 def test_equality_deletes_that_are_replaced(people: People, is_left: bool) -> None:
     """They come as replacements like data files do, and stay under their number, columns and partition."""
     from lakewarden.engine.changes import Replacement
-    from lakewarden.engine.new_files import delete_file, read_footer
+    from lakewarden.engine.files.written_files import delete_file, read_footer
 
     people.append(range(10))
     table = people.table

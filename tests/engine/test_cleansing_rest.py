@@ -104,7 +104,7 @@ def test_a_tag_that_the_server_takes_along_comes_back_clean(people: People, othe
     assert people.rows("theirs") == expected
     assert people.table.metadata.refs["theirs"].max_ref_age_ms == 99_000_000
     assert at not in {snapshot.snapshot_id for snapshot in people.table.metadata.snapshots}
-    from lakewarden.engine.unreachable import still_unreachable
+    from lakewarden.engine.files.unreachable import still_unreachable
 
     people.remove(still_unreachable(people.table, done.superseded))
     people.look_at_metadata()
@@ -123,7 +123,7 @@ def test_a_tag_on_files_that_were_not_replaced_comes_back_as_it_was(people: Peop
     meanwhile(people, lambda: others.tag("theirs", lonely))
     before = people.all_rows()
     done = people.cleanse(change)
-    from lakewarden.engine.unreachable import still_unreachable
+    from lakewarden.engine.files.unreachable import still_unreachable
 
     people.remove(still_unreachable(people.table, done.superseded))
     assert people.rows("theirs") == expected  # the next purge finds it

@@ -16,7 +16,7 @@ import pytest
 from lakewarden.engine import publish
 from lakewarden.engine.changes import RefChange, SetRef
 from lakewarden.engine.commit import DirectCommits
-from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.publish import ATTEMPTS, Attempt, Publisher, at_refs
 from lakewarden.engine.routing import RoutedCommits
 from lakewarden.errors import (
@@ -382,7 +382,7 @@ class TestManyWriters:
             "from lakewarden.warden import Warden\n"
             "from lakewarden.engine.changes import RefChange, SetRef\n"
             "from lakewarden.engine.commit import DirectCommits\n"
-            "from lakewarden.engine.manifests import Manifests\n"
+            "from lakewarden.engine.files.manifests import Manifests\n"
             "from lakewarden.lifecycle.ground import Stamp\n"
             "folder, uuid, head, writer = sys.argv[1:]\n"
             "tables = Warden.open(folder).ground.tables\n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyiceberg.typedef import Record
 
-from lakewarden.engine.live_files import DeleteFile, LiveFile, _with_deletes
+from lakewarden.engine.files.live_files import DeleteFile, LiveFile, _with_deletes
 from tests.engine.lakes import Lake, lake
 from tests.features.compaction.compacted import Compactable
 from tests.small_lake import SmallLake

@@ -13,8 +13,8 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
 from lakewarden.engine.base.avro_files import _reader
-from lakewarden.engine.live_files import _live_files, _Shared
-from lakewarden.engine.manifests import (
+from lakewarden.engine.files.live_files import _live_files, _Shared
+from lakewarden.engine.files.manifests import (
     Manifests,
     partition_key,
     read_entries,
@@ -22,7 +22,7 @@ from lakewarden.engine.manifests import (
     schema_for_spec,
     write_entries,
 )
-from lakewarden.engine.manifests import manifests_of as listed
+from lakewarden.engine.files.manifests import manifests_of as listed
 from tests.engine.lakes import Lake, lake, local
 
 __all__ = ["lake"]

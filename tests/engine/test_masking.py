@@ -13,8 +13,8 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.engine.changes import Mask, Unmask
-from lakewarden.engine.live_files import DeleteFile, Files, SnapshotFiles
-from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.files.live_files import DeleteFile, Files, SnapshotFiles
+from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.position_deletes import file_name, is_hide, named_positions, served_requests, write, write_rows
 from lakewarden.errors import BrokenTable, Conflict, StalePlan
 from lakewarden.lifecycle.failpoints import when

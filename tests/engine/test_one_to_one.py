@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from pyiceberg.typedef import Record
 
 from lakewarden.engine import one_to_one
+from lakewarden.engine.files.live_files import Files, LiveFile
+from lakewarden.engine.files.manifests import Manifests
+from lakewarden.engine.files.written_files import delete_file, layout_for, read_footer
 from lakewarden.engine.kernel.messages import MIB, Drop
 from lakewarden.engine.kernel.task import pack
 from lakewarden.engine.leftovers import staging_folder
-from lakewarden.engine.live_files import Files, LiveFile
-from lakewarden.engine.manifests import Manifests
-from lakewarden.engine.new_files import delete_file, layout_for, read_footer
 from lakewarden.engine.one_to_one import RewrittenFile, shared_out
 from lakewarden.engine.rewrite import Rewriter
 from lakewarden.engine.storage.storage import Storage
@@ -236,7 +236,7 @@ def test_the_entry_of_rewritten_equality_deletes(lake: Lake, tmp_path: Path) -> 
     """Same kind, same columns, same place among the partitions; statistics of what is left."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry, ManifestEntryStatus
 
-    from lakewarden.engine.live_files import _delete_files, _Shared
+    from lakewarden.engine.files.live_files import _delete_files, _Shared
 
     table = people(lake, appends=1)
     field = pa.field("email", pa.string(), metadata={"PARQUET:field_id": "2"})

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.engine.base.locations import same_place
-from lakewarden.engine.reachable import ReachableFile, ReachableSet, own_places, reachable_files, reachable_set
+from lakewarden.engine.files.reachable import ReachableFile, ReachableSet, own_places, reachable_files, reachable_set
 from tests.small_lake import SCHEMA, SmallLake
 
 

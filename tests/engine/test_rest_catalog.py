@@ -21,7 +21,7 @@ import yaml
 from lakewarden import Warden
 from lakewarden.engine.changes import ManifestMerge, RefChange, SetRef
 from lakewarden.engine.commit import DirectCommits
-from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.publish import ATTEMPTS
 from lakewarden.errors import CatalogUnavailable, CommitRefused, StalePlan
 from lakewarden.features.lake.init import Init

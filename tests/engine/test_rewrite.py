@@ -16,9 +16,9 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, StringType
 
-from lakewarden.engine.column_metrics import _cut_text, _raised_bytes, _raised_text, metrics_modes, metrics_of
+from lakewarden.engine.files.column_metrics import _cut_text, _raised_bytes, _raised_text, metrics_modes, metrics_of
+from lakewarden.engine.files.written_files import layout_for, plain_schema
 from lakewarden.engine.kernel.schema import nan_counts
-from lakewarden.engine.new_files import layout_for, plain_schema
 from tests.engine.lakes import Lake, lake
 
 __all__ = ["lake"]
@@ -222,7 +222,7 @@ def test_cut_bytes_still_bound_them(value: bytes, length: int) -> None:
 def test_decimals_are_stored_in_as_few_bytes_as_hold_them(unscaled: int) -> None:
     from pyiceberg.utils.decimal import decimal_to_bytes
 
-    from lakewarden.engine.column_metrics import _number
+    from lakewarden.engine.files.column_metrics import _number
 
     assert _number(unscaled) == decimal_to_bytes(Decimal(unscaled))
 

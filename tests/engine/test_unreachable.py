@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewarden.engine.unreachable import is_own, still_unreachable, unreachable_after
+from lakewarden.engine.files.unreachable import is_own, still_unreachable, unreachable_after
 from lakewarden.errors import BrokenTable
 from tests.engine.lakes import Lake, lake, local
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.catalog.snapshots import lines_of
-from lakewarden.engine.manifests import manifests_of, read_entries
+from lakewarden.engine.files.manifests import manifests_of, read_entries
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO

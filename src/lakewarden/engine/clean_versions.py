@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshot_removal import lineage_of
 from lakewarden.engine.draft import COUNTED, count, metadata_folder
-from lakewarden.engine.manifests import Manifests, has_live_files, referenced_data_file, write_entries
+from lakewarden.engine.files.manifests import Manifests, has_live_files, referenced_data_file, write_entries
 from lakewarden.engine.summaries import Summaries
 from lakewarden.engine.survey import Survey, is_for_all, partition_of, place_of
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
     from lakewarden.engine.changes import Cleansing
-    from lakewarden.engine.manifests import Manifests
+    from lakewarden.engine.files.manifests import Manifests
     from lakewarden.engine.publish import Publisher
     from lakewarden.lifecycle.ground import Stamp
 

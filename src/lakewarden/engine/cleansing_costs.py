@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshot_removal import iceberg_would_also_take
 from lakewarden.engine.catalog.snapshots import named, notes_of
-from lakewarden.engine.unreachable import unreachable_after
+from lakewarden.engine.files.unreachable import unreachable_after
 from lakewarden.errors import CommitRefused, Conflict, StalePlan
 from lakewarden.quantities import to_millis
 

@@ -30,8 +30,8 @@ from lakewarden.engine.changes import (
     Unmask,
 )
 from lakewarden.engine.draft import Draft
-from lakewarden.engine.live_files import Files, SnapshotFiles
-from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.files.live_files import Files, SnapshotFiles
+from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.metadata_log import dead_entries, drop_entries, shorten
 from lakewarden.engine.publish import Attempt, Publisher, at_refs, by_client, check_format
 from lakewarden.engine.taken_along import taken_along
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
-    from lakewarden.engine.live_files import DeleteFile, LiveFile
+    from lakewarden.engine.files.live_files import DeleteFile, LiveFile
 
 
 class DirectCommits:

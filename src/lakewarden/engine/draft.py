@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import notes_of
-from lakewarden.engine.manifests import Manifests, has_live_files, partition_key, write_entries
+from lakewarden.engine.files.manifests import Manifests, has_live_files, partition_key, write_entries
 from lakewarden.lifecycle.ground import Stamp
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import quietly_read, told
+from lakewarden.engine.files.written_files import delete_file, read_footer
 from lakewarden.engine.key_values import KeyValues
-from lakewarden.engine.new_files import delete_file, read_footer
 from lakewarden.engine.one_to_one import RewrittenFile
 from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.live_files import DeleteFile
+    from lakewarden.engine.files.live_files import DeleteFile
     from lakewarden.engine.storage.storage import Storage
     from lakewarden.lifecycle.tombstones import HiddenKey
 

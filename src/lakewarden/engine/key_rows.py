@@ -12,7 +12,7 @@ from lakewarden.engine.search import search
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.live_files import Files
+    from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.search import Searched
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.tombstones import HiddenKey

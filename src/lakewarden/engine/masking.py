@@ -12,7 +12,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.draft import AddedFile, Draft
-from lakewarden.engine.live_files import Files, SnapshotFiles
+from lakewarden.engine.files.live_files import Files, SnapshotFiles
 from lakewarden.engine.publish import Attempt, at_refs, check_format
 from lakewarden.errors import Conflict, StalePlan
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
     from lakewarden.engine.changes import Mask, Unmask
-    from lakewarden.engine.manifests import Manifests
+    from lakewarden.engine.files.manifests import Manifests
     from lakewarden.engine.publish import Publisher
     from lakewarden.lifecycle.ground import Stamp
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import apart, is_local
-from lakewarden.engine.bounds import Bounds
+from lakewarden.engine.files.bounds import Bounds
+from lakewarden.engine.files.written_files import Footer, check_null_counts, data_file
 from lakewarden.engine.kernel.messages import MIB, Drop, Group, GroupReport, Input
-from lakewarden.engine.new_files import Footer, check_null_counts, data_file
 from lakewarden.errors import VerificationFailed
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.config import LakeSettings
-    from lakewarden.engine.live_files import LiveFile
+    from lakewarden.engine.files.live_files import LiveFile
 
 HERE_BYTES = 64 * MIB
 """As much is rewritten by this process in less time than Spark takes to start."""

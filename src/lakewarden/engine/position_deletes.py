@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.transforms import Transform
 
-    from lakewarden.engine.live_files import DeleteFile, LiveFile
+    from lakewarden.engine.files.live_files import DeleteFile, LiveFile
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Stamp
     from lakewarden.lifecycle.tombstones import HiddenKey

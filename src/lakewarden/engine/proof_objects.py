@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.locations import is_below
 from lakewarden.engine.base.parallel import Branch, traverse
+from lakewarden.engine.files.reachable import ReachableFile, ReachableSet, metadata_files, own_places
 from lakewarden.engine.proof_avro import ListedFile, listed_files, listed_manifests, opened
-from lakewarden.engine.reachable import ReachableFile, ReachableSet, metadata_files, own_places
 from lakewarden.errors import LakewardenError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
-from lakewarden.engine.column_metrics import metrics_modes
+from lakewarden.engine.files.column_metrics import metrics_modes
 from lakewarden.engine.key_values import USUAL_LENGTH, KeyValues, partition_value
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import told
-from lakewarden.engine.bounds import Bounds, bounds_of
 from lakewarden.engine.changes import RewrittenGroup
 from lakewarden.engine.draft import AddedFile
+from lakewarden.engine.files.bounds import Bounds, bounds_of
+from lakewarden.engine.files.written_files import Footer, check_null_counts, data_file, read_footer
 from lakewarden.engine.kernel.messages import Access, Drop, Failure, Group, GroupReport, Input, Layout
-from lakewarden.engine.new_files import Footer, check_null_counts, data_file, read_footer
 from lakewarden.engine.one_to_one import HERE_THREADS, RewrittenFile, checked, fits_here, shared_out
 from lakewarden.errors import BrokenTable, LakewardenError, SparkUnavailable, StorageUnavailable, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.config import LakeSettings
-    from lakewarden.engine.live_files import LiveFile
+    from lakewarden.engine.files.live_files import LiveFile
     from lakewarden.engine.spark import Spark
     from lakewarden.engine.storage.storage import Storage
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.catalog.snapshots import notes_of
+from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.key_columns import Looked, look_into
 from lakewarden.engine.key_values import KeyValues
-from lakewarden.engine.manifests import manifests_of, read_entries
 from lakewarden.engine.pruning import Image, Sieve, Tale
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import BrokenTable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from lakewarden.engine.live_files import Files
+    from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.tombstones import HiddenKey
 

@@ -25,11 +25,11 @@ from lakewarden.engine.cleansing_costs import (
     check_nothing_staged,
     costs,
 )
+from lakewarden.engine.files.reachable import metadata_files
+from lakewarden.engine.files.unreachable import unreachable_after
 from lakewarden.engine.key_rows import KeyRows
 from lakewarden.engine.procedures import Procedures
-from lakewarden.engine.reachable import metadata_files
 from lakewarden.engine.table_statements import TableStatements
-from lakewarden.engine.unreachable import unreachable_after
 from lakewarden.engine.working_branch import WorkingBranch, is_taken_up, is_working, put_back, spent
 from lakewarden.errors import LakewardenError, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Tables
-    from lakewarden.engine.live_files import Files
+    from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.spark import Spark
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Fence, Stamp, Tell

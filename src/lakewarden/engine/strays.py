@@ -18,11 +18,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import same_place
+from lakewarden.engine.files.reachable import reachable_set
 from lakewarden.engine.proof_keys import wanted_keys
 from lakewarden.engine.proof_objects import Reached, StoredObject, folders, listed
 from lakewarden.engine.proof_reading import ObjectReader
 from lakewarden.engine.proof_texts import Texts
-from lakewarden.engine.reachable import reachable_set
 from lakewarden.engine.storage.quarantine import OWN_FOLDER
 from lakewarden.errors import LakewardenError
 

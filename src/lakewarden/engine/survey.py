@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.draft import count
-from lakewarden.engine.manifests import Manifests, manifests_of, partition_key, read_entries
+from lakewarden.engine.files.manifests import Manifests, manifests_of, partition_key, read_entries
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
-from lakewarden.engine.manifests import manifests_of
+from lakewarden.engine.files.manifests import manifests_of
 from lakewarden.engine.spark import spark_told
 from lakewarden.errors import OperationNotFound, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakewarden.config import Settings
     from lakewarden.engine.catalog.tables import Tables
     from lakewarden.engine.changes import Commits
-    from lakewarden.engine.live_files import Files
+    from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.procedures import Procedures
     from lakewarden.engine.rewrite import Rewriter
     from lakewarden.engine.rows import Rows

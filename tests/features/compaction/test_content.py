@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.engine.live_files import LiveFile
+from lakewarden.engine.files.live_files import LiveFile
 from lakewarden.lifecycle.plan import SPARK_SQL
 from tests.entries import listed
 from tests.features.compaction.compacted import Compactable, local
@@ -562,7 +562,7 @@ def with_nan(new: Any) -> Any:
 
 def without_nan_counts(table: Any) -> None:
     """Take the counts of NaN out of the manifest of the one compacted file, as if they had never been written."""
-    from lakewarden.engine.manifests import read_entries, write_entries
+    from lakewarden.engine.files.manifests import read_entries, write_entries
 
     found = table.table
     (manifest,) = [one for one in found.current_snapshot().manifests(found.io) if one.added_files_count]

@@ -622,7 +622,7 @@ def _paths(plan: dict[str, Any]) -> list[Path]:
 
 def _publish(warden: Warden, change: RefChange) -> None:
     from lakewarden.engine.commit import DirectCommits
-    from lakewarden.engine.manifests import Manifests
+    from lakewarden.engine.files.manifests import Manifests
     from tests.engine.lakes import STAMP, unfenced
 
     DirectCommits(warden.ground.tables, unfenced, STAMP, Manifests()).refs(change)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.catalog.snapshots import notes_of, replacements_since
 from lakewarden.engine.changes import MAIN, Rewrite
+from lakewarden.engine.files.written_files import layout_for
 from lakewarden.engine.leftovers import staging_folder
-from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.publish import check_identity
 from lakewarden.engine.rewrite import FileGroup
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from lakewarden.engine.live_files import SnapshotFiles
+    from lakewarden.engine.files.live_files import SnapshotFiles
     from lakewarden.engine.rewrite import RewriteResult
     from lakewarden.lifecycle.ground import Reader, Writer
 

@@ -16,7 +16,7 @@ from lakewarden.engine.changes import MAIN, RefChange
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.live_files import LiveFile
+    from lakewarden.engine.files.live_files import LiveFile
     from lakewarden.lifecycle.ground import Writer
     from lakewarden.lifecycle.plan import Action
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.live_files import LiveFile, SnapshotFiles
+    from lakewarden.engine.files.live_files import LiveFile, SnapshotFiles
     from lakewarden.lifecycle.ground import Reader
 
 _OWN = "/lw-op-"  # in the path of a file that a rewrite of ours made

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.live_files import DeleteFile, LiveFile
+    from lakewarden.engine.files.live_files import DeleteFile, LiveFile
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.lifecycle.tombstones import HiddenKey
 

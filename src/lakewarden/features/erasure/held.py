@@ -18,7 +18,7 @@ from lakewarden.lifecycle.tombstones import ErasureState
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.live_files import SnapshotFiles
+    from lakewarden.engine.files.live_files import SnapshotFiles
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.lifecycle.tombstones import ErasureRequest
 

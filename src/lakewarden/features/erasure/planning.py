@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.cleansing_costs import check_nothing_else_goes, check_nothing_staged, costs, lost_columns
+from lakewarden.engine.files.unreachable import is_own
 from lakewarden.engine.search import search
-from lakewarden.engine.unreachable import is_own
 from lakewarden.engine.veil import Veil
 from lakewarden.engine.working_branch import is_working, known_to
 from lakewarden.errors import Conflict, TableNotFound

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.changes import Cleansing, Replacement, ShortenedLog
+from lakewarden.engine.files.reachable import own_places
+from lakewarden.engine.files.unreachable import is_own, still_unreachable
 from lakewarden.engine.metadata_log import TO_RESTORE, dead_entries
 from lakewarden.engine.proof_bytes import Needles
 from lakewarden.engine.publish import check_identity
-from lakewarden.engine.reachable import own_places
 from lakewarden.engine.search import search
-from lakewarden.engine.unreachable import is_own, still_unreachable
 from lakewarden.engine.veil import Veil
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavailable
 from lakewarden.features.erasure.intent import Intent, OldFile, OutsideFile, evidence, intended, write_down

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.draft import AddedFile
-    from lakewarden.engine.live_files import DeleteFile, LiveFile, SnapshotFiles
+    from lakewarden.engine.files.live_files import DeleteFile, LiveFile, SnapshotFiles
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import ErasureRequest

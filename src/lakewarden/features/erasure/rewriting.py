@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.changes import Replacement
 from lakewarden.engine.equality_deletes import without_keys
+from lakewarden.engine.files.unreachable import is_own
+from lakewarden.engine.files.written_files import layout_for
 from lakewarden.engine.kernel.messages import Drop
 from lakewarden.engine.keys import widest
 from lakewarden.engine.leftovers import staging_folder
-from lakewarden.engine.new_files import layout_for
 from lakewarden.engine.one_to_one import RewrittenFile
-from lakewarden.engine.unreachable import is_own
 from lakewarden.features.compaction.policy import declared_policy, policy_of
 from lakewarden.features.erasure.intent import Intent, NewFile, OldFile
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.live_files import LiveFile
+    from lakewarden.engine.files.live_files import LiveFile
     from lakewarden.engine.search import Searched
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Writer

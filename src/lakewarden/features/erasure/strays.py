@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.files.reachable import own_places, reachable_set
+from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.proof_objects import places
 from lakewarden.engine.publish import check_identity
-from lakewarden.engine.reachable import own_places, reachable_set
 from lakewarden.engine.storage.quarantine import OWN_FOLDER, batches, forget
 from lakewarden.engine.strays import strays
-from lakewarden.engine.unreachable import still_unreachable
 from lakewarden.errors import StorageUnavailable
 from lakewarden.features.erasure.intent import OldFile
 from lakewarden.features.orphan.age import age_of_orphans

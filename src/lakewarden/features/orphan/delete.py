@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.storage import quarantine
-from lakewarden.engine.unreachable import still_unreachable
 from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named
 from lakewarden.features.orphan.judgement import refuse_forbidden

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.reachable import ReachableSet
+    from lakewarden.engine.files.reachable import ReachableSet
     from lakewarden.engine.storage.storage import StoredFile
     from lakewarden.features.orphan.unfinished import Unfinished
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.base.parallel import traverse
-from lakewarden.engine.reachable import own_places
+from lakewarden.engine.files.reachable import own_places
 from lakewarden.errors import BrokenTable, DeletionForbidden, LakewardenError
 
 if TYPE_CHECKING:

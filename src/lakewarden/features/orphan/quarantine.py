@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.reachable import reachable_set
+from lakewarden.engine.files.reachable import reachable_set
 from lakewarden.engine.storage import quarantine
 from lakewarden.engine.storage.quarantine import Batch, QuarantinedFile
 from lakewarden.errors import StorageUnavailable

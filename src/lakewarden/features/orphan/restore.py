@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.engine.base.locations import is_below
-from lakewarden.engine.reachable import own_places
+from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.storage import quarantine
 from lakewarden.errors import BrokenTable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named

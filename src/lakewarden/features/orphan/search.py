@@ -20,7 +20,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING
 
 from lakewarden.engine.base.locations import is_below
-from lakewarden.engine.reachable import own_places, reachable_set
+from lakewarden.engine.files.reachable import own_places, reachable_set
 from lakewarden.engine.storage.quarantine import OWN_FOLDER
 from lakewarden.engine.storage.storage import StoredFile
 from lakewarden.errors import DeletionForbidden, StalePlan

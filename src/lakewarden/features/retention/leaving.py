@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.storage.quarantine import Batch, QuarantinedFile, stash
-from lakewarden.engine.unreachable import still_unreachable
 from lakewarden.errors import StalePlan, StorageUnavailable
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.lifecycle.plan import Action, Facts, PlannedFile

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.damage import Damage, damage_of
-from lakewarden.engine.manifests import manifests_of
+from lakewarden.engine.files.damage import Damage, damage_of
+from lakewarden.engine.files.manifests import manifests_of
 from lakewarden.errors import BrokenTable, LakewardenError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from lakewarden.quantities import Bytes
 
 if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.holding import Holding
+    from lakewarden.engine.files.holding import Holding
     from lakewarden.lifecycle.ground import Reader
 
 

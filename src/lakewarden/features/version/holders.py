@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakewarden.engine.catalog.snapshots import lines_of
 from lakewarden.engine.changes import MAIN
-from lakewarden.engine.holding import Holding, holdings
+from lakewarden.engine.files.holding import Holding, holdings
 from lakewarden.quantities import show_size
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import is_below, same_place
-from lakewarden.engine.manifests import manifests_of
-from lakewarden.engine.reachable import ReachableFile, manifests_and_files, own_places, reachable_files
+from lakewarden.engine.files.manifests import manifests_of
+from lakewarden.engine.files.reachable import ReachableFile, manifests_and_files, own_places, reachable_files
 from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.catalog.snapshots import ancestors
-from lakewarden.engine.manifests import manifests_of
-from lakewarden.engine.reachable import manifest_and_files
+from lakewarden.engine.files.manifests import manifests_of
+from lakewarden.engine.files.reachable import manifest_and_files
 from lakewarden.errors import LakewardenError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakewarden.engine.base.faults import told
-from lakewarden.engine.manifests import (
+from lakewarden.engine.files.manifests import (
     Manifests,
     has_live_files,
     is_deletion_vector,

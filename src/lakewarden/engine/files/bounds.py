@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lakewarden.engine.files.manifests import entries_at
 from lakewarden.engine.keys import in_javas_order
-from lakewarden.engine.manifests import entries_at
 from lakewarden.errors import BrokenTable, VerificationFailed
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.types import PrimitiveType
 
-    from lakewarden.engine.live_files import LiveFile
+    from lakewarden.engine.files.live_files import LiveFile
 
 Key = TypeVar("Key", bound=Hashable)
 _UUID_BYTES = 16

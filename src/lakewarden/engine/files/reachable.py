@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import apart
 from lakewarden.engine.base.parallel import Branch, traverse
-from lakewarden.engine.manifests import entries_at, manifests_of
+from lakewarden.engine.files.manifests import entries_at, manifests_of
 from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:

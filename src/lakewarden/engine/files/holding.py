@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.base.parallel import traverse
-from lakewarden.engine.manifests import manifests_of
-from lakewarden.engine.reachable import Kind, ReachableFile, manifest_and_files
+from lakewarden.engine.files.manifests import manifests_of
+from lakewarden.engine.files.reachable import Kind, ReachableFile, manifest_and_files
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile

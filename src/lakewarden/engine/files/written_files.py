@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.column_metrics import metrics_of
+from lakewarden.engine.files.column_metrics import metrics_of
 from lakewarden.engine.kernel.messages import Bloom, Layout, Verify
 from lakewarden.errors import StorageUnavailable, VerificationFailed
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from lakewarden.engine.live_files import DeleteFile, LiveFile
+    from lakewarden.engine.files.live_files import DeleteFile, LiveFile
     from lakewarden.engine.storage.storage import StoredFiles
 
 _MB = 1 << 20
