@@ -102,7 +102,7 @@ def test_every_module_keeps_the_law(path: Path) -> None:
         ("features.version.tag", "import sqlalchemy"),
         ("features.version.tag", "from pyspark.sql import functions"),
         ("features.version.tag", "from lakewarden.features.table.show import Show"),
-        ("doors.cli.render", "from lakewarden.engine.spark import Spark"),
+        ("doors.cli.render", "from lakewarden.engine.spark.session import Spark"),
         ("doors.cli.render", "from lakewarden import engine"),
         ("doors.rest.app", "import click"),
         ("state.journal", "from lakewarden.engine import commit"),

@@ -40,7 +40,7 @@ from lakewarden.engine.procedures import Procedures
 from lakewarden.engine.rewrite import Rewriter
 from lakewarden.engine.routing import RoutedCommits
 from lakewarden.engine.rows import Rows
-from lakewarden.engine.spark import Spark
+from lakewarden.engine.spark.session import Spark
 from lakewarden.engine.spark_commit import SparkCommits
 from lakewarden.engine.storage.erasure_mark import MarkProbe, refuse_foreign_mark
 from lakewarden.engine.storage.storage import Storage, StoredFiles, Stores
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from lakewarden.engine.spark.statements import TableStatements
     from lakewarden.engine.spark_cleansing import SparkCleansing
-    from lakewarden.engine.table_statements import TableStatements
     from lakewarden.lifecycle.tombstones import HiddenKey, Tombstones
     from lakewarden.state.database import Database
 
@@ -144,7 +144,7 @@ class Ground:
 
     @cached_property
     def probes(self) -> Sequence[Probe]:
-        from lakewarden.engine.probe import engine_probes
+        from lakewarden.engine.spark.probe import engine_probes
         from lakewarden.state.probe import StateProbe
 
         shared = [name for name, lake in self.settings.lakes.items() if not lake.is_local]
@@ -206,7 +206,7 @@ class Workbench:
         return Rewriter(lambda: self._ground.spark, self.settings.lake(lake), own)
 
     def statements(self, table: str) -> TableStatements:
-        from lakewarden.engine.table_statements import TableStatements
+        from lakewarden.engine.spark.statements import TableStatements
 
         return TableStatements(self._ground.spark, self._fence, self.tables.name(table))
 

@@ -28,7 +28,7 @@ from lakewarden.engine.catalog.catalogs import (
     sqlite_file,
 )
 from lakewarden.engine.catalog.tables import Tables
-from lakewarden.engine.spark import Spark
+from lakewarden.engine.spark.session import Spark
 from lakewarden.errors import CatalogUnavailable
 from lakewarden.features.lake.init import Init
 from lakewarden.warden import Warden

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.engine import java
-from lakewarden.engine.jars import Jar, missing, resolve, wanted
-from lakewarden.engine.java import Java
+from lakewarden.engine.spark import java
+from lakewarden.engine.spark.jars import Jar, missing, resolve, wanted
+from lakewarden.engine.spark.java import Java
 from lakewarden.errors import SparkUnavailable
 
 CONTENT = b"PK: something that is a jar"

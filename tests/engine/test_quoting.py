@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import lakewarden
 from lakewarden.config import Environment, Settings
 from lakewarden.engine.base.quoting import identifier, literal
-from lakewarden.engine.spark import Spark
+from lakewarden.engine.spark.session import Spark
 from lakewarden.errors import BadValue
 
 SOURCES = Path(lakewarden.__file__).parent

@@ -14,6 +14,7 @@ from lakewarden.engine.changes import Cleansed
 from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.search import search
+from lakewarden.engine.spark.statements import TableStatements
 from lakewarden.engine.spark_cleansing import (
     SparkCleansing,
     check_nothing_else_goes,
@@ -22,7 +23,6 @@ from lakewarden.engine.spark_cleansing import (
     place_before,
 )
 from lakewarden.engine.storage.storage import Storage
-from lakewarden.engine.table_statements import TableStatements
 from lakewarden.engine.working_branch import CLEANSED, MERGING, WorkingBranch, is_working, known_to, spent
 from lakewarden.errors import CommitRefused, StalePlan
 from lakewarden.lifecycle import failpoints

@@ -21,7 +21,7 @@ from lakewarden.engine.catalog.snapshot_removal import (
     note_property,
     still_needed,
 )
-from lakewarden.engine.spark import spark_told
+from lakewarden.engine.spark.session import spark_told
 from lakewarden.errors import BrokenTable, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.quantities import to_millis
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Tables
     from lakewarden.engine.changes import Expiry
-    from lakewarden.engine.spark import Spark
+    from lakewarden.engine.spark.session import Spark
     from lakewarden.lifecycle.ground import Fence
 
 _MANY = 2**31 - 1

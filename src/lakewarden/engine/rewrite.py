@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lakewarden.config import LakeSettings
     from lakewarden.engine.files.live_files import LiveFile
-    from lakewarden.engine.spark import Spark
+    from lakewarden.engine.spark.session import Spark
     from lakewarden.engine.storage.storage import Storage
 
 __all__ = ["FileGroup", "RewriteResult", "Rewriter", "RewrittenFile", "access_of"]
@@ -126,7 +126,7 @@ class Rewriter:
         self, tasks: Sequence[Group], layout: Layout, folder: str, bytes_in: int, progress: Progress
     ) -> dict[int, GroupReport]:
         from lakewarden.engine.kernel.task import REPORT_SCHEMA, parts, run_task
-        from lakewarden.engine.spark import send_by_value, spark_told
+        from lakewarden.engine.spark.session import send_by_value, spark_told
 
         for part in parts():
             send_by_value(part)

@@ -14,7 +14,7 @@ from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.tables import Resolved
 from lakewarden.engine.hiding import Hiding
 from lakewarden.engine.kernel import executor_functions
-from lakewarden.engine.spark import Spark, send_by_value, spark_told
+from lakewarden.engine.spark.session import Spark, send_by_value, spark_told
 from lakewarden.engine.spark_filter import as_column, without_hidden
 from lakewarden.errors import BadFilter, ColumnNotFound, did_you_mean
 

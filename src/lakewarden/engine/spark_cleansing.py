@@ -29,7 +29,7 @@ from lakewarden.engine.files.reachable import metadata_files
 from lakewarden.engine.files.unreachable import unreachable_after
 from lakewarden.engine.key_rows import KeyRows
 from lakewarden.engine.procedures import Procedures
-from lakewarden.engine.table_statements import TableStatements
+from lakewarden.engine.spark.statements import TableStatements
 from lakewarden.engine.working_branch import WorkingBranch, is_taken_up, is_working, put_back, spent
 from lakewarden.errors import LakewardenError, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Tables
     from lakewarden.engine.files.live_files import Files
-    from lakewarden.engine.spark import Spark
+    from lakewarden.engine.spark.session import Spark
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Fence, Stamp, Tell
     from lakewarden.lifecycle.tombstones import HiddenKey

@@ -18,7 +18,7 @@ from lakewarden.engine.catalog.tables import Tables
 from lakewarden.engine.changes import MAIN, RefChange, SetRef, ShortenedLog
 from lakewarden.engine.commit import check_expected
 from lakewarden.engine.metadata_log import dead_entries, shorten
-from lakewarden.engine.spark import Spark
+from lakewarden.engine.spark.session import Spark
 from lakewarden.errors import SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Fence

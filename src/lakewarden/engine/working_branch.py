@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
 from lakewarden.engine.files.manifests import manifests_of
-from lakewarden.engine.spark import spark_told
+from lakewarden.engine.spark.session import spark_told
 from lakewarden.errors import OperationNotFound, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from lakewarden.engine.key_rows import KeyRows
-    from lakewarden.engine.table_statements import TableStatements
+    from lakewarden.engine.spark.statements import TableStatements
     from lakewarden.lifecycle.ground import Stamp
     from lakewarden.lifecycle.journal import JournalReader
 

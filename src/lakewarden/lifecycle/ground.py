@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from lakewarden.engine.procedures import Procedures
     from lakewarden.engine.rewrite import Rewriter
     from lakewarden.engine.rows import Rows
+    from lakewarden.engine.spark.statements import TableStatements
     from lakewarden.engine.spark_cleansing import SparkCleansing
     from lakewarden.engine.storage.storage import Storage, StoredFiles
-    from lakewarden.engine.table_statements import TableStatements
     from lakewarden.lifecycle.journal import JournalReader
     from lakewarden.lifecycle.tombstones import TombstoneReader, Tombstones
 

@@ -12,7 +12,7 @@ import yaml
 from lakewarden.config import Environment
 from lakewarden.config import load as load_config
 from lakewarden.doors.cli.main import run
-from lakewarden.engine import java
+from lakewarden.engine.spark import java
 from lakewarden.engine.storage.storage import Storage
 from lakewarden.lifecycle.ground import Check
 from lakewarden.warden import Warden

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from lakewarden.engine.java import Java
+from lakewarden.engine.spark.java import Java
 from lakewarden.errors import SparkUnavailable
 
 log = logging.getLogger(__name__)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.changes import MAIN
-from lakewarden.engine.spark import spark_told
+from lakewarden.engine.spark.session import spark_told
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.spark import Spark
+    from lakewarden.engine.spark.session import Spark
     from lakewarden.lifecycle.ground import Fence
 
 _SUMMARY = "spark.sql.iceberg.snapshot-property."

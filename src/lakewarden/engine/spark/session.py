@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lakewarden.config import Environment, Settings
-from lakewarden.engine import jars
 from lakewarden.engine.base.faults import first_line
 from lakewarden.engine.catalog.catalogs import spark_properties
-from lakewarden.engine.java import find as find_java
+from lakewarden.engine.spark import jars
+from lakewarden.engine.spark.java import find as find_java
 from lakewarden.errors import LakewardenError, SparkUnavailable
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakewarden.config import Environment, Settings
-from lakewarden.engine import jars
 from lakewarden.engine.base.faults import first_line, told
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.catalogs import Catalogs
 from lakewarden.engine.catalog.contents import describe, other_catalogs
-from lakewarden.engine.java import find as find_java
 from lakewarden.engine.kernel import executor_functions
-from lakewarden.engine.spark import Spark, send_by_value, spark_told
+from lakewarden.engine.spark import jars
+from lakewarden.engine.spark.java import find as find_java
+from lakewarden.engine.spark.session import Spark, send_by_value, spark_told
 from lakewarden.engine.storage.storage import Storage, Stores
 from lakewarden.errors import LakewardenError
 from lakewarden.lifecycle.ground import Check, Probe
