@@ -39,7 +39,7 @@ from lakewarden.engine.leftovers import sweep
 from lakewarden.engine.procedures import Procedures
 from lakewarden.engine.rewrite import Rewriter
 from lakewarden.engine.routing import RoutedCommits
-from lakewarden.engine.rows import Rows
+from lakewarden.engine.rows.read import Rows
 from lakewarden.engine.spark.session import Spark
 from lakewarden.engine.spark_commit import SparkCommits
 from lakewarden.engine.storage.erasure_mark import MarkProbe, refuse_foreign_mark

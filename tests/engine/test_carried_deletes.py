@@ -114,7 +114,7 @@ def test_what_hides_rows_of_a_request_still_does(people: People) -> None:
     """Its name and footer tell whom it serves; another request's purge must not take that away."""
     from lakewarden.engine.changes import Mask
     from lakewarden.engine.draft import AddedFile
-    from lakewarden.engine.position_deletes import file_name, is_hide, served_requests, write
+    from lakewarden.engine.rows.position_deletes import file_name, is_hide, served_requests, write
     from tests.engine.lakes import STAMP
 
     request = "er-20261115-101112-ab12cd"

@@ -15,7 +15,14 @@ from pyiceberg.transforms import IdentityTransform
 from lakewarden.engine.changes import Mask, Unmask
 from lakewarden.engine.files.live_files import DeleteFile, Files, SnapshotFiles
 from lakewarden.engine.files.manifests import Manifests
-from lakewarden.engine.position_deletes import file_name, is_hide, named_positions, served_requests, write, write_rows
+from lakewarden.engine.rows.position_deletes import (
+    file_name,
+    is_hide,
+    named_positions,
+    served_requests,
+    write,
+    write_rows,
+)
 from lakewarden.errors import BrokenTable, Conflict, StalePlan
 from lakewarden.lifecycle.failpoints import when
 from tests.engine.lakes import STAMP, Lake, lake, local

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewarden.engine.rows import _predicate, version_schema
+from lakewarden.engine.rows.read import _predicate, version_schema
 from tests.small_lake import SmallLake
 
 ROWS: list[dict[str, Any]] = [

@@ -24,7 +24,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTra
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
-from lakewarden.engine.search import Searched, search
+from lakewarden.engine.rows.search import Searched, search
 from lakewarden.engine.storage.storage import StoredFiles
 from lakewarden.errors import BrokenTable, LakewardenError
 from lakewarden.lifecycle.tombstones import HiddenKey
@@ -485,7 +485,7 @@ def test_a_second_search_for_the_same_values_opens_no_file_again(lake: Lake) -> 
 
 def test_a_struct_with_another_name_is_no_longer_looked_for_under_the_old_one() -> None:
     """Parquet takes schemas for equal that differ in the names of structs only."""
-    from lakewarden.engine.key_columns import _places_of
+    from lakewarden.engine.rows.key_columns import _places_of
 
     def schema(struct: str) -> Any:
         inner = pa.struct([pa.field("email", pa.string(), metadata={"PARQUET:field_id": "2"})])

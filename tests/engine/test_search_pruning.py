@@ -39,9 +39,9 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from lakewarden.engine.bloom_filter import xxhash64
-from lakewarden.engine.key_columns import look_into
-from lakewarden.engine.key_values import KeyValues
+from lakewarden.engine.rows.bloom_filter import xxhash64
+from lakewarden.engine.rows.key_columns import look_into
+from lakewarden.engine.rows.key_values import KeyValues
 from lakewarden.lifecycle.tombstones import HiddenKey
 from tests.engine.lakes import Lake, lake, local
 from tests.engine.test_search import EMAIL, NO_BOUNDS, PLAIN, Kept, Opened, emails, matching, people

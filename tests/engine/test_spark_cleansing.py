@@ -13,7 +13,7 @@ import pytest
 from lakewarden.engine.changes import Cleansed
 from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.files.unreachable import still_unreachable
-from lakewarden.engine.search import search
+from lakewarden.engine.rows.search import search
 from lakewarden.engine.spark.statements import TableStatements
 from lakewarden.engine.spark_cleansing import (
     SparkCleansing,

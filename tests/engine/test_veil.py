@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.engine.veil import Veil
+from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import BrokenTable
 
 VEIL = Veil(frozenset({"name", "first_name"}))

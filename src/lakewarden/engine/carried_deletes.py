@@ -19,7 +19,7 @@ from lakewarden.engine.base.faults import told
 from lakewarden.engine.files.live_files import masked_rows
 from lakewarden.engine.files.manifests import Manifests, referenced_data_file
 from lakewarden.engine.leftovers import staging_folder
-from lakewarden.engine.position_deletes import PATH_ID, file_name, is_hide, served_requests, write_rows
+from lakewarden.engine.rows.position_deletes import PATH_ID, file_name, is_hide, served_requests, write_rows
 from lakewarden.errors import BrokenTable, StalePlan
 
 if TYPE_CHECKING:

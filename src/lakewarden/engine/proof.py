@@ -32,8 +32,8 @@ from lakewarden.engine.proof_objects import (
 from lakewarden.engine.proof_reading import Looked, ObjectReader, stop
 from lakewarden.engine.proof_survivors import unexplained
 from lakewarden.engine.proof_texts import Texts
+from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.storage.quarantine import OWN_FOLDER
-from lakewarden.engine.veil import Veil
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

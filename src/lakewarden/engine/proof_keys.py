@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote_plus, unquote_plus
 from uuid import UUID
 
-from lakewarden.engine.keys import as_arrow
+from lakewarden.engine.rows.keys import as_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa

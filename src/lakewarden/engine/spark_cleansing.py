@@ -27,8 +27,8 @@ from lakewarden.engine.cleansing_costs import (
 )
 from lakewarden.engine.files.reachable import metadata_files
 from lakewarden.engine.files.unreachable import unreachable_after
-from lakewarden.engine.key_rows import KeyRows
 from lakewarden.engine.procedures import Procedures
+from lakewarden.engine.rows.row_positions import KeyRows
 from lakewarden.engine.spark.statements import TableStatements
 from lakewarden.engine.working_branch import WorkingBranch, is_taken_up, is_working, put_back, spent
 from lakewarden.errors import LakewardenError, SparkUnavailable, StalePlan

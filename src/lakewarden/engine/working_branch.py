@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyspark.sql import Column, DataFrame
 
-    from lakewarden.engine.key_rows import KeyRows
+    from lakewarden.engine.rows.row_positions import KeyRows
     from lakewarden.engine.spark.statements import TableStatements
     from lakewarden.lifecycle.ground import Stamp
     from lakewarden.lifecycle.journal import JournalReader

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.procedures import Procedures
     from lakewarden.engine.rewrite import Rewriter
-    from lakewarden.engine.rows import Rows
+    from lakewarden.engine.rows.read import Rows
     from lakewarden.engine.spark.statements import TableStatements
     from lakewarden.engine.spark_cleansing import SparkCleansing
     from lakewarden.engine.storage.storage import Storage, StoredFiles

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from lakewarden.engine.position_deletes import is_hide
+from lakewarden.engine.rows.position_deletes import is_hide
 from lakewarden.errors import StalePlan
 from lakewarden.features.erasure.held import held_files
 from lakewarden.lifecycle.tombstones import ErasureState

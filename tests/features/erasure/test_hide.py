@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine.position_deletes import Owners, is_hide, named_positions, served_requests
+from lakewarden.engine.rows.position_deletes import Owners, is_hide, named_positions, served_requests
 from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
 from lakewarden.features.erasure import covering
 from lakewarden.features.erasure.held import held_files

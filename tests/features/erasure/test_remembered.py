@@ -13,7 +13,7 @@ from lakewarden.engine.changes import Mask
 from lakewarden.engine.commit import DirectCommits
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
-from lakewarden.engine.position_deletes import named_positions, write
+from lakewarden.engine.rows.position_deletes import named_positions, write
 from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.remembered import _positions, entry
 from lakewarden.lifecycle.failpoints import when

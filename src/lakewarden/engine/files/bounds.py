@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakewarden.engine.files.manifests import entries_at
-from lakewarden.engine.keys import in_javas_order
+from lakewarden.engine.rows.keys import in_javas_order
 from lakewarden.errors import BrokenTable, VerificationFailed
 
 if TYPE_CHECKING:

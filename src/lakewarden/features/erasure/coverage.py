@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.keys import find_key
+from lakewarden.engine.rows.keys import find_key
 from lakewarden.errors import BadValue, LakewardenError, NotFound, did_you_mean
 from lakewarden.lifecycle.tombstones import KeyAsked
 

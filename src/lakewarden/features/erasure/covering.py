@@ -14,9 +14,9 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.position_deletes import Owners, named_positions, served_requests
-from lakewarden.engine.search import search
-from lakewarden.engine.veil import Veil
+from lakewarden.engine.rows.position_deletes import Owners, named_positions, served_requests
+from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.search import search
 from lakewarden.features.erasure.spelling import new_spellings, with_spellings
 from lakewarden.lifecycle.tombstones import ErasureState
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_plus
 
-from lakewarden.engine.key_values import KeyValues
-from lakewarden.engine.veil import telling_fields
+from lakewarden.engine.rows.key_values import KeyValues
+from lakewarden.engine.rows.redaction import telling_fields
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata

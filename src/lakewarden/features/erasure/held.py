@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import place_digest
-from lakewarden.engine.position_deletes import is_hide, served_requests
+from lakewarden.engine.rows.position_deletes import is_hide, served_requests
 from lakewarden.errors import NotFound
 from lakewarden.features.erasure.remembered import remembered
 from lakewarden.lifecycle.tombstones import ErasureState

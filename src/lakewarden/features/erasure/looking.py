@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.search import search
-from lakewarden.engine.shares import Share, shares
+from lakewarden.engine.rows.search import search
+from lakewarden.engine.rows.shares import Share, shares
 from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.spelling import TEXT, new_spellings, stored_texts
 from lakewarden.lifecycle.tombstones import Folding

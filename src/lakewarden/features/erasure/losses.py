@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.catalog.snapshots import ancestors, notes_of
-from lakewarden.engine.position_deletes import is_hide, named_positions
-from lakewarden.engine.veil import Veil
+from lakewarden.engine.rows.position_deletes import is_hide, named_positions
+from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import LakewardenError, OperationNotFound
 from lakewarden.features.erasure.proofs import fields_of
 from lakewarden.lifecycle.ground import Stamp

@@ -17,8 +17,8 @@ from lakewarden.engine.base.route import Route, route_of_manifests
 from lakewarden.engine.changes import MAIN, Mask
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.masking import check_takes_deletes
-from lakewarden.engine.position_deletes import file_name, write
 from lakewarden.engine.publish import check_identity
+from lakewarden.engine.rows.position_deletes import file_name, write
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.engine.working_branch import is_working, known_to
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan

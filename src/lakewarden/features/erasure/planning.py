@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.cleansing_costs import check_nothing_else_goes, check_nothing_staged, costs, lost_columns
 from lakewarden.engine.files.unreachable import is_own
-from lakewarden.engine.search import search
-from lakewarden.engine.veil import Veil
+from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.search import search
 from lakewarden.engine.working_branch import is_working, known_to
 from lakewarden.errors import Conflict, TableNotFound
 from lakewarden.features.compaction.policy import DELTA_ENCODED, declared_policy, policy_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.search import Searched
+    from lakewarden.engine.rows.search import Searched
     from lakewarden.features.erasure.due import Due
     from lakewarden.features.orphan.neighbours import Neighbours
     from lakewarden.lifecycle.ground import Reader

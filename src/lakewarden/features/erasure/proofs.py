@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.veil import Veil
+from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import LakewardenError
 from lakewarden.lifecycle.tombstones import ErasureState, Evidence, EvidenceKind
 

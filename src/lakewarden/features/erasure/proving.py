@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.proof import prove, size
 from lakewarden.engine.publish import check_identity
-from lakewarden.engine.veil import Veil
+from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import BrokenTable, LakewardenError, StalePlan, TableNotFound
 from lakewarden.features.erasure.forgetting import forget_paths
 from lakewarden.features.erasure.intent import evidence

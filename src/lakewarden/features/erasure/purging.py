@@ -21,8 +21,8 @@ from lakewarden.engine.files.unreachable import is_own, still_unreachable
 from lakewarden.engine.metadata_log import TO_RESTORE, dead_entries
 from lakewarden.engine.proof_bytes import Needles
 from lakewarden.engine.publish import check_identity
-from lakewarden.engine.search import search
-from lakewarden.engine.veil import Veil
+from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.search import search
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavailable
 from lakewarden.features.erasure.intent import Intent, OldFile, OutsideFile, evidence, intended, write_down
 from lakewarden.features.erasure.planning import dirty_refs, planned_snapshots, refs_before, refuse_losing_columns
@@ -41,7 +41,7 @@ from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.search import Searched
+    from lakewarden.engine.rows.search import Searched
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import HiddenKey

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.display import Shown
-from lakewarden.engine.keys import canonical, is_of_kind
+from lakewarden.engine.rows.keys import canonical, is_of_kind
 from lakewarden.errors import BadValue
 from lakewarden.features.erasure.spelling import TEXT
 from lakewarden.lifecycle.request import Control, Positional, ReadsInput, TakesInput

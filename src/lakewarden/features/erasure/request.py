@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.display import Shown
-from lakewarden.engine.keys import canonical, is_of_kind
+from lakewarden.engine.rows.keys import canonical, is_of_kind
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import BadValue, LakewardenError
 from lakewarden.features.erasure.coverage import keys_of, uncovered

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.arrivals import Arrival, Mark, arrivals, fingerprint
-from lakewarden.engine.column_texts import column_names, column_texts
-from lakewarden.engine.keys import canonical
+from lakewarden.engine.rows.column_texts import column_names, column_texts
+from lakewarden.engine.rows.keys import canonical
+from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprint
 from lakewarden.errors import BadValue, BrokenTable
 from lakewarden.features.erasure.proving import where_is
 from lakewarden.features.erasure.spelling import spellings_of

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.changes import Unmask
 from lakewarden.engine.leftovers import staging_folder
-from lakewarden.engine.position_deletes import Owners, file_name, is_hide, named_positions, served_requests, write
+from lakewarden.engine.rows.position_deletes import Owners, file_name, is_hide, named_positions, served_requests, write
 from lakewarden.errors import BrokenTable, CatalogUnavailable, LakewardenError
 from lakewarden.features.erasure.remembered import carry, remembered
 from lakewarden.lifecycle.tombstones import ErasureState

@@ -14,9 +14,9 @@ from lakewarden.engine.equality_deletes import without_keys
 from lakewarden.engine.files.unreachable import is_own
 from lakewarden.engine.files.written_files import layout_for
 from lakewarden.engine.kernel.messages import Drop
-from lakewarden.engine.keys import widest
 from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.one_to_one import RewrittenFile
+from lakewarden.engine.rows.keys import widest
 from lakewarden.features.compaction.policy import declared_policy, policy_of
 from lakewarden.features.erasure.intent import Intent, NewFile, OldFile
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.files.live_files import LiveFile
-    from lakewarden.engine.search import Searched
+    from lakewarden.engine.rows.search import Searched
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Writer
     from lakewarden.lifecycle.plan import Action

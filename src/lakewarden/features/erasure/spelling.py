@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.arrivals import Arrival, Mark, arrivals
-from lakewarden.engine.column_texts import column_names, column_texts
 from lakewarden.engine.files.reachable import reachable_set
 from lakewarden.engine.proof_objects import places
-from lakewarden.engine.veil import Veil
+from lakewarden.engine.rows.column_texts import column_names, column_texts
+from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals
+from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import BrokenTable
 from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Folding, HiddenKey, KeyAsked
 

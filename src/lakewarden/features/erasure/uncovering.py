@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.position_deletes import served_requests
+from lakewarden.engine.rows.position_deletes import served_requests
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.erasure.losses import losses
 from lakewarden.features.erasure.proving import where_is

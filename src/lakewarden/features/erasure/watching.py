@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.arrivals import Arrival, Mark, arrivals, fingerprint
-from lakewarden.engine.veil import Veil
+from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprint
+from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import StalePlan, TracesLeft
 from lakewarden.features.erasure.returned import Returned, read_all, register
 from lakewarden.features.table.declared import Declared

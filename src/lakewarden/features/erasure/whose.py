@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.shares import Share, shares
+from lakewarden.engine.rows.shares import Share, shares
 from lakewarden.features.erasure.intent import Intent
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.search import Searched
+    from lakewarden.engine.rows.search import Searched
     from lakewarden.features.erasure.intent import RefBefore
     from lakewarden.lifecycle.ground import Reader
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.display import Shown
 from lakewarden.engine.catalog.snapshots import ancestors, notes_of
-from lakewarden.engine.rows import version_schema
+from lakewarden.engine.rows.read import version_schema
 from lakewarden.features.table.columns import Column, columns_of
 from lakewarden.features.table.summary import number
 from lakewarden.features.version.history import version_row

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import decoding, quietly_read, told
 from lakewarden.engine.draft import AddedFile
-from lakewarden.engine.hiding import comparable
-from lakewarden.engine.key_values import KeyValues, partition_value
-from lakewarden.engine.keys import as_arrow
+from lakewarden.engine.rows.hidden_filter import comparable
+from lakewarden.engine.rows.key_values import KeyValues, partition_value
+from lakewarden.engine.rows.keys import as_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa

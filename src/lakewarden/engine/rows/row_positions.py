@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.position_deletes import Owners
-from lakewarden.engine.search import search
+from lakewarden.engine.rows.position_deletes import Owners
+from lakewarden.engine.rows.search import search
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.files.live_files import Files
-    from lakewarden.engine.search import Searched
+    from lakewarden.engine.rows.search import Searched
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.tombstones import HiddenKey
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import quietly_read
-from lakewarden.engine.hiding import comparable
-from lakewarden.engine.key_values import KeyValues, partition_value
-from lakewarden.engine.keys import as_arrow
+from lakewarden.engine.rows.hidden_filter import comparable
+from lakewarden.engine.rows.key_values import KeyValues, partition_value
+from lakewarden.engine.rows.keys import as_arrow
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.engine.files.manifests import manifests_of, read_entries
-from lakewarden.engine.key_columns import Looked, look_into
-from lakewarden.engine.key_values import KeyValues
-from lakewarden.engine.pruning import Image, Sieve, Tale
-from lakewarden.engine.veil import Veil
+from lakewarden.engine.rows.key_columns import Looked, look_into
+from lakewarden.engine.rows.key_values import KeyValues
+from lakewarden.engine.rows.pruning import Image, Sieve, Tale
+from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:

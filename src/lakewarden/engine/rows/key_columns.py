@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import quietly_read
-from lakewarden.engine.bloom_filter import MOST_VALUES, may_hold
+from lakewarden.engine.rows.bloom_filter import MOST_VALUES, may_hold
 
 if TYPE_CHECKING:
     from lakewarden.engine.kernel.schema import Leaf
-    from lakewarden.engine.key_values import KeyValues
+    from lakewarden.engine.rows.key_values import KeyValues
     from lakewarden.engine.storage.storage import StoredFiles
 
 _BATCH_ROWS = 1 << 16

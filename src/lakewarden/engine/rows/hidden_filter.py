@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.keys import as_arrow
+from lakewarden.engine.rows.keys import as_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa

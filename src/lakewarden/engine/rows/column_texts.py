@@ -15,7 +15,7 @@ from lakewarden.errors import BrokenTable
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
-    from lakewarden.engine.arrivals import Arrival
+    from lakewarden.engine.rows.new_since import Arrival
     from lakewarden.engine.storage.storage import StoredFiles
 
 Counts = Mapping[str, int]

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from lakewarden.engine.keys import in_javas_order, widest
+from lakewarden.engine.rows.keys import in_javas_order, widest
 
 if TYPE_CHECKING:
     from pyiceberg.transforms import Transform

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 from lakewarden.engine.files.column_metrics import metrics_modes
-from lakewarden.engine.key_values import USUAL_LENGTH, KeyValues, partition_value
+from lakewarden.engine.rows.key_values import USUAL_LENGTH, KeyValues, partition_value
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile

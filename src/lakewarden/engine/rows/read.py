@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.faults import first_line, told
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.tables import Resolved
-from lakewarden.engine.hiding import Hiding
 from lakewarden.engine.kernel import executor_functions
+from lakewarden.engine.rows.hidden_filter import Hiding
+from lakewarden.engine.rows.spark_filter import as_column, without_hidden
 from lakewarden.engine.spark.session import Spark, send_by_value, spark_told
-from lakewarden.engine.spark_filter import as_column, without_hidden
 from lakewarden.errors import BadFilter, ColumnNotFound, did_you_mean
 
 if TYPE_CHECKING:
