@@ -97,7 +97,7 @@ def test_every_module_keeps_the_law(path: Path) -> None:
     [
         ("lifecycle.runner", "from lakewarden.engine.catalog.tables import Tables"),
         ("lifecycle.runner", "def f():\n    from lakewarden.features.version.tag import Tag"),
-        ("engine.commit", "import lakewarden.state.leases"),
+        ("engine.commit.direct", "import lakewarden.state.leases"),
         ("features.version.tag", "from lakewarden.warden import Warden"),
         ("features.version.tag", "import sqlalchemy"),
         ("features.version.tag", "from pyspark.sql import functions"),

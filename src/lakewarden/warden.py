@@ -31,17 +31,17 @@ from lakewarden.display import Listing
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.catalogs import Catalogs
 from lakewarden.engine.catalog.tables import Resolved, Tables
-from lakewarden.engine.changes import Commits
-from lakewarden.engine.commit import DirectCommits
+from lakewarden.engine.commit.abandoned_files import sweep
+from lakewarden.engine.commit.changes import Commits
+from lakewarden.engine.commit.direct import DirectCommits
+from lakewarden.engine.commit.procedures import Procedures
+from lakewarden.engine.commit.routing import RoutedCommits
+from lakewarden.engine.commit.spark_commit import SparkCommits
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
-from lakewarden.engine.leftovers import sweep
-from lakewarden.engine.procedures import Procedures
 from lakewarden.engine.rewrite import Rewriter
-from lakewarden.engine.routing import RoutedCommits
 from lakewarden.engine.rows.read import Rows
 from lakewarden.engine.spark.session import Spark
-from lakewarden.engine.spark_commit import SparkCommits
 from lakewarden.engine.storage.erasure_mark import MarkProbe, refuse_foreign_mark
 from lakewarden.engine.storage.storage import Storage, StoredFiles, Stores
 from lakewarden.errors import BadValue, did_you_mean

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
-from lakewarden.engine.changes import Cleansed, Cleansing, Replacement, ShortenedLog
-from lakewarden.engine.commit import DirectCommits
+from lakewarden.engine.commit.abandoned_files import staging_folder
+from lakewarden.engine.commit.changes import Cleansed, Cleansing, Replacement, ShortenedLog
+from lakewarden.engine.commit.direct import DirectCommits
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.files.written_files import layout_for
 from lakewarden.engine.kernel.messages import MIB, Drop
 from lakewarden.engine.kernel.task import pack
-from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.rewrite import Rewriter
 from lakewarden.engine.storage.storage import Storage
 from tests.deletes_by_hand import commit_deletes

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pytest
 
-from lakewarden.engine.commit import DirectCommits
+from lakewarden.engine.commit.direct import DirectCommits
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.features.lake.init import Init
 from lakewarden.lifecycle.ground import Stamp

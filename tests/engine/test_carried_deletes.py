@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakewarden.engine.changes import Expiry
+from lakewarden.engine.commit.changes import Expiry
 from tests.engine.cleansed import People, email, local
 from tests.engine.lakes import Lake, lake
 from tests.entries import entry_of
@@ -112,8 +112,8 @@ def test_copies_of_deleted_rows_are_left_out(people: People) -> None:
 
 def test_what_hides_rows_of_a_request_still_does(people: People) -> None:
     """Its name and footer tell whom it serves; another request's purge must not take that away."""
-    from lakewarden.engine.changes import Mask
-    from lakewarden.engine.draft import AddedFile
+    from lakewarden.engine.commit.changes import Mask
+    from lakewarden.engine.commit.new_snapshot import AddedFile
     from lakewarden.engine.rows.position_deletes import file_name, is_hide, served_requests, write
     from tests.engine.lakes import STAMP
 

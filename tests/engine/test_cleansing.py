@@ -13,7 +13,7 @@ from pyiceberg.transforms import IdentityTransform
 from lakewarden.engine import clean_versions
 from lakewarden.engine.catalog.snapshot_removal import LINEAGE, note_property
 from lakewarden.engine.catalog.snapshots import ancestors
-from lakewarden.engine.changes import Cleansing
+from lakewarden.engine.commit.changes import Cleansing
 from lakewarden.engine.files import manifests
 from lakewarden.errors import StalePlan
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes
@@ -258,7 +258,7 @@ def test_tainted_versions_go_and_what_they_tell_with_them(people: People) -> Non
     told = people.refs["main"]
     everything = [s.snapshot_id for s in people.table.metadata.snapshots]
     uuid = str(people.table.metadata.table_uuid)
-    from lakewarden.engine.changes import Expiry
+    from lakewarden.engine.commit.changes import Expiry
 
     people.commits().expire(Expiry("main.crm.people", uuid, tuple(everything[:-1])), lambda table: None)
     change = Cleansing("main.crm.people", uuid, {}, tainted=frozenset({told, 77}))
@@ -381,7 +381,7 @@ def test_a_table_that_was_of_format_1(lake: Lake) -> None:
 @pytest.mark.parametrize("is_left", [True, False])
 def test_equality_deletes_that_are_replaced(people: People, is_left: bool) -> None:
     """They come as replacements like data files do, and stay under their number, columns and partition."""
-    from lakewarden.engine.changes import Replacement
+    from lakewarden.engine.commit.changes import Replacement
     from lakewarden.engine.files.written_files import delete_file, read_footer
 
     people.append(range(10))

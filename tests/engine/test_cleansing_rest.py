@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine.changes import ShortenedLog
-from lakewarden.engine.metadata_log import LIMIT, TO_RESTORE
+from lakewarden.engine.commit.changes import ShortenedLog
+from lakewarden.engine.commit.metadata_log import LIMIT, TO_RESTORE
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.warden import Warden
 from tests.engine.cleansed import People, email

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewarden.engine.changes import Cleansing
+from lakewarden.engine.commit.changes import Cleansing
 from lakewarden.engine.summaries import Summaries
 from tests.engine.cleansed import PEOPLE, People, email
 from tests.engine.lakes import STAMP, Lake, lake
@@ -106,7 +106,7 @@ def test_a_checkpoint_is_never_told_as_another_jobs(people: People) -> None:
 
 
 def test_over_gaps_that_expiry_left(people: People) -> None:
-    from lakewarden.engine.changes import Expiry
+    from lakewarden.engine.commit.changes import Expiry
 
     people.tag("first", append(people, 1, FLINK))
     gone = append(people, 2, {})

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine import publish
-from lakewarden.engine.changes import RefChange, SetRef
-from lakewarden.engine.commit import DirectCommits
+from lakewarden.engine.commit import publish
+from lakewarden.engine.commit.changes import RefChange, SetRef
+from lakewarden.engine.commit.direct import DirectCommits
+from lakewarden.engine.commit.publish import ATTEMPTS, Attempt, Publisher, at_refs
+from lakewarden.engine.commit.routing import RoutedCommits
 from lakewarden.engine.files.manifests import Manifests
-from lakewarden.engine.publish import ATTEMPTS, Attempt, Publisher, at_refs
-from lakewarden.engine.routing import RoutedCommits
 from lakewarden.errors import (
     BrokenTable,
     CatalogBusy,
@@ -380,8 +380,8 @@ class TestManyWriters:
         program = (
             "import sys\n"
             "from lakewarden.warden import Warden\n"
-            "from lakewarden.engine.changes import RefChange, SetRef\n"
-            "from lakewarden.engine.commit import DirectCommits\n"
+            "from lakewarden.engine.commit.changes import RefChange, SetRef\n"
+            "from lakewarden.engine.commit.direct import DirectCommits\n"
             "from lakewarden.engine.files.manifests import Manifests\n"
             "from lakewarden.lifecycle.ground import Stamp\n"
             "folder, uuid, head, writer = sys.argv[1:]\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakewarden.engine.base.file_naming import is_owned, naming, owned_name
-from lakewarden.engine.leftovers import staging_folder, sweep
+from lakewarden.engine.commit.abandoned_files import staging_folder, sweep
 from lakewarden.engine.storage.storage import Storage
 from tests.engine.lakes import STAMP, Lake, digest, lake, local
 
@@ -50,7 +50,7 @@ class TestSweep:
         assert digest(local(table.metadata.location)) == before
 
     def test_what_was_published_stays(self, lake: Lake) -> None:
-        from lakewarden.engine.changes import RefChange, SetRef
+        from lakewarden.engine.commit.changes import RefChange, SetRef
 
         table = lake.create(appends=1)
         change = RefChange(

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from pyiceberg.typedef import Record
 
 from lakewarden.engine import one_to_one
+from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.files.live_files import Files, LiveFile
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.files.written_files import delete_file, layout_for, read_footer
 from lakewarden.engine.kernel.messages import MIB, Drop
 from lakewarden.engine.kernel.task import pack
-from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.one_to_one import RewrittenFile, shared_out
 from lakewarden.engine.rewrite import Rewriter
 from lakewarden.engine.storage.storage import Storage

@@ -19,10 +19,10 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.engine.changes import ManifestMerge, RefChange, SetRef
-from lakewarden.engine.commit import DirectCommits
+from lakewarden.engine.commit.changes import ManifestMerge, RefChange, SetRef
+from lakewarden.engine.commit.direct import DirectCommits
+from lakewarden.engine.commit.publish import ATTEMPTS
 from lakewarden.engine.files.manifests import Manifests
-from lakewarden.engine.publish import ATTEMPTS
 from lakewarden.errors import CatalogUnavailable, CommitRefused, StalePlan
 from lakewarden.features.lake.init import Init
 from lakewarden.lifecycle.plan import PUBLISH, SPARK_SQL

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine import commit as commit_module
-from lakewarden.engine import publish
+from lakewarden.engine.commit import direct as commit_module
+from lakewarden.engine.commit import publish
 from lakewarden.errors import CatalogUnavailable, CommitRefused, Interrupted, LeaseLost, StalePlan
 from lakewarden.lifecycle.failpoints import when
 from tests.features.compaction.compacted import Compactable

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.engine.changes import Cleansed
+from lakewarden.engine.commit.changes import Cleansed
 from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.rows.search import search

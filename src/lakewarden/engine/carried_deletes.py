@@ -16,9 +16,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import told
+from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.files.live_files import masked_rows
 from lakewarden.engine.files.manifests import Manifests, referenced_data_file
-from lakewarden.engine.leftovers import staging_folder
 from lakewarden.engine.rows.position_deletes import PATH_ID, file_name, is_hide, served_requests, write_rows
 from lakewarden.errors import BrokenTable, StalePlan
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestEntry
     from pyiceberg.table import Table
 
-    from lakewarden.engine.changes import Cleansing, Replacement
+    from lakewarden.engine.commit.changes import Cleansing, Replacement
     from lakewarden.lifecycle.ground import Stamp
 
 _BATCH_ROWS = 1 << 16

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshot_removal import lineage_of
-from lakewarden.engine.draft import COUNTED, count, metadata_folder
+from lakewarden.engine.commit.new_snapshot import COUNTED, count, metadata_folder
 from lakewarden.engine.files.manifests import Manifests, has_live_files, referenced_data_file, write_entries
 from lakewarden.engine.summaries import Summaries
 from lakewarden.engine.survey import Survey, is_for_all, partition_of, place_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.carried_deletes import CarriedDeletes
-    from lakewarden.engine.changes import Cleansing
+    from lakewarden.engine.commit.changes import Cleansing
     from lakewarden.lifecycle.ground import Stamp
 
 

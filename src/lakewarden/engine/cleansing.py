@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.carried_deletes import CarriedDeletes
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates
-from lakewarden.engine.changes import Cleansed
 from lakewarden.engine.clean_versions import CleanVersions
 from lakewarden.engine.cleansing_costs import check_nothing_staged
-from lakewarden.engine.metadata_log import drop_all_entries
-from lakewarden.engine.publish import Attempt, at_refs, by_client, check_format
+from lakewarden.engine.commit.changes import Cleansed
+from lakewarden.engine.commit.lost_refs import passing_version, taken_along
+from lakewarden.engine.commit.metadata_log import drop_all_entries
+from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, check_format
 from lakewarden.engine.survey import Survey, place_of
-from lakewarden.engine.taken_along import passing_version, taken_along
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pyiceberg.table.refs import SnapshotRef
     from pyiceberg.table.update import TableUpdate
 
-    from lakewarden.engine.changes import Cleansing
+    from lakewarden.engine.commit.changes import Cleansing
+    from lakewarden.engine.commit.publish import Publisher
     from lakewarden.engine.files.manifests import Manifests
-    from lakewarden.engine.publish import Publisher
     from lakewarden.lifecycle.ground import Stamp
 
 Lists = Mapping[int, Sequence["ManifestFile"]]

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import told
-from lakewarden.engine.changes import RewrittenGroup
-from lakewarden.engine.draft import AddedFile
+from lakewarden.engine.commit.changes import RewrittenGroup
+from lakewarden.engine.commit.new_snapshot import AddedFile
 from lakewarden.engine.files.bounds import Bounds, bounds_of
 from lakewarden.engine.files.written_files import Footer, check_null_counts, data_file, read_footer
 from lakewarden.engine.kernel.messages import Access, Drop, Failure, Group, GroupReport, Input, Layout

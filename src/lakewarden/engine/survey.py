@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import same_place
-from lakewarden.engine.draft import count
+from lakewarden.engine.commit.new_snapshot import count
 from lakewarden.engine.files.manifests import Manifests, manifests_of, partition_key, read_entries
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.carried_deletes import CarriedDeletes
-    from lakewarden.engine.changes import Cleansing
+    from lakewarden.engine.commit.changes import Cleansing
 
 _READERS = 8
 

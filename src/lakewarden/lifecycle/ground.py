@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from lakewarden.config import Settings
     from lakewarden.engine.catalog.tables import Tables
-    from lakewarden.engine.changes import Commits
+    from lakewarden.engine.commit.changes import Commits
+    from lakewarden.engine.commit.procedures import Procedures
     from lakewarden.engine.files.live_files import Files
-    from lakewarden.engine.procedures import Procedures
     from lakewarden.engine.rewrite import Rewriter
     from lakewarden.engine.rows.read import Rows
     from lakewarden.engine.spark.statements import TableStatements

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.engine.changes import Mask
-from lakewarden.engine.commit import DirectCommits
+from lakewarden.engine.commit.changes import Mask
+from lakewarden.engine.commit.direct import DirectCommits
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.rows.position_deletes import named_positions, write

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.engine.changes import RefChange, SetRef
-from lakewarden.engine.procedures import Procedures
+from lakewarden.engine.commit.changes import RefChange, SetRef
+from lakewarden.engine.commit.procedures import Procedures
 from lakewarden.errors import (
     BadValue,
     BrokenTable,
@@ -621,7 +621,7 @@ def _paths(plan: dict[str, Any]) -> list[Path]:
 
 
 def _publish(warden: Warden, change: RefChange) -> None:
-    from lakewarden.engine.commit import DirectCommits
+    from lakewarden.engine.commit.direct import DirectCommits
     from lakewarden.engine.files.manifests import Manifests
     from tests.engine.lakes import STAMP, unfenced
 

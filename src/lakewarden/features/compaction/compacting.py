@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.catalog.snapshots import notes_of, replacements_since
-from lakewarden.engine.changes import MAIN, Rewrite
+from lakewarden.engine.commit.abandoned_files import staging_folder
+from lakewarden.engine.commit.changes import MAIN, Rewrite
+from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.files.written_files import layout_for
-from lakewarden.engine.leftovers import staging_folder
-from lakewarden.engine.publish import check_identity
 from lakewarden.engine.rewrite import FileGroup
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, Packing, together

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.catalog.snapshots import notes_of
-from lakewarden.engine.changes import MAIN, ManifestMerge
+from lakewarden.engine.commit.changes import MAIN, ManifestMerge
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import replacements_since
-from lakewarden.engine.changes import MAIN, RefChange
+from lakewarden.engine.commit.changes import MAIN, RefChange
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

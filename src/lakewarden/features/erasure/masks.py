@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.route import Route, route_of_manifests
-from lakewarden.engine.changes import MAIN, Mask
-from lakewarden.engine.leftovers import staging_folder
-from lakewarden.engine.masking import check_takes_deletes
-from lakewarden.engine.publish import check_identity
+from lakewarden.engine.commit.abandoned_files import staging_folder
+from lakewarden.engine.commit.changes import MAIN, Mask
+from lakewarden.engine.commit.delete_files import check_takes_deletes
+from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.rows.position_deletes import file_name, write
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.engine.working_branch import is_working, known_to
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.draft import AddedFile
+    from lakewarden.engine.commit.new_snapshot import AddedFile
     from lakewarden.lifecycle.ground import Reader, Writer
 
 HIDE = "hide"

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.proof import prove, size
-from lakewarden.engine.publish import check_identity
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import BrokenTable, LakewardenError, StalePlan, TableNotFound
 from lakewarden.features.erasure.forgetting import forget_paths

@@ -15,12 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.locations import place_digest
-from lakewarden.engine.changes import Cleansing, Replacement, ShortenedLog
+from lakewarden.engine.commit.changes import Cleansing, Replacement, ShortenedLog
+from lakewarden.engine.commit.metadata_log import TO_RESTORE, dead_entries
+from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.files.unreachable import is_own, still_unreachable
-from lakewarden.engine.metadata_log import TO_RESTORE, dead_entries
 from lakewarden.engine.proof_bytes import Needles
-from lakewarden.engine.publish import check_identity
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavailable

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import place_digest
-from lakewarden.engine.changes import Unmask
-from lakewarden.engine.leftovers import staging_folder
+from lakewarden.engine.commit.abandoned_files import staging_folder
+from lakewarden.engine.commit.changes import Unmask
 from lakewarden.engine.rows.position_deletes import Owners, file_name, is_hide, named_positions, served_requests, write
 from lakewarden.errors import BrokenTable, CatalogUnavailable, LakewardenError
 from lakewarden.features.erasure.remembered import carry, remembered
@@ -28,7 +28,7 @@ from lakewarden.lifecycle.tombstones import ErasureState
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.draft import AddedFile
+    from lakewarden.engine.commit.new_snapshot import AddedFile
     from lakewarden.engine.files.live_files import DeleteFile, LiveFile, SnapshotFiles
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer

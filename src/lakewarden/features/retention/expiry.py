@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.catalog.snapshot_removal import iceberg_would_also_take
 from lakewarden.engine.catalog.snapshots import notes_of
-from lakewarden.engine.changes import Expiry, ShortenedLog
+from lakewarden.engine.commit.changes import Expiry, ShortenedLog
 from lakewarden.engine.files.reachable import ReachableFile
 from lakewarden.engine.files.unreachable import Unreachable, is_own, unreachable_after
 from lakewarden.errors import Conflict, StalePlan

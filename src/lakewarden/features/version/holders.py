@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lakewarden.engine.catalog.snapshots import lines_of
-from lakewarden.engine.changes import MAIN
+from lakewarden.engine.commit.changes import MAIN
 from lakewarden.engine.files.holding import Holding, holdings
 from lakewarden.quantities import show_size
 

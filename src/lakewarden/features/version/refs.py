@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from lakewarden.engine.catalog.snapshots import ancestors
-from lakewarden.engine.changes import RefChange, SetRef
+from lakewarden.engine.commit.changes import RefChange, SetRef
 from lakewarden.errors import AlreadyExists, VersionNotFound, did_you_mean
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
 from lakewarden.lifecycle.request import Positional

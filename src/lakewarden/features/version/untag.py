@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.engine.catalog.snapshots import lines_of
-from lakewarden.engine.changes import RefChange
+from lakewarden.engine.commit.changes import RefChange
 from lakewarden.features.version.refs import RefName, existing_tag, note_property
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Table

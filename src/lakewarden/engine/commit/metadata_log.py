@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from lakewarden.engine.base.locations import same_place
-from lakewarden.engine.changes import RefChange
+from lakewarden.engine.commit.changes import RefChange
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
 
-    from lakewarden.engine.changes import ShortenedLog
+    from lakewarden.engine.commit.changes import ShortenedLog
 
 LIMIT = "write.metadata.previous-versions-max"
 TO_RESTORE = "lakewarden.previous-versions-max"

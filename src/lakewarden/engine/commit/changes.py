@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
-    from lakewarden.engine.draft import AddedFile
+    from lakewarden.engine.commit.new_snapshot import AddedFile
 
 MAIN = "main"
 

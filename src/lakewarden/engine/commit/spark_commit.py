@@ -15,9 +15,9 @@ from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.catalog.snapshots import named
 from lakewarden.engine.catalog.tables import Tables
-from lakewarden.engine.changes import MAIN, RefChange, SetRef, ShortenedLog
-from lakewarden.engine.commit import check_expected
-from lakewarden.engine.metadata_log import dead_entries, shorten
+from lakewarden.engine.commit.changes import MAIN, RefChange, SetRef, ShortenedLog
+from lakewarden.engine.commit.direct import check_expected
+from lakewarden.engine.commit.metadata_log import dead_entries, shorten
 from lakewarden.engine.spark.session import Spark
 from lakewarden.errors import SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach

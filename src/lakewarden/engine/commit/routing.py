@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from lakewarden.engine.changes import (
+from lakewarden.engine.commit.changes import (
     Cleansed,
     Cleansing,
     Expiry,
@@ -18,7 +18,7 @@ from lakewarden.engine.changes import (
     ShortenedLog,
     Unmask,
 )
-from lakewarden.engine.commit import DirectCommits
+from lakewarden.engine.commit.direct import DirectCommits
 from lakewarden.errors import StalePlan
 from lakewarden.lifecycle.plan import SPARK_SQL
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.file_naming import is_owned
 from lakewarden.engine.base.locations import same_place
-from lakewarden.engine.draft import metadata_folder
+from lakewarden.engine.commit.new_snapshot import metadata_folder
 from lakewarden.engine.files.unreachable import still_unreachable
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.draft import AddedFile, Draft
+from lakewarden.engine.commit.new_snapshot import AddedFile, Draft
+from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
 from lakewarden.engine.files.live_files import Files, SnapshotFiles
-from lakewarden.engine.publish import Attempt, at_refs, check_format
 from lakewarden.errors import Conflict, StalePlan
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.update import TableUpdate
 
-    from lakewarden.engine.changes import Mask, Unmask
+    from lakewarden.engine.commit.changes import Mask, Unmask
+    from lakewarden.engine.commit.publish import Publisher
     from lakewarden.engine.files.manifests import Manifests
-    from lakewarden.engine.publish import Publisher
     from lakewarden.lifecycle.ground import Stamp
 
 _MANY_MANIFESTS = 8

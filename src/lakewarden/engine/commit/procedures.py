@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Tables
-    from lakewarden.engine.changes import Expiry
+    from lakewarden.engine.commit.changes import Expiry
     from lakewarden.engine.spark.session import Spark
     from lakewarden.lifecycle.ground import Fence
 

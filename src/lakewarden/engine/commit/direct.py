@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.engine import cleansing, masking
+from lakewarden.engine import cleansing
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates, still_needed
 from lakewarden.engine.catalog.tables import Tables
-from lakewarden.engine.changes import (
+from lakewarden.engine.commit import delete_files
+from lakewarden.engine.commit.changes import (
     Cleansed,
     Cleansing,
     Expiry,
@@ -29,12 +30,12 @@ from lakewarden.engine.changes import (
     ShortenedLog,
     Unmask,
 )
-from lakewarden.engine.draft import Draft
+from lakewarden.engine.commit.lost_refs import taken_along
+from lakewarden.engine.commit.metadata_log import dead_entries, drop_entries, shorten
+from lakewarden.engine.commit.new_snapshot import Draft
+from lakewarden.engine.commit.publish import Attempt, Publisher, at_refs, by_client, check_format
 from lakewarden.engine.files.live_files import Files, SnapshotFiles
 from lakewarden.engine.files.manifests import Manifests
-from lakewarden.engine.metadata_log import dead_entries, drop_entries, shorten
-from lakewarden.engine.publish import Attempt, Publisher, at_refs, by_client, check_format
-from lakewarden.engine.taken_along import taken_along
 from lakewarden.errors import StalePlan
 from lakewarden.lifecycle.ground import Fence, Stamp
 from lakewarden.lifecycle.plan import PUBLISH
@@ -167,11 +168,11 @@ class DirectCommits:
 
     def mask(self, change: Mask) -> int | None:
         """Add position deletes to a branch; answers with the new snapshot. Refused where an input was changed."""
-        return masking.mask(self._publisher, self._stamp, self._reader, change)
+        return delete_files.mask(self._publisher, self._stamp, self._reader, change)
 
     def unmask(self, change: Unmask) -> int:
         """Take deletes away wherever they are live; answers with how many branches had them."""
-        return masking.unmask(self._publisher, self._stamp, self._reader, change)
+        return delete_files.unmask(self._publisher, self._stamp, self._reader, change)
 
     def _give_back(self, change: Expiry) -> None:
         """Undo an expiry that took a name along which somebody had made in the very moment."""
