@@ -39,7 +39,7 @@ from lakewarden.engine.commit.routing import RoutedCommits
 from lakewarden.engine.commit.spark_commit import SparkCommits
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
-from lakewarden.engine.rewrite import Rewriter
+from lakewarden.engine.rewrite.driver import Rewriter
 from lakewarden.engine.rows.read import Rows
 from lakewarden.engine.spark.session import Spark
 from lakewarden.engine.storage.erasure_mark import MarkProbe, refuse_foreign_mark

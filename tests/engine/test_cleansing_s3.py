@@ -16,7 +16,7 @@ from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.files.written_files import layout_for
 from lakewarden.engine.kernel.messages import MIB, Drop
 from lakewarden.engine.kernel.task import pack
-from lakewarden.engine.rewrite import Rewriter
+from lakewarden.engine.rewrite.driver import Rewriter
 from lakewarden.engine.storage.storage import Storage
 from tests.engine.lakes import STAMP, unfenced
 from tests.small_lake import SmallLake

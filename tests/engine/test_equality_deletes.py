@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.engine.equality_deletes import without_keys
 from lakewarden.engine.files.live_files import DeleteFile
+from lakewarden.engine.rewrite.equality_deletes import without_keys
 from lakewarden.engine.storage.storage import Storage
 from lakewarden.errors import BrokenTable, LakewardenError
 from lakewarden.lifecycle.tombstones import HiddenKey

@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.typedef import Record
 
-from lakewarden.engine import one_to_one
 from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.files.live_files import Files, LiveFile
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.files.written_files import delete_file, layout_for, read_footer
 from lakewarden.engine.kernel.messages import MIB, Drop
 from lakewarden.engine.kernel.task import pack
-from lakewarden.engine.one_to_one import RewrittenFile, shared_out
-from lakewarden.engine.rewrite import Rewriter
+from lakewarden.engine.rewrite import single_files
+from lakewarden.engine.rewrite.driver import Rewriter
+from lakewarden.engine.rewrite.single_files import RewrittenFile, shared_out
 from lakewarden.engine.storage.storage import Storage
 from lakewarden.errors import BrokenTable, VerificationFailed
 from tests.engine.lakes import STAMP, Lake, digest, lake, local
@@ -224,12 +224,12 @@ _BLANK = LiveFile("", "", bytes=0, rows=0, partition=(0, ()), record=Record(), s
 
 def test_much_work_and_strange_places_go_to_spark(lake: Lake) -> None:
     settings = lake.warden.ground.settings.lake("main")
-    here = replace(_BLANK, path="file:/a.parquet", bytes=one_to_one.HERE_BYTES)
-    assert one_to_one.fits_here([here], "file:/out", settings)
-    assert not one_to_one.fits_here([here, replace(here, bytes=1)], "file:/out", settings)
-    assert not one_to_one.fits_here([replace(here, bytes=0)] * (one_to_one.HERE_FILES + 1), "file:/out", settings)
-    assert not one_to_one.fits_here([replace(here, path="hdfs://n/a", bytes=1)], "file:/out", settings)
-    assert not one_to_one.fits_here([replace(here, path="s3://b/a", bytes=1)], "s3://b/out", settings)  # no keys
+    here = replace(_BLANK, path="file:/a.parquet", bytes=single_files.HERE_BYTES)
+    assert single_files.fits_here([here], "file:/out", settings)
+    assert not single_files.fits_here([here, replace(here, bytes=1)], "file:/out", settings)
+    assert not single_files.fits_here([replace(here, bytes=0)] * (single_files.HERE_FILES + 1), "file:/out", settings)
+    assert not single_files.fits_here([replace(here, path="hdfs://n/a", bytes=1)], "file:/out", settings)
+    assert not single_files.fits_here([replace(here, path="s3://b/a", bytes=1)], "s3://b/out", settings)  # no keys
 
 
 def test_the_entry_of_rewritten_equality_deletes(lake: Lake, tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         holder.folder, holder.warden = tmp_path / "lake", small.warden
         table = people(holder, appends=5)
         files, what = live(table), drops("person3@example.org")
-        monkeypatch.setattr(one_to_one, "HERE_BYTES", 0)
+        monkeypatch.setattr(single_files, "HERE_BYTES", 0)
         folder = f"{staging_folder(table, STAMP)}/spark"
         look = layout_for(table, 512 * MIB, "counts", 512 * MIB)
         by_spark = rewriter(holder, lambda: small.warden.ground.spark)

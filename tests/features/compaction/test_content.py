@@ -523,7 +523,7 @@ def test_codecs(new: Any, codec: str) -> None:
 
 def test_a_wide_table_stays_within_the_memory_of_a_task(new: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As much as the whole of a group would take, read at once, is not there to be had."""
-    from lakewarden.engine.rewrite import Rewriter
+    from lakewarden.engine.rewrite.driver import Rewriter
 
     table = new(", ".join(["id BIGINT", *(f"c{i} STRING" for i in range(200))]))
     columns = ", ".join(f"REPEAT(uuid(), 4) AS c{i}" for i in range(200))

@@ -36,7 +36,7 @@ ICEBERGS_OWN = re.compile(rb"Rewriting \d+ files \([^\"]*?\) in [\w.]+")
 """How Iceberg's procedure, which format v3 needs, describes its jobs: it names their partition, and cannot be told not
 to. The guide says so."""
 ON_SPARK = (  # nothing is little enough to be done without it
-    "import lakewarden.engine.rewrite as rewrite; rewrite.fits_here = lambda *_: False; "
+    "import lakewarden.engine.rewrite.driver as rewrite; rewrite.fits_here = lambda *_: False; "
     "from lakewarden.doors.cli.main import main; main()"
 )
 

@@ -16,7 +16,7 @@ from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.changes import MAIN, Rewrite
 from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.files.written_files import layout_for
-from lakewarden.engine.rewrite import FileGroup
+from lakewarden.engine.rewrite.driver import FileGroup
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, Packing, together
 from lakewarden.features.compaction.policy import DELTA_ENCODED
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.files.live_files import SnapshotFiles
-    from lakewarden.engine.rewrite import RewriteResult
+    from lakewarden.engine.rewrite.driver import RewriteResult
     from lakewarden.lifecycle.ground import Reader, Writer
 
 COMPACT, SORT = "compact", "sort"

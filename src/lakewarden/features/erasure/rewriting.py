@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.changes import Replacement
-from lakewarden.engine.equality_deletes import without_keys
 from lakewarden.engine.files.unreachable import is_own
 from lakewarden.engine.files.written_files import layout_for
 from lakewarden.engine.kernel.messages import Drop
-from lakewarden.engine.one_to_one import RewrittenFile
+from lakewarden.engine.rewrite.equality_deletes import without_keys
+from lakewarden.engine.rewrite.single_files import RewrittenFile
 from lakewarden.engine.rows.keys import widest
 from lakewarden.features.compaction.policy import declared_policy, policy_of
 from lakewarden.features.erasure.intent import Intent, NewFile, OldFile

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import quietly_read, told
 from lakewarden.engine.files.written_files import delete_file, read_footer
-from lakewarden.engine.one_to_one import RewrittenFile
+from lakewarden.engine.rewrite.single_files import RewrittenFile
 from lakewarden.engine.rows.key_values import KeyValues
 from lakewarden.errors import BrokenTable
 
