@@ -26,9 +26,9 @@ from pyarrow import orc
 from pyiceberg.transforms import BucketTransform, TruncateTransform
 
 import lakewarden
-from lakewarden.engine import proof_reading
-from lakewarden.engine.proof import prove, size
-from lakewarden.engine.proof_keys import transformed, wanted_keys
+from lakewarden.engine.proof import object_reader
+from lakewarden.engine.proof.scan import prove, size
+from lakewarden.engine.proof.wanted import transformed, wanted_keys
 from lakewarden.engine.storage.storage import StoredFiles
 from lakewarden.lifecycle.tombstones import HiddenKey
 from tests.engine.proven import LONG_AGO, SCHEMA, Proven, people, rows, wheres, with_ids
@@ -221,7 +221,7 @@ class TestOrphans:
         assert people.prove("other@example.org").clean
 
     def test_gzip_that_grows_beyond_what_is_kept(self, people: Proven, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(proof_reading, "_LARGEST_DOCUMENT", 1 << 20)
+        monkeypatch.setattr(object_reader, "_LARGEST_DOCUMENT", 1 << 20)
         lines = b'{"id": 1}\n' * 400_000 + f'{{"email": "{GONE}"}}\n'.encode()
         people.put("data/export.jsonl.gz", gzip.compress(lines))
         people.put("data/export.jsonl", lines)

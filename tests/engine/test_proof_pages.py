@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.engine.proof_keys import WantedKey
-from lakewarden.engine.proof_pages import dictionary_tokens
+from lakewarden.engine.proof.pages import dictionary_tokens
+from lakewarden.engine.proof.wanted import WantedKey
 
 CODECS = ["none", "snappy", "gzip", "brotli", "lz4", "zstd"]
 KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {

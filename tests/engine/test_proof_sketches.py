@@ -8,8 +8,8 @@ from base64 import b64decode
 import mmh3
 import pytest
 
-from lakewarden.engine.proof_keys import WantedKey
-from lakewarden.engine.proof_sketches import holds_one_of
+from lakewarden.engine.proof.sketches import holds_one_of
+from lakewarden.engine.proof.wanted import WantedKey
 from tests.engine.proven import Proven, people, wheres
 from tests.engine.test_proof import puffin
 

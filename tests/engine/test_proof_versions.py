@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.engine.proof import Proof, prove, size
+from lakewarden.engine.proof.scan import Proof, prove, size
 from lakewarden.engine.storage import s3_store
 from lakewarden.engine.storage.storage import Storage
 from lakewarden.lifecycle.tombstones import HiddenKey

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.files.reachable import reachable_set
-from lakewarden.engine.proof_keys import wanted_keys
-from lakewarden.engine.proof_objects import Reached, StoredObject, folders, listed
-from lakewarden.engine.proof_reading import ObjectReader
-from lakewarden.engine.proof_texts import Texts
+from lakewarden.engine.proof.object_reader import ObjectReader
+from lakewarden.engine.proof.objects import Reached, StoredObject, folders, listed
+from lakewarden.engine.proof.texts import Texts
+from lakewarden.engine.proof.wanted import wanted_keys
 from lakewarden.engine.storage.quarantine import OWN_FOLDER
 from lakewarden.errors import LakewardenError
 

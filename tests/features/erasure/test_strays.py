@@ -14,7 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from lakewarden.engine import strays
-from lakewarden.engine.proof_objects import listed
+from lakewarden.engine.proof.objects import listed
 from lakewarden.errors import Conflict, DeletionForbidden, StorageUnavailable, TracesLeft
 from lakewarden.features.erasure import purging
 from tests.features.erasure.people import SCHEMA, ids, person, with_people

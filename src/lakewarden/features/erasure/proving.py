@@ -1,6 +1,6 @@
 """Proving that a table holds nothing more of what requests ask to erase, and closing those that are proved everywhere.
 
-The scan is `engine/proof.py`'s, separate from the search that finds what to rewrite. What was found is written down
+The scan is `engine/proof/scan.py`'s, separate from the search that finds what to rewrite. What was found is written down
 either way. A request is closed only when the newest proof of each of its tables is clean; its values are forgotten
 then.
 """
@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.commit.publish import check_identity
-from lakewarden.engine.proof import prove, size
+from lakewarden.engine.proof.scan import prove, size
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import BrokenTable, LakewardenError, StalePlan, TableNotFound
 from lakewarden.features.erasure.forgetting import forget_paths
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.proof import Proof
+    from lakewarden.engine.proof.scan import Proof
     from lakewarden.features.erasure.proofs import ThisRun
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import ErasureRequest

@@ -20,7 +20,7 @@ from lakewarden.engine.commit.metadata_log import TO_RESTORE, dead_entries
 from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.files.unreachable import is_own, still_unreachable
-from lakewarden.engine.proof_bytes import Needles
+from lakewarden.engine.proof.bytes import Needles
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavailable

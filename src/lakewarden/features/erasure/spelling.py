@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.files.reachable import reachable_set
-from lakewarden.engine.proof_objects import places
+from lakewarden.engine.proof.objects import places
 from lakewarden.engine.rows.column_texts import column_names, column_texts
 from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals
 from lakewarden.engine.rows.redaction import Veil

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.files.reachable import own_places, reachable_set
 from lakewarden.engine.files.unreachable import still_unreachable
-from lakewarden.engine.proof_objects import places
+from lakewarden.engine.proof.objects import places
 from lakewarden.engine.storage.quarantine import OWN_FOLDER, batches, forget
 from lakewarden.engine.strays import strays
 from lakewarden.errors import StorageUnavailable

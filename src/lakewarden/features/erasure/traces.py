@@ -13,7 +13,7 @@ from lakewarden.errors import TracesLeft
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.proof import NotRead, Place, Proof
+    from lakewarden.engine.proof.scan import NotRead, Place, Proof
 
 _TOLD = 100  # places that an error names; the evidence has all
 _IN_WORDS = 5  # that its message names

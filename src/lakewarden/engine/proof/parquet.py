@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.proof_keys import Trace, WantedKey
-from lakewarden.engine.proof_pages import dictionary_tokens
-from lakewarden.engine.proof_texts import Pile, Texts
+from lakewarden.engine.proof.pages import dictionary_tokens
+from lakewarden.engine.proof.texts import Pile, Texts
+from lakewarden.engine.proof.wanted import Trace, WantedKey
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyarrow.parquet import ColumnChunkMetaData
 
-    from lakewarden.engine.proof_keys import Token, WantedKey
+    from lakewarden.engine.proof.wanted import Token, WantedKey
 
 _DICTIONARY_PAGE = 2
 _HEADER = 1 << 16  # more than any header takes

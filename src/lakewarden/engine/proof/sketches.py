@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakewarden.engine.proof_keys import Token, WantedKey
+    from lakewarden.engine.proof.wanted import Token, WantedKey
 
 THETA = "apache-datasketches-theta-v1"
 _SEED = 9001

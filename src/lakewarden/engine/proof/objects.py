@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.base.locations import is_below
 from lakewarden.engine.base.parallel import Branch, traverse
 from lakewarden.engine.files.reachable import ReachableFile, ReachableSet, metadata_files, own_places
-from lakewarden.engine.proof_avro import ListedFile, listed_files, listed_manifests, opened
+from lakewarden.engine.proof.avro import ListedFile, listed_files, listed_manifests, opened
 from lakewarden.errors import LakewardenError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.proof_keys import WantedKey
+    from lakewarden.engine.proof.wanted import WantedKey
     from lakewarden.engine.storage.storage import StoredFiles, StoredVersion
 
 _READERS = 8

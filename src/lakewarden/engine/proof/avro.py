@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.proof_keys import Token, Trace, WantedKey
-from lakewarden.engine.proof_parquet import PATHS_OF_DELETES
-from lakewarden.engine.proof_texts import Pile, Texts
+from lakewarden.engine.proof.parquet import PATHS_OF_DELETES
+from lakewarden.engine.proof.texts import Pile, Texts
+from lakewarden.engine.proof.wanted import Token, Trace, WantedKey
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote_plus
 
-from lakewarden.engine.proof_bytes import CONTEXT
-from lakewarden.engine.proof_keys import Around, Doubt, Image, Prefix, WantedKey, text_of, transformed
-from lakewarden.engine.proof_parquet import columns_of, matches, opened, values_of
+from lakewarden.engine.proof.bytes import CONTEXT
+from lakewarden.engine.proof.parquet import columns_of, matches, opened, values_of
+from lakewarden.engine.proof.wanted import Around, Doubt, Image, Prefix, WantedKey, text_of, transformed
 from lakewarden.errors import LakewardenError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakewarden.engine.proof_avro import ListedFile
+    from lakewarden.engine.proof.avro import ListedFile
     from lakewarden.engine.storage.storage import StoredFiles
 
 

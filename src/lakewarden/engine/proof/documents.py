@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lakewarden.engine.proof_keys import Trace, WantedKey
-from lakewarden.engine.proof_sketches import THETA, holds_one_of
-from lakewarden.engine.proof_texts import Pile, Texts
+from lakewarden.engine.proof.sketches import THETA, holds_one_of
+from lakewarden.engine.proof.texts import Pile, Texts
+from lakewarden.engine.proof.wanted import Trace, WantedKey
 
 _PARTITIONS = "partitions."
 _PARTS = {

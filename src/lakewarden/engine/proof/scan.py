@@ -17,9 +17,8 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.proof_found import NotRead, Place, Proof
-from lakewarden.engine.proof_keys import Around, Doubt, WantedKey, wanted_keys
-from lakewarden.engine.proof_objects import (
+from lakewarden.engine.proof.object_reader import Looked, ObjectReader, stop
+from lakewarden.engine.proof.objects import (
     Listed,
     StoredObject,
     folders,
@@ -29,9 +28,10 @@ from lakewarden.engine.proof_objects import (
     reach,
     size,
 )
-from lakewarden.engine.proof_reading import Looked, ObjectReader, stop
-from lakewarden.engine.proof_survivors import unexplained
-from lakewarden.engine.proof_texts import Texts
+from lakewarden.engine.proof.result import NotRead, Place, Proof
+from lakewarden.engine.proof.survivors import unexplained
+from lakewarden.engine.proof.texts import Texts
+from lakewarden.engine.proof.wanted import Around, Doubt, WantedKey, wanted_keys
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.storage.quarantine import OWN_FOLDER
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine import proof_avro, proof_documents, proof_parquet
-from lakewarden.engine.proof_keys import Trace, WantedKey
-from lakewarden.engine.proof_objects import Reached, StoredObject, form_of, open_object
-from lakewarden.engine.proof_packed import Joined, NotLookedInto, packed_form, unpacked
-from lakewarden.engine.proof_texts import Pile, Texts, in_doubt
+from lakewarden.engine.proof import avro, documents, parquet
+from lakewarden.engine.proof.compressed import Joined, NotLookedInto, packed_form, unpacked
+from lakewarden.engine.proof.objects import Reached, StoredObject, form_of, open_object
+from lakewarden.engine.proof.texts import Pile, Texts, in_doubt
+from lakewarden.engine.proof.wanted import Trace, WantedKey
 from lakewarden.errors import LakewardenError
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
-    from lakewarden.engine.proof_bytes import Hit
+    from lakewarden.engine.proof.bytes import Hit
     from lakewarden.engine.storage.storage import StoredFiles
 
 _BEGINNING = 8
@@ -89,10 +89,10 @@ class ObjectReader:
             case "encrypted":
                 raise NotLookedInto("it is encrypted")
             case "avro":
-                file = proof_avro.opened(source)
-                return file.kind, list(proof_avro.look(file, self._keys, self._texts, self._metadata))
+                file = avro.opened(source)
+                return file.kind, list(avro.look(file, self._keys, self._texts, self._metadata))
             case "puffin":
-                return "statistics", list(proof_documents.look_at_puffin(source, found.bytes, self._texts, self._keys))
+                return "statistics", list(documents.look_at_puffin(source, found.bytes, self._texts, self._keys))
             case "orc":
                 return "data", [*self._bytes(source, self._mind), *self._orc(source)]
             case "json":
@@ -115,7 +115,7 @@ class ObjectReader:
             hits = list(islice(self._texts.needles.stream(source, self._mind), _MOST_HITS))
             file = self._storage.open(found.path) if found.version is None else pa.PythonFile(source, mode="r")
         too_many = list(_too_many(hits))
-        traces, spans, is_deletes = proof_parquet.look(file, self._keys, self._texts, by_name=not is_live)
+        traces, spans, is_deletes = parquet.look(file, self._keys, self._texts, by_name=not is_live)
         if traces:  # what was decoded is not told again as bytes
             hits = [hit for hit in hits if not any(hit.offset in span for span in spans)]
         traces += self._placed(file, hits, bool(traces))
@@ -124,7 +124,7 @@ class ObjectReader:
 
     def _placed(self, file: Any, hits: Sequence[Hit], only_in_columns: bool) -> Iterator[Trace]:
         for hit in hits:
-            column = proof_parquet.column_at(file, hit.offset)
+            column = parquet.column_at(file, hit.offset)
             if column:
                 yield in_doubt(hit, f"bytes of column {column}")
             elif not only_in_columns:
@@ -145,7 +145,7 @@ class ObjectReader:
     def _document(self, source: io.BufferedReader, mind: Callable[[int], None]) -> tuple[str, list[Trace]]:
         content = source.read(_LARGEST_DOCUMENT)
         mind(len(content))
-        traces = None if source.peek(1) else proof_documents.look_at_json(content, self._texts)
+        traces = None if source.peek(1) else documents.look_at_json(content, self._texts)
         if traces is None:
             return "other", self._found(self._texts.needles.stream(Joined(content, source)))
         return "metadata", list(traces)
@@ -159,13 +159,13 @@ class ObjectReader:
         source.seek(0)
         file = orc.ORCFile(pa.PythonFile(source, mode="r"))
         for key in self._keys:
-            for column in proof_parquet.columns_of(file.schema, key, by_name=True):
+            for column in parquet.columns_of(file.schema, key, by_name=True):
                 rows = 0
                 for stripe in range(file.nstripes):
                     values = file.read_stripe(stripe, columns=[column.path]).column(0)
                     if column.names[1:]:
                         values = pc.struct_field(values, list(column.names[1:]))
-                    rows += pc.sum(proof_parquet.matches(values, key)).as_py() or 0
+                    rows += pc.sum(parquet.matches(values, key)).as_py() or 0
                 if rows:
                     yield Trace(f"column {column.path}, {rows} {'row' if rows == 1 else 'rows'}")
 
