@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from lakewarden.engine.history.spark_route import SparkCleansing
     from lakewarden.engine.spark.statements import TableStatements
-    from lakewarden.engine.spark_cleansing import SparkCleansing
     from lakewarden.lifecycle.tombstones import HiddenKey, Tombstones
     from lakewarden.state.database import Database
 
@@ -216,8 +216,8 @@ class Workbench:
 
     @cached_property
     def spark_cleansing(self) -> SparkCleansing:
-        from lakewarden.engine.spark_cleansing import SparkCleansing
-        from lakewarden.engine.working_branch import known_to
+        from lakewarden.engine.history.spark_route import SparkCleansing
+        from lakewarden.engine.history.working_branch import known_to
 
         ground = self._ground
         parts = (self.tables, ground.spark, self._fence, self.stamp, ground.files, ground.storage)

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine import clean_versions
 from lakewarden.engine.catalog.snapshot_removal import LINEAGE, note_property
 from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.engine.commit.changes import Cleansing
 from lakewarden.engine.files import manifests
+from lakewarden.engine.history import clean_versions
 from lakewarden.errors import StalePlan
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes
 from tests.engine.cleansed import People, email, local

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakewarden.engine.cleansing_costs import costs, lost_columns
+from lakewarden.engine.history.spark_costs import costs, lost_columns
 from tests.engine.lakes import Lake
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine import carried_deletes
 from lakewarden.engine.commit.direct import DirectCommits
 from lakewarden.engine.files.manifests import Manifests
+from lakewarden.engine.history import carried_deletes
 from lakewarden.engine.rows import position_deletes
 from lakewarden.errors import CatalogUnavailable, CommitRefused, LeaseLost, StalePlan
 from lakewarden.lifecycle.failpoints import when

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.engine.commit.changes import Cleansing
-from lakewarden.engine.summaries import Summaries
+from lakewarden.engine.history.summary_carryover import Summaries
 from tests.engine.cleansed import PEOPLE, People, email
 from tests.engine.lakes import STAMP, Lake, lake
 

@@ -13,17 +13,17 @@ import pytest
 from lakewarden.engine.commit.changes import Cleansed
 from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.files.unreachable import still_unreachable
-from lakewarden.engine.rows.search import search
-from lakewarden.engine.spark.statements import TableStatements
-from lakewarden.engine.spark_cleansing import (
+from lakewarden.engine.history.spark_route import (
     SparkCleansing,
     check_nothing_else_goes,
     costs,
     displaced,
     place_before,
 )
+from lakewarden.engine.history.working_branch import CLEANSED, MERGING, WorkingBranch, is_working, known_to, spent
+from lakewarden.engine.rows.search import search
+from lakewarden.engine.spark.statements import TableStatements
 from lakewarden.engine.storage.storage import Storage
-from lakewarden.engine.working_branch import CLEANSED, MERGING, WorkingBranch, is_working, known_to, spent
 from lakewarden.errors import CommitRefused, StalePlan
 from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.tombstones import HiddenKey

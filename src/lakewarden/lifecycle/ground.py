@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from lakewarden.engine.commit.changes import Commits
     from lakewarden.engine.commit.procedures import Procedures
     from lakewarden.engine.files.live_files import Files
+    from lakewarden.engine.history.spark_route import SparkCleansing
     from lakewarden.engine.rewrite.driver import Rewriter
     from lakewarden.engine.rows.read import Rows
     from lakewarden.engine.spark.statements import TableStatements
-    from lakewarden.engine.spark_cleansing import SparkCleansing
     from lakewarden.engine.storage.storage import Storage, StoredFiles
     from lakewarden.lifecycle.journal import JournalReader
     from lakewarden.lifecycle.tombstones import TombstoneReader, Tombstones

@@ -14,7 +14,7 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DecimalType, LongType
 
-from lakewarden.engine.spark_cleansing import displaced
+from lakewarden.engine.history.spark_route import displaced
 from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable, TracesLeft
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.lifecycle.tombstones import EvidenceKind

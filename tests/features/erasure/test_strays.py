@@ -13,7 +13,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-from lakewarden.engine import strays
+from lakewarden.engine.history import unreferenced_copies
 from lakewarden.engine.proof.objects import listed
 from lakewarden.errors import Conflict, DeletionForbidden, StorageUnavailable, TracesLeft
 from lakewarden.features.erasure import purging
@@ -52,7 +52,7 @@ def test_metadata_that_others_commit_meanwhile_stays(lake: SmallLake, monkeypatc
             append(lake, 8)
         return listed(*given)
 
-    monkeypatch.setattr(strays, "listed", meanwhile)
+    monkeypatch.setattr(unreferenced_copies, "listed", meanwhile)
     with pytest.raises(TracesLeft, match="snapshot summary"):
         lake.warden.erasure.purge("crm.people").apply()
     assert seen

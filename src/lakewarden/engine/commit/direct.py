@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.engine import cleansing
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates, still_needed
 from lakewarden.engine.catalog.tables import Tables
 from lakewarden.engine.commit import delete_files
@@ -36,6 +35,7 @@ from lakewarden.engine.commit.new_snapshot import Draft
 from lakewarden.engine.commit.publish import Attempt, Publisher, at_refs, by_client, check_format
 from lakewarden.engine.files.live_files import Files, SnapshotFiles
 from lakewarden.engine.files.manifests import Manifests
+from lakewarden.engine.history import replace_files
 from lakewarden.errors import StalePlan
 from lakewarden.lifecycle.ground import Fence, Stamp
 from lakewarden.lifecycle.plan import PUBLISH
@@ -164,7 +164,7 @@ class DirectCommits:
 
     def cleanse(self, change: Cleansing, about_to: Callable[[Sequence[str]], None]) -> Cleansed | None:
         """Replace files in every version at once, and let the versions that had them go; None where none has them."""
-        return cleansing.cleanse(self._publisher, self._stamp, self._reader, change, about_to)
+        return replace_files.cleanse(self._publisher, self._stamp, self._reader, change, about_to)
 
     def mask(self, change: Mask) -> int | None:
         """Add position deletes to a branch; answers with the new snapshot. Refused where an input was changed."""

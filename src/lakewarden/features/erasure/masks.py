@@ -18,9 +18,9 @@ from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.changes import MAIN, Mask
 from lakewarden.engine.commit.delete_files import check_takes_deletes
 from lakewarden.engine.commit.publish import check_identity
+from lakewarden.engine.history.working_branch import is_working, known_to
 from lakewarden.engine.rows.position_deletes import file_name, write
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
-from lakewarden.engine.working_branch import is_working, known_to
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.erasure.covering import Lookout, Shown, ShownIn
 from lakewarden.features.erasure.intent import evidence

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import ancestors
+from lakewarden.engine.history.working_branch import is_working, known_to
 from lakewarden.engine.rows.position_deletes import served_requests
-from lakewarden.engine.working_branch import is_working, known_to
 from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.covering import Lookout
 from lakewarden.features.erasure.losses import hidden_by

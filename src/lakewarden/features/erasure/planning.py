@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.route import route_of_manifests
-from lakewarden.engine.cleansing_costs import check_nothing_else_goes, check_nothing_staged, costs, lost_columns
 from lakewarden.engine.files.unreachable import is_own
+from lakewarden.engine.history.spark_costs import check_nothing_else_goes, check_nothing_staged, costs, lost_columns
+from lakewarden.engine.history.working_branch import is_working, known_to
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
-from lakewarden.engine.working_branch import is_working, known_to
 from lakewarden.errors import Conflict, TableNotFound
 from lakewarden.features.compaction.policy import DELTA_ENCODED, declared_policy, policy_of
 from lakewarden.features.erasure import proving

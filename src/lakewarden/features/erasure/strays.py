@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.files.reachable import own_places, reachable_set
 from lakewarden.engine.files.unreachable import still_unreachable
+from lakewarden.engine.history.unreferenced_copies import strays
 from lakewarden.engine.proof.objects import places
 from lakewarden.engine.storage.quarantine import OWN_FOLDER, batches, forget
-from lakewarden.engine.strays import strays
 from lakewarden.errors import StorageUnavailable
 from lakewarden.features.erasure.intent import OldFile
 from lakewarden.features.orphan.age import age_of_orphans

@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import same_place
-from lakewarden.engine.carried_deletes import CarriedDeletes
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates
-from lakewarden.engine.clean_versions import CleanVersions
-from lakewarden.engine.cleansing_costs import check_nothing_staged
 from lakewarden.engine.commit.changes import Cleansed
 from lakewarden.engine.commit.lost_refs import passing_version, taken_along
 from lakewarden.engine.commit.metadata_log import drop_all_entries
 from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, check_format
-from lakewarden.engine.survey import Survey, place_of
+from lakewarden.engine.history.carried_deletes import CarriedDeletes
+from lakewarden.engine.history.clean_versions import CleanVersions
+from lakewarden.engine.history.manifest_index import Survey, place_of
+from lakewarden.engine.history.spark_costs import check_nothing_staged
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
-from lakewarden.engine.cleansing_costs import (
+from lakewarden.engine.commit.changes import Cleansed, Expiry
+from lakewarden.engine.commit.procedures import Procedures
+from lakewarden.engine.files.reachable import metadata_files
+from lakewarden.engine.files.unreachable import unreachable_after
+from lakewarden.engine.history.spark_costs import (
     check_nothing_else_goes,
     check_nothing_elsewhere,
     check_nothing_staged,
     costs,
 )
-from lakewarden.engine.commit.changes import Cleansed, Expiry
-from lakewarden.engine.commit.procedures import Procedures
-from lakewarden.engine.files.reachable import metadata_files
-from lakewarden.engine.files.unreachable import unreachable_after
+from lakewarden.engine.history.working_branch import WorkingBranch, is_taken_up, is_working, put_back, spent
 from lakewarden.engine.rows.row_positions import KeyRows
 from lakewarden.engine.spark.statements import TableStatements
-from lakewarden.engine.working_branch import WorkingBranch, is_taken_up, is_working, put_back, spent
 from lakewarden.errors import LakewardenError, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 

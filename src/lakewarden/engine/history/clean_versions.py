@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.catalog.snapshot_removal import lineage_of
 from lakewarden.engine.commit.new_snapshot import COUNTED, count, metadata_folder
 from lakewarden.engine.files.manifests import Manifests, has_live_files, referenced_data_file, write_entries
-from lakewarden.engine.summaries import Summaries
-from lakewarden.engine.survey import Survey, is_for_all, partition_of, place_of
+from lakewarden.engine.history.manifest_index import Survey, is_for_all, partition_of, place_of
+from lakewarden.engine.history.summary_carryover import Summaries
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from lakewarden.engine.carried_deletes import CarriedDeletes
     from lakewarden.engine.commit.changes import Cleansing
+    from lakewarden.engine.history.carried_deletes import CarriedDeletes
     from lakewarden.lifecycle.ground import Stamp
 
 
