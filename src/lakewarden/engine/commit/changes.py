@@ -1,6 +1,6 @@
 """What can be published: each change of a table's metadata as a value, with where things must be for it.
 
-How it is published, and what happens when another writer is quicker, is for `commit.py` and `spark_commit.py`.
+How it is published, and what happens when another writer is quicker, is for `direct.py` and `spark_commit.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A new snapshot in the making: what of the head it keeps, what it takes away, what it adds.
 
-Written next to the head it is planned on and published by `commit.py`, which throws it away if another writer
+Written next to the head it is planned on and published by `direct.py`, which throws it away if another writer
 was quicker. Added files stay under the partition spec and the values of what they stand in for, and under a
 data sequence number of their own, so that deletes committed meanwhile apply to them as they would have before.
 """

@@ -2,7 +2,7 @@
 
 A commit that loses a race against a change elsewhere in the table is tried again, planned anew against the new
 head. What was written for an attempt that never landed is removed before the next one. What is published is for
-others to say: `commit.py` and the modules beside it make the attempts.
+others to say: `direct.py` and the modules beside it make the attempts.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A manifest is written anew once, for all versions that share it, and tells of no
 one that was there before, with the sequence numbers that it had: so the same deletes apply, and nobody takes it for
 new. Deletes for a partition in which no new version has data are left out: its values may tell whom it was about,
 and compaction often leaves such deletes behind. A new version is built on nothing, since what the old one was built
-on goes; what its summary carries over is for `summaries.py`, publishing for `cleansing.py`.
+on goes; what its summary carries over is for `summary_carryover.py`, publishing for `replace_files.py`.
 """
 
 from __future__ import annotations

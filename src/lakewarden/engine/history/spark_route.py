@@ -4,7 +4,7 @@ Each version that a ref leads to is made anew on a working branch (`working_bran
 the old to the new version, one statement each, so that it is wholly before or wholly after at any time; at last the
 versions that had the rows expire. A second run takes up what it finds. A branch that somebody else has moved
 meanwhile keeps what was committed to it: its new version is made anew as well. A ref that somebody set elsewhere in
-the moment of its move goes back there, and the run ends. What all of this costs, `cleansing_costs.py` tells.
+the moment of its move goes back there, and the run ends. What all of this costs, `spark_costs.py` tells.
 """
 
 from __future__ import annotations

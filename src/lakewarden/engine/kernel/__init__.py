@@ -1,1 +1,1 @@
-"""What Spark tasks run on files: read, drop rows, write, with the metrics of what was written. It imports nothing of the house."""
+"""What Spark tasks run on files: read, drop rows, write, with metrics. It imports nothing else of Lakewarden."""

@@ -1,7 +1,7 @@
 """Looks for key values in Parquet files, whether they hold rows or deletes: rows, dictionaries, statistics, footers.
 
 A key's column is known by its field id, or by any name it ever had where a file has no ids or nothing leads to it.
-Rows are decoded by type; whatever stands elsewhere in a file is for `proof_texts.py` to find as bytes.
+Rows are decoded by type; whatever stands elsewhere in a file is for `texts.py` to find as bytes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A value is compared as a token of its type: a number for whole numbers, days and decimals, a text, or a uuid's bytes.
 Not every trace is certain: a bound that was cut short, or a partition's bucket, may stem from a row that is to stay.
 Such a one is told with its doubt, which is what a surviving row would have to yield. Finding such a row is left to
-`proof_survivors.py`. Nothing here logs or raises a value.
+`survivors.py`. Nothing here logs or raises a value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rewrite kernel's own side: sends groups of files to Spark's tasks, and believes nothing that it has not checked.
 
-Each task takes one group (`kernel_task.py`), writes new files into a folder of the action's own, and reports. Here
+Each task takes one group (`task.py`), writes new files into a folder of the action's own, and reports. Here
 rows in less rows dropped must equal rows out, the footers of the new files are read back, and null counts and
 bounds are compared, before the files are handed on as what the commit layer may publish. What no report names,
 such as the files of a task that was tried twice, is removed.

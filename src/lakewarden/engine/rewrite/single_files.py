@@ -1,7 +1,7 @@
 """Files that are rewritten each by itself: how they are shared out among tasks, and what is believed of the answers.
 
 A file keeps its own schema, order and partition; only rows that are dropped leave it. Running the tasks is for
-`rewrite.py`, and what becomes of the new files for whoever asked.
+`driver.py`, and what becomes of the new files for whoever asked.
 """
 
 from __future__ import annotations

@@ -72,11 +72,9 @@ class Rows:
         try:
             with told(f"table {version.name}"):
                 tasks = list(scan.plan_files())
-            if not hiding.many and all(
-                task.residual == AlwaysTrue() and not task.delete_files for task in executor_functions
-            ):
-                return sum(task.file.record_count for task in executor_functions)
-            if sum(task.file.file_size_in_bytes for task in executor_functions) > most_bytes:
+            if not hiding.many and all(task.residual == AlwaysTrue() and not task.delete_files for task in tasks):
+                return sum(task.file.record_count for task in tasks)
+            if sum(task.file.file_size_in_bytes for task in tasks) > most_bytes:
                 return None
             column = (schema.fields[0].name,)
             _, batches = _hidden_left_out(version, predicate, column, hiding, None)

@@ -42,7 +42,7 @@ class Jar:
 
 def wanted(s3: bool) -> list[Jar]:
     """The jars for a session; the large one for S3 only where a lake is on S3."""
-    text = resources.files("lakewarden.engine").joinpath("jars.toml").read_text(encoding="utf-8")
+    text = resources.files("lakewarden.engine.spark").joinpath("jars.toml").read_text(encoding="utf-8")
     jars = [_jar(each) for each in tomllib.loads(text)["jar"]]
     return [jar for jar in jars if s3 or jar.wanted_by != "s3"]
 

@@ -145,7 +145,7 @@ class Spark:
             session.conf.set(key, value)
 
     def _engine_settings(self, jar_paths: list[str]) -> dict[str, str]:
-        log4j = resources.files("lakewarden.engine").joinpath("log4j2.properties")
+        log4j = resources.files("lakewarden.engine.spark").joinpath("log4j2.properties")
         engine = {
             "spark.jars": ",".join(jar_paths),
             "spark.driver.memory": self._settings.spark.memory,

@@ -1,6 +1,6 @@
 """Statements of Iceberg's on Spark that change one table: each is a commit of its own, and looks at the fence before.
 
-What they are to come to, and in which order, is for `spark_cleansing.py` and `working_branch.py`.
+What they are to come to, and in which order, is for `spark_route.py` and `working_branch.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Earlier versions of objects on S3: a bucket may keep what was overwritten or deleted, out of sight but there.
 
-Listed, read and removed here, through the client that `object_store.py` made. Where a bucket keeps no versions there
+Listed, read and removed here, through the client that `s3_store.py` made. Where a bucket keeps no versions there
 is nothing to see, and deleting an object is enough.
 """
 

@@ -2,7 +2,7 @@
 
 Whoever only reads is given `StoredFiles`, which cannot change anything. `Storage` adds what an action may do. It
 looks at its fence before each batch of deletions or moves, so that whoever lost a lease stops there. How files
-are listed, deleted and moved on each kind of storage is in `stores.py` and `s3_store.py`.
+are listed, deleted and moved on each kind of storage is in `arrow_store.py` and `s3_store.py`.
 """
 
 from __future__ import annotations

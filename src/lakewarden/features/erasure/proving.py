@@ -1,6 +1,6 @@
 """Proving that a table holds nothing more of what requests ask to erase, and closing those that are proved everywhere.
 
-The scan is `engine/proof/scan.py`'s, separate from the search that finds what to rewrite. What was found is written down
+The scan is `engine/proof/scan.py`'s, separate from the search that finds what to rewrite. What was found is recorded
 either way. A request is closed only when the newest proof of each of its tables is clean; its values are forgotten
 then.
 """

@@ -3,7 +3,7 @@
 Files that hold rows of the keys are found, each is written anew once without them, and one commit puts the new ones
 in the place of the old in all versions that refs lead to, while the versions that had the old ones go. What the
 commit sets free leaves storage at once; it is written down before (`intent.py`), so that a second run can go on.
-Copies that nothing leads to are looked for after that (`strays.py`).
+Copies that nothing leads to are looked for after that (`unreferenced_copies.py`).
 """
 
 from __future__ import annotations
