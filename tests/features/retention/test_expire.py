@@ -28,7 +28,7 @@ from lakewarden.errors import (
 )
 from lakewarden.lifecycle.states import State
 from lakewarden.quantities import from_millis
-from tests.engine.test_commit import Interloper
+from tests.engine.commit.test_direct import Interloper
 from tests.reachability import (
     aged,
     days_later,

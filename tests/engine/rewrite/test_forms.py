@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.lakes import digest
-from tests.engine.test_spark_forms import use
+from tests.engine.spark.test_forms import use
 from tests.small_lake import SmallLake
 
 pytestmark = [pytest.mark.spark, pytest.mark.own_processes, pytest.mark.slow]

@@ -13,8 +13,8 @@ from lakewarden.engine.commit.changes import ShortenedLog
 from lakewarden.engine.commit.metadata_log import LIMIT, TO_RESTORE
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.warden import Warden
+from tests.engine.catalog.test_rest_catalog import RestLake
 from tests.engine.cleansed import People, email
-from tests.engine.test_rest_catalog import RestLake
 from tests.services.rest_catalog import RestCatalog
 
 pytestmark = pytest.mark.spark  # the server is Java

@@ -10,8 +10,8 @@ import pytest
 
 from lakewarden.engine.proof.sketches import holds_one_of
 from lakewarden.engine.proof.wanted import WantedKey
+from tests.engine.proof.test_scan import puffin
 from tests.engine.proven import Proven, people, wheres
-from tests.engine.test_proof import puffin
 
 __all__ = ["people"]
 FIVE = {

@@ -27,8 +27,8 @@ from lakewarden.engine.storage.storage import Storage
 from lakewarden.errors import CommitRefused, StalePlan
 from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.tombstones import HiddenKey
+from tests.engine.catalog.test_rest_catalog import RestLake
 from tests.engine.lakes import STAMP, unfenced
-from tests.engine.test_rest_catalog import RestLake
 from tests.features.erasure.independent import Erased, traces
 from tests.reachability import on_disk
 from tests.services.rest_catalog import RestCatalog

@@ -44,7 +44,7 @@ from lakewarden.engine.rows.key_columns import look_into
 from lakewarden.engine.rows.key_values import KeyValues
 from lakewarden.lifecycle.tombstones import HiddenKey
 from tests.engine.lakes import Lake, lake, local
-from tests.engine.test_search import EMAIL, NO_BOUNDS, PLAIN, Kept, Opened, emails, matching, people
+from tests.engine.rows.test_search import EMAIL, NO_BOUNDS, PLAIN, Kept, Opened, emails, matching, people
 
 __all__ = ["lake"]
 
