@@ -37,6 +37,8 @@ ONLY_IN = {
     "starlette": ("doors.rest",),
     "yaml": ("config", "features.lake"),
 }
+ROOMS = ("kernel", "base", "catalog", "storage", "files", "spark", "rows", "commit", "rewrite", "proof", "history")
+"""Packages of the engine: each imports only those before it, for types too."""
 PUBLIC = ("__init__", "__main__")
 
 
@@ -67,9 +69,16 @@ def violations(module: str, code: str) -> list[str]:
             target = rest.split(".")[0]
             if target != part and target not in MAY_IMPORT[part]:
                 found.append(f"{module} imports {target}")
+        if rest.startswith("engine.") and part == "engine":
+            found += _later_room(module, rest)
         if rest.startswith("features.") and part == "features":
             found += _verb_of_another_noun(module, rest)
     return found
+
+
+def _later_room(module: str, imported: str) -> list[str]:
+    own, other = module.split(".")[1], imported.split(".")[1]
+    return [f"{module} imports {imported}"] if ROOMS.index(other) > ROOMS.index(own) else []
 
 
 def _verb_of_another_noun(module: str, imported: str) -> list[str]:
@@ -98,6 +107,8 @@ def test_every_module_keeps_the_law(path: Path) -> None:
         ("lifecycle.runner", "from lakewarden.engine.catalog.tables import Tables"),
         ("lifecycle.runner", "def f():\n    from lakewarden.features.version.tag import Tag"),
         ("engine.commit.direct", "import lakewarden.state.leases"),
+        ("engine.files.bounds", "from lakewarden.engine.rows.keys import widest"),
+        ("engine.rows.read", "if TYPE_CHECKING:\n    from lakewarden.engine.commit.changes import Mask"),
         ("features.version.tag", "from lakewarden.warden import Warden"),
         ("features.version.tag", "import sqlalchemy"),
         ("features.version.tag", "from pyspark.sql import functions"),

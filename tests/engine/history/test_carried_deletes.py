@@ -113,7 +113,7 @@ def test_copies_of_deleted_rows_are_left_out(people: People) -> None:
 def test_what_hides_rows_of_a_request_still_does(people: People) -> None:
     """Its name and footer tell whom it serves; another request's purge must not take that away."""
     from lakewarden.engine.commit.changes import Mask
-    from lakewarden.engine.commit.new_snapshot import AddedFile
+    from lakewarden.engine.files.written_files import AddedFile
     from lakewarden.engine.rows.position_deletes import file_name, is_hide, served_requests, write
     from tests.engine.lakes import STAMP
 

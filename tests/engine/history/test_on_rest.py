@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakewarden.engine.commit.changes import ShortenedLog
-from lakewarden.engine.commit.metadata_log import LIMIT, TO_RESTORE
+from lakewarden.engine.commit.metadata_log_limit import LIMIT, TO_RESTORE
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.warden import Warden
 from tests.engine.catalog.test_rest_catalog import RestLake

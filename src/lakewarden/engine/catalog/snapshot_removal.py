@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from lakewarden.engine.catalog.metadata_log import dead_entries, drop_entries
 from lakewarden.engine.catalog.representations import stand_ins
-from lakewarden.engine.commit.metadata_log import dead_entries, drop_entries
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

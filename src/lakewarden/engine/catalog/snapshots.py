@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
+MAIN = "main"
+
 
 def notes_of(snapshot: Snapshot | None) -> Mapping[str, str]:
     """What a snapshot's summary tells, which its writer may have left out."""

@@ -9,15 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.lifecycle.plan import PUBLISH
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
-    from lakewarden.engine.commit.new_snapshot import AddedFile
-
-MAIN = "main"
+    from lakewarden.engine.files.written_files import AddedFile
 
 
 @dataclass(frozen=True)

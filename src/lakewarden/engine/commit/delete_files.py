@@ -11,9 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.commit.new_snapshot import AddedFile, Draft
+from lakewarden.engine.commit.new_snapshot import Draft
 from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
 from lakewarden.engine.files.live_files import Files, SnapshotFiles
+from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.errors import Conflict, StalePlan
 
 if TYPE_CHECKING:

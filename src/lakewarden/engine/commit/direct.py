@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.catalog.metadata_log import dead_entries, drop_entries
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates, still_needed
 from lakewarden.engine.catalog.tables import Tables
 from lakewarden.engine.commit import delete_files
@@ -30,7 +31,7 @@ from lakewarden.engine.commit.changes import (
     Unmask,
 )
 from lakewarden.engine.commit.lost_refs import taken_along
-from lakewarden.engine.commit.metadata_log import dead_entries, drop_entries, shorten
+from lakewarden.engine.commit.metadata_log_limit import shorten
 from lakewarden.engine.commit.new_snapshot import Draft
 from lakewarden.engine.commit.publish import Attempt, Publisher, at_refs, by_client, check_format
 from lakewarden.engine.files.live_files import Files, SnapshotFiles

@@ -22,17 +22,10 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
+    from lakewarden.engine.files.written_files import AddedFile
+
 _LARGE = 8 << 20  # a manifest of this size stays by itself
 COUNTED = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
-
-
-@dataclass(frozen=True)
-class AddedFile:
-    """A data file that takes the place of others: its partition spec, and the sequence number of its rows."""
-
-    file: DataFile = field(repr=False)
-    spec_id: int
-    sequence: int
 
 
 @dataclass

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.base.table_name import TableName
-from lakewarden.engine.catalog.snapshots import named
+from lakewarden.engine.catalog.metadata_log import dead_entries
+from lakewarden.engine.catalog.snapshots import MAIN, named
 from lakewarden.engine.catalog.tables import Tables
-from lakewarden.engine.commit.changes import MAIN, RefChange, SetRef, ShortenedLog
+from lakewarden.engine.commit.changes import RefChange, SetRef, ShortenedLog
 from lakewarden.engine.commit.direct import check_expected
-from lakewarden.engine.commit.metadata_log import dead_entries, shorten
+from lakewarden.engine.commit.metadata_log_limit import shorten
 from lakewarden.engine.spark.session import Spark
 from lakewarden.errors import SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach

@@ -12,7 +12,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakewarden.engine.files.manifests import entries_at
-from lakewarden.engine.rows.keys import in_javas_order
 from lakewarden.errors import BrokenTable, VerificationFailed
 
 if TYPE_CHECKING:
@@ -200,3 +199,8 @@ def _bound(bounds: dict[int, bytes] | None, field_id: int, kind: PrimitiveType) 
         return from_bytes(kind, encoded)
     except (ValueError, ArithmeticError):  # cut in the midst of a character: then nothing is known
         return None
+
+
+def in_javas_order(uuid: bytes) -> bytes:
+    """A UUID so that bytes compare as Java compares its two halves, which are signed numbers to it."""
+    return bytes([uuid[0] ^ 0x80, *uuid[1:8], uuid[8] ^ 0x80, *uuid[9:]])

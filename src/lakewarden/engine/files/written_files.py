@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.files.column_metrics import metrics_of
@@ -23,6 +23,15 @@ _MB = 1 << 20
 _LEVELLED = ("zstd", "gzip", "brotli")  # the others know no level, and would refuse one
 _BLOOM = "write.parquet.bloom-filter-enabled.column."
 _BLOOM_FPP = "write.parquet.bloom-filter-fpp.column."
+
+
+@dataclass(frozen=True)
+class AddedFile:
+    """A data file that takes the place of others: its partition spec, and the sequence number of its rows."""
+
+    file: DataFile = field(repr=False)
+    spec_id: int
+    sequence: int
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import same_place
+from lakewarden.engine.catalog.metadata_log import drop_all_entries
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates
 from lakewarden.engine.commit.changes import Cleansed
 from lakewarden.engine.commit.lost_refs import passing_version, taken_along
-from lakewarden.engine.commit.metadata_log import drop_all_entries
 from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, check_format
 from lakewarden.engine.history.carried_deletes import CarriedDeletes
 from lakewarden.engine.history.clean_versions import CleanVersions

@@ -36,12 +36,12 @@ from lakewarden.engine.kernel.writing import DictionaryVotes, Outputs
 
 REPORT_SCHEMA = "report string"
 _VOTERS = 32  # inputs whose footers are asked for encodings, spread over the group
-_PARTS = ("", "_checksum", "_deletes", "_memory", "_reading", "_schema", "_storage", "_task", "_writing")
+_PARTS = ("messages", "checksum", "deletes", "memory", "reading", "schema", "storage", "task", "writing")
 
 
 def parts() -> list[ModuleType]:
     """Every module that must travel by value."""
-    return [sys.modules[f"lakewarden.engine.kernel.messages{part}"] for part in _PARTS]
+    return [sys.modules[f"lakewarden.engine.kernel.{part}"] for part in _PARTS]
 
 
 def run_task(groups: Sequence[Group], layout: Layout, access: Access) -> Callable[[Iterable[Any]], Iterator[Any]]:

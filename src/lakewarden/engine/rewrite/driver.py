@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.commit.changes import RewrittenGroup
-from lakewarden.engine.commit.new_snapshot import AddedFile
 from lakewarden.engine.files.bounds import Bounds, bounds_of
-from lakewarden.engine.files.written_files import Footer, check_null_counts, data_file, read_footer
+from lakewarden.engine.files.written_files import AddedFile, Footer, check_null_counts, data_file, read_footer
 from lakewarden.engine.kernel.messages import Access, Drop, Failure, Group, GroupReport, Input, Layout
 from lakewarden.engine.rewrite.single_files import HERE_THREADS, RewrittenFile, checked, fits_here, shared_out
 from lakewarden.errors import BrokenTable, LakewardenError, SparkUnavailable, StorageUnavailable, VerificationFailed

@@ -16,7 +16,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from lakewarden.engine.rows.keys import in_javas_order, widest
+from lakewarden.engine.files.bounds import in_javas_order
+from lakewarden.engine.rows.keys import widest
 
 if TYPE_CHECKING:
     from pyiceberg.transforms import Transform

@@ -111,11 +111,6 @@ def widest(kind: str, values: Sequence[str]) -> pa.Array:
     return made.cast(pa.decimal128(38, made.type.scale)) if pa.types.is_decimal(made.type) else made
 
 
-def in_javas_order(uuid: bytes) -> bytes:
-    """A UUID so that bytes compare as Java compares its two halves, which are signed numbers to it."""
-    return bytes([uuid[0] ^ 0x80, *uuid[1:8], uuid[8] ^ 0x80, *uuid[9:]])
-
-
 def _is_keyable(kind: PrimitiveType) -> bool:
     return str(kind).split("(")[0] in ("string", "int", "long", "uuid", "date", "decimal")
 

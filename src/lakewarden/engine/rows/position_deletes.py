@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import decoding, quietly_read, told
-from lakewarden.engine.commit.new_snapshot import AddedFile
+from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.engine.rows.hidden_filter import comparable
 from lakewarden.engine.rows.key_values import KeyValues, partition_value
 from lakewarden.engine.rows.keys import as_arrow

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.quoting import identifier, literal
-from lakewarden.engine.commit.changes import MAIN
+from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.spark.session import spark_told
 from lakewarden.lifecycle.failpoints import reach
 

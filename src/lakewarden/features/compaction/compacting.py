@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.route import route_of_manifests
-from lakewarden.engine.catalog.snapshots import notes_of, replacements_since
+from lakewarden.engine.catalog.snapshots import MAIN, notes_of, replacements_since
 from lakewarden.engine.commit.abandoned_files import staging_folder
-from lakewarden.engine.commit.changes import MAIN, Rewrite
+from lakewarden.engine.commit.changes import Rewrite
 from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.files.written_files import layout_for
 from lakewarden.engine.rewrite.driver import FileGroup

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.route import route_of_manifests
-from lakewarden.engine.catalog.snapshots import notes_of
-from lakewarden.engine.commit.changes import MAIN, ManifestMerge
+from lakewarden.engine.catalog.snapshots import MAIN, notes_of
+from lakewarden.engine.commit.changes import ManifestMerge
 from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
 

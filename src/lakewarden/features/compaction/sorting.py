@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.catalog.snapshots import replacements_since
-from lakewarden.engine.commit.changes import MAIN, RefChange
+from lakewarden.engine.catalog.snapshots import MAIN, replacements_since
+from lakewarden.engine.commit.changes import RefChange
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.route import Route, route_of_manifests
+from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.abandoned_files import staging_folder
-from lakewarden.engine.commit.changes import MAIN, Mask
+from lakewarden.engine.commit.changes import Mask
 from lakewarden.engine.commit.delete_files import check_takes_deletes
 from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.history.working_branch import is_working, known_to
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.commit.new_snapshot import AddedFile
+    from lakewarden.engine.files.written_files import AddedFile
     from lakewarden.lifecycle.ground import Reader, Writer
 
 HIDE = "hide"

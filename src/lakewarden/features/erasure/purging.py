@@ -15,8 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.locations import place_digest
+from lakewarden.engine.catalog.metadata_log import dead_entries
 from lakewarden.engine.commit.changes import Cleansing, Replacement, ShortenedLog
-from lakewarden.engine.commit.metadata_log import TO_RESTORE, dead_entries
+from lakewarden.engine.commit.metadata_log_limit import TO_RESTORE
 from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.files.unreachable import is_own, still_unreachable

@@ -28,8 +28,8 @@ from lakewarden.lifecycle.tombstones import ErasureState
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.commit.new_snapshot import AddedFile
     from lakewarden.engine.files.live_files import DeleteFile, LiveFile, SnapshotFiles
+    from lakewarden.engine.files.written_files import AddedFile
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.lifecycle.tombstones import ErasureRequest

@@ -6,8 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from lakewarden.engine.catalog.snapshots import lines_of
-from lakewarden.engine.commit.changes import MAIN
+from lakewarden.engine.catalog.snapshots import MAIN, lines_of
 from lakewarden.engine.files.holding import Holding, holdings
 from lakewarden.quantities import show_size
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.commit.changes import MAIN, SetSchema
+from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.commit.changes import SetSchema
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.version.schemas import (
     changes_since,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.engine.catalog.snapshots import ancestors
-from lakewarden.engine.commit.changes import MAIN, RefChange, SetRef
+from lakewarden.engine.catalog.snapshots import MAIN, ancestors
+from lakewarden.engine.commit.changes import RefChange, SetRef
 from lakewarden.engine.commit.spark_commit import displaced
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
 from lakewarden.features.erasure import masks

@@ -2,31 +2,22 @@
 
 Engines follow the log: `rewrite_table_path` fails on an entry whose file is gone. PyIceberg has no update for it. Where
 the client writes the metadata, an update of our own drops entries in the same commit, also the one for the metadata
-file that the commit itself replaces. REST catalogs and Spark build the log themselves and only know a limit, the table
-property `write.metadata.previous-versions-max`, of at least one entry: there the limit is lowered by one commit and
-restored by the next. The value to restore is kept in a property beside it, so that a second run can finish the job.
+file that the commit itself replaces. Where the catalog builds the log, see `engine/commit/metadata_log_limit.py`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from lakewarden.engine.base.locations import same_place
-from lakewarden.engine.commit.changes import RefChange
-from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
-
-    from lakewarden.engine.commit.changes import ShortenedLog
-
-LIMIT = "write.metadata.previous-versions-max"
-TO_RESTORE = "lakewarden.previous-versions-max"
 
 
 @dataclass(frozen=True)
@@ -51,40 +42,6 @@ def dead_entries(table: Table, files: Collection[str]) -> list[str]:
     gone = {same_place(path) for path in files}
     log = [entry.metadata_file for entry in table.metadata.metadata_log]
     return [path for path in log if same_place(path) in gone]
-
-
-def shorten(load: Callable[[], Table], send: Callable[[RefChange], None], change: ShortenedLog, route: str) -> None:
-    """Make a catalog that builds the log itself drop the entries of these files."""
-    for lowered in _lowered_limit(load(), change, route):
-        send(lowered)
-        reach("metadata_log.lowered")
-    for restored in _restored_limit(load(), change, route):
-        send(restored)
-
-
-def _lowered_limit(table: Table, change: ShortenedLog, route: str) -> Iterator[RefChange]:
-    """What makes a catalog drop all entries up to the newest of these files; nothing where it has dropped them."""
-    dead = dead_entries(table, change.files)
-    if not dead:
-        return
-    log = [entry.metadata_file for entry in table.metadata.metadata_log]
-    younger = len(log) - 1 - log.index(dead[-1])
-    properties = table.metadata.properties
-    before = properties.get(TO_RESTORE, properties.get(LIMIT, ""))
-    changed = {TO_RESTORE: before, LIMIT: str(younger + 1)}  # one more, for the metadata file that this replaces
-    yield RefChange(change.table, change.uuid, {}, properties=changed, route=route)
-
-
-def _restored_limit(table: Table, change: ShortenedLog, route: str) -> Iterator[RefChange]:
-    """What gives a table back the limit that it had; on Spark each of these may be a commit."""
-    before = table.metadata.properties.get(TO_RESTORE)
-    if before is None:
-        return
-    if before:
-        yield RefChange(change.table, change.uuid, {}, properties={LIMIT: before}, route=route)
-        yield RefChange(change.table, change.uuid, {}, drop_properties=(TO_RESTORE,), route=route)
-    else:
-        yield RefChange(change.table, change.uuid, {}, drop_properties=(LIMIT, TO_RESTORE), route=route)
 
 
 def _update(update: _DropEntries) -> TableUpdate:
