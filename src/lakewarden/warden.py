@@ -32,11 +32,8 @@ from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.catalogs import Catalogs
 from lakewarden.engine.catalog.tables import Resolved, Tables
 from lakewarden.engine.commit.abandoned_files import sweep
-from lakewarden.engine.commit.changes import Commits
-from lakewarden.engine.commit.direct import DirectCommits
+from lakewarden.engine.commit.change import Commits, Desk, RoutedCommits
 from lakewarden.engine.commit.procedures import Procedures
-from lakewarden.engine.commit.routing import RoutedCommits
-from lakewarden.engine.commit.spark_commit import SparkCommits
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.rewrite.driver import Rewriter
@@ -46,7 +43,7 @@ from lakewarden.engine.storage.erasure_mark import MarkProbe, refuse_foreign_mar
 from lakewarden.engine.storage.storage import Storage, StoredFiles, Stores
 from lakewarden.errors import BadValue, did_you_mean
 from lakewarden.lifecycle import failpoints
-from lakewarden.lifecycle.ground import Clock, Fence, Probe, Stamp, Tell
+from lakewarden.lifecycle.basics import Clock, Fence, Probe, Stamp, Tell
 from lakewarden.lifecycle.journal import Journal
 from lakewarden.lifecycle.leases import Leases
 from lakewarden.lifecycle.plan import Plan
@@ -217,7 +214,7 @@ class Workbench:
     @cached_property
     def spark_cleansing(self) -> SparkCleansing:
         from lakewarden.engine.history.spark_route import SparkCleansing
-        from lakewarden.engine.history.working_branch import known_to
+        from lakewarden.lifecycle.journal import known_to
 
         ground = self._ground
         parts = (self.tables, ground.spark, self._fence, self.stamp, ground.files, ground.storage)
@@ -233,11 +230,8 @@ class Workbench:
             name = self.tables.name(table)
             return self.tables.route(self.tables.load(name), name).needs_spark
 
-        return RoutedCommits(
-            DirectCommits(self.tables, self._fence, self.stamp, self._ground.manifests),
-            lambda: SparkCommits(self.tables, self._ground.spark, self._fence),
-            needs_spark,
-        )
+        desk = Desk(self.tables, self._fence, self.stamp, self._ground.manifests)
+        return RoutedCommits(desk, lambda: self._ground.spark, needs_spark)
 
 
 class Planned:

@@ -14,10 +14,10 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pytest
 
-from lakewarden.engine.commit.direct import DirectCommits
+from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.features.lake.init import Init
-from lakewarden.lifecycle.ground import Stamp
+from lakewarden.lifecycle.basics import Stamp
 from lakewarden.warden import Warden
 
 NOBODY = 65534

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, ClassVar
 
-from lakewarden.lifecycle.ground import Fence, Stamp, Tell
+from lakewarden.lifecycle.basics import Fence, Stamp, Tell
 from lakewarden.lifecycle.journal import Journal, MemoryJournal
 from lakewarden.lifecycle.leases import Leases, MemoryLeases
 from lakewarden.lifecycle.plan import Action, FileList, Finding, Outcome, Plan, PlannedFile

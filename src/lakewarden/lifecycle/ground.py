@@ -7,15 +7,13 @@ together in `warden.py`; tests put together their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from lakewarden.config import Settings
     from lakewarden.engine.catalog.tables import Tables
-    from lakewarden.engine.commit.changes import Commits
+    from lakewarden.engine.commit.change import Commits
     from lakewarden.engine.commit.procedures import Procedures
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.history.spark_route import SparkCleansing
@@ -23,30 +21,9 @@ if TYPE_CHECKING:
     from lakewarden.engine.rows.read import Rows
     from lakewarden.engine.spark.statements import TableStatements
     from lakewarden.engine.storage.storage import Storage, StoredFiles
+    from lakewarden.lifecycle.basics import Clock, Probe, Stamp
     from lakewarden.lifecycle.journal import JournalReader
     from lakewarden.lifecycle.tombstones import TombstoneReader, Tombstones
-
-Clock = Callable[[], datetime]
-Fence = Callable[[], None]
-Tell = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line of the doctor: what was looked at, how it is, and what to do if it is not well."""
-
-    part: str
-    state: Literal["ok", "warning", "failed"]
-    found: str
-    advice: str = ""
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Looks at one part of the installation, and never raises."""
-
-    look: Callable[[], Sequence[Check]]
-    starts_spark: bool = False
 
 
 class Reader(Protocol):
@@ -110,24 +87,3 @@ class Writer(Reader, Protocol):
     def progress(self, done: int, total: int, says: str = "") -> None:
         """Tell how far a long action is, after each piece of its work. An interrupt may come out of this."""
         ...
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """Whose work a commit is: goes into snapshot summaries, and is looked for after a crash."""
-
-    operation: str
-    action: str
-    actor: str
-
-    @property
-    def file_prefix(self) -> str:
-        """How the names of files begin that an action writes: whose they are is known even if it never landed."""
-        return f"lw-{self.operation}-{self.action}"
-
-    def properties(self) -> dict[str, str]:
-        return {
-            "lakewarden.operation": self.operation,
-            "lakewarden.action": self.action,
-            "lakewarden.actor": self.actor,
-        }

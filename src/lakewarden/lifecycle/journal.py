@@ -120,6 +120,19 @@ class Journal(JournalReader, Protocol):
         ...
 
 
+def known_to(journal: JournalReader) -> Callable[[str], bool]:
+    """Operations are ours that the journal knows."""
+
+    def is_known(operation: str) -> bool:
+        try:
+            journal.get(operation)
+        except OperationNotFound:
+            return False
+        return True
+
+    return is_known
+
+
 def advanced(record: Record, state: State, at: datetime, facts: Mapping[str, Any]) -> Record:
     """The record after a validated move: when it started, when it ended, and what is no longer true of it."""
     check_move(record.id, record.state, state)

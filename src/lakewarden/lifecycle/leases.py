@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from lakewarden.errors import LakewardenError, LeaseHeld, LeaseLost
-from lakewarden.lifecycle.ground import Clock
+from lakewarden.lifecycle.basics import Clock
 from lakewarden.lifecycle.interrupts import deferred
 
 

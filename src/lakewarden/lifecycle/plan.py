@@ -25,14 +25,13 @@ from typing import Annotated, Any
 from pydantic import Discriminator, TypeAdapter
 
 from lakewarden.errors import StateUnavailable
+from lakewarden.lifecycle.basics import PUBLISH
 from lakewarden.lifecycle.requirement import LayoutIs, RefAt, SnapshotKept, TableIs
 from lakewarden.quantities import Bytes
 
 Requirement = Annotated[TableIs | RefAt | LayoutIs | SnapshotKept, Discriminator("kind")]
 Facts = Mapping[str, int | float | str | bool | None]
 
-PUBLISH = "commit"  # through Lakewarden's own commit layer, without a JVM
-SPARK_SQL = "spark-sql"  # through Iceberg's statements and procedures on Spark
 _AT_ONCE = 1000  # files that are encoded together
 
 

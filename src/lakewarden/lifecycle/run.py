@@ -15,7 +15,7 @@ from typing import Any
 from lakewarden.display import Shown
 from lakewarden.errors import Conflict, LakewardenError, SomeTablesFailed, TracesLeft, TracesLeftInSome
 from lakewarden.lifecycle import interrupts
-from lakewarden.lifecycle.ground import Fence
+from lakewarden.lifecycle.basics import Fence
 from lakewarden.lifecycle.journal import Progress, Record, Step
 from lakewarden.lifecycle.leases import Keeper
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan

@@ -17,8 +17,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StateUnavailable
+from lakewarden.lifecycle.basics import Clock, Fence, Stamp, Tell
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.ground import Clock, Fence, Reader, Stamp, Tell, Writer
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.interrupts import deferred, listening
 from lakewarden.lifecycle.journal import Journal, Record
 from lakewarden.lifecycle.leases import Keeper, Leases

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from lakewarden.errors import LakewardenError, LeaseHeld, StalePlan, VerificationFailed
+from lakewarden.lifecycle.basics import Clock, Fence, Stamp, Tell
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.ground import Clock, Fence, Reader, Stamp, Tell, Writer
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.journal import Journal, Progress
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.requirement import TableIs

@@ -23,7 +23,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from lakewarden.errors import StateUnavailable
-from lakewarden.lifecycle.ground import Clock
+from lakewarden.lifecycle.basics import Clock
 from lakewarden.state.failures import explain
 from lakewarden.state.migration import is_current, migrate
 from lakewarden.state.tables import UtcTime

@@ -19,13 +19,14 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.engine.commit.changes import ManifestMerge, RefChange, SetRef
-from lakewarden.engine.commit.direct import DirectCommits
+from lakewarden.engine.commit.change import DirectCommits
+from lakewarden.engine.commit.merged_manifests import ManifestMerge
 from lakewarden.engine.commit.publish import ATTEMPTS
+from lakewarden.engine.commit.refs import RefChange, SetRef
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.errors import CatalogUnavailable, CommitRefused, StalePlan
 from lakewarden.features.lake.init import Init
-from lakewarden.lifecycle.plan import PUBLISH, SPARK_SQL
+from lakewarden.lifecycle.basics import PUBLISH, SPARK_SQL
 from tests.engine.lakes import STAMP, unfenced
 from tests.services.rest_catalog import RestCatalog
 from tests.small_lake import SmallLake
@@ -156,7 +157,7 @@ class TestVersions:
         uuid, head, names = str(lake.metadata.table_uuid), lake.head(), [f"v{number}" for number in range(12)]
 
         def tag(name: str) -> None:
-            commits.refs(RefChange(f"main.{ORDERS}", uuid, {name: None}, set=(SetRef(name, "tag", head),)))
+            commits.publish(RefChange(f"main.{ORDERS}", uuid, {name: None}, set=(SetRef(name, "tag", head),)))
 
         with ThreadPoolExecutor(4) as writers:
             list(writers.map(tag, names))
@@ -389,7 +390,7 @@ class TestFiles:
         lake.before_commits(*[lambda: lake.theirs.append(rows)] * ATTEMPTS)
 
         with pytest.raises(CommitRefused, match="attempts to commit lost"):
-            commits.merge_manifests(ManifestMerge(f"main.{ORDERS}", str(table.metadata.table_uuid), (bundle,)))
+            commits.publish(ManifestMerge(f"main.{ORDERS}", str(table.metadata.table_uuid), (bundle,)))
 
         assert not [name for name in lake.files() if STAMP.file_prefix in name]
 

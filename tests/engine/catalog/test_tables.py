@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.catalog.tables import find_snapshot
-from lakewarden.engine.commit.changes import RefChange, SetRef
+from lakewarden.engine.commit.refs import RefChange, SetRef
 from lakewarden.errors import (
     BadReference,
     BrokenTable,

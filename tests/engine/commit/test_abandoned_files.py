@@ -50,7 +50,7 @@ class TestSweep:
         assert digest(local(table.metadata.location)) == before
 
     def test_what_was_published_stays(self, lake: Lake) -> None:
-        from lakewarden.engine.commit.changes import RefChange, SetRef
+        from lakewarden.engine.commit.refs import RefChange, SetRef
 
         table = lake.create(appends=1)
         change = RefChange(

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine.commit.changes import Mask, Unmask
+from lakewarden.engine.commit.delete_files import Mask, Unmask
 from lakewarden.engine.files.live_files import DeleteFile, Files, SnapshotFiles
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.rows.position_deletes import (

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from lakewarden.engine.commit import publish
-from lakewarden.engine.commit.changes import RefChange, SetRef
-from lakewarden.engine.commit.direct import DirectCommits
+from lakewarden.engine.commit.change import Change, Desk, DirectCommits, RoutedCommits
+from lakewarden.engine.commit.merged_manifests import ManifestMerge
 from lakewarden.engine.commit.publish import ATTEMPTS, Attempt, Publisher, at_refs
-from lakewarden.engine.commit.routing import RoutedCommits
+from lakewarden.engine.commit.refs import RefChange, SetRef
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.errors import (
     BrokenTable,
@@ -29,7 +29,7 @@ from lakewarden.errors import (
     StorageUnavailable,
     TableNotFound,
 )
-from lakewarden.lifecycle.plan import PUBLISH, SPARK_SQL
+from lakewarden.lifecycle.basics import PUBLISH, SPARK_SQL
 from tests.engine.lakes import STAMP, Lake, digest, lake, local, open_lake, open_path, read_only, unfenced
 
 __all__ = ["lake", "open_lake", "open_path"]
@@ -128,9 +128,9 @@ def outside(orders: Orders) -> Lake:
 
 class TestOneCommit:
     def test_several_refs_at_once(self, orders: Orders) -> None:
-        orders.commits().refs(orders.tag("old", orders.first))
+        orders.commits().publish(orders.tag("old", orders.first))
         before = orders.lake.metadata_files()
-        orders.commits().refs(
+        orders.commits().publish(
             orders.change(
                 {"main": orders.head, "v1": None, "work": None, "old": orders.first},
                 set=(
@@ -150,14 +150,14 @@ class TestOneCommit:
         assert len(orders.lake.metadata_files() - before) == 1
 
     def test_properties(self, orders: Orders) -> None:
-        orders.commits().refs(orders.change({}, properties={"a": "1", "b": "2"}))
-        orders.commits().refs(orders.change({}, properties={"c": "3"}, drop_properties=("a", "never-there")))
+        orders.commits().publish(orders.change({}, properties={"a": "1", "b": "2"}))
+        orders.commits().publish(orders.change({}, properties={"c": "3"}, drop_properties=("a", "never-there")))
         assert {k: v for k, v in orders.lake.table().metadata.properties.items() if len(k) == 1} == {"b": "2", "c": "3"}
 
     def test_nothing_to_do_writes_nothing(self, orders: Orders) -> None:
         before = orders.files
-        orders.commits().refs(orders.change({"main": orders.head}, set=(SetRef("main", "branch", orders.head),)))
-        orders.commits().refs(orders.change({}, drop_properties=("never-there",)))
+        orders.commits().publish(orders.change({"main": orders.head}, set=(SetRef("main", "branch", orders.head),)))
+        orders.commits().publish(orders.change({}, drop_properties=("never-there",)))
         assert orders.files == before
 
     def test_a_branch_keeps_its_settings_when_it_moves(self, orders: Orders) -> None:
@@ -165,21 +165,21 @@ class TestOneCommit:
             manage.create_branch(
                 orders.head, "work", max_ref_age_ms=1000, max_snapshot_age_ms=2000, min_snapshots_to_keep=3
             )
-        orders.commits().refs(orders.change({"work": orders.head}, set=(SetRef("work", "branch", orders.first),)))
+        orders.commits().publish(orders.change({"work": orders.head}, set=(SetRef("work", "branch", orders.first),)))
         work = orders.lake.table().metadata.refs["work"]
         assert (work.snapshot_id, work.snapshot_ref_type) == (orders.first, "branch")
         assert (work.max_ref_age_ms, work.max_snapshot_age_ms, work.min_snapshots_to_keep) == (1000, 2000, 3)
 
     def test_a_move_may_set_how_long_it_is_kept(self, orders: Orders) -> None:
-        orders.commits().refs(orders.change({"v1": None}, set=(SetRef("v1", "tag", orders.head, keep_ms=60_000),)))
-        orders.commits().refs(
+        orders.commits().publish(orders.change({"v1": None}, set=(SetRef("v1", "tag", orders.head, keep_ms=60_000),)))
+        orders.commits().publish(
             orders.change({"v1": orders.head}, set=(SetRef("v1", "tag", orders.first, keep_ms=120_000),))
         )
         assert orders.lake.table().metadata.refs["v1"].max_ref_age_ms == 120_000
 
     def test_data_is_not_touched(self, orders: Orders) -> None:
         before = orders.files
-        orders.commits().refs(orders.tag("v1"))
+        orders.commits().publish(orders.tag("v1"))
         after = orders.files
         assert all(after[name] == content for name, content in before.items())
         assert [name.split("/")[0] for name in set(after) - set(before)] == ["metadata"]
@@ -201,7 +201,7 @@ class TestStale:
         assert told == (f"the plan is stale: ref main of main.sales.orders moved from {orders.first} to {orders.head}")
 
     def test_a_ref_that_should_not_exist(self, orders: Orders) -> None:
-        orders.commits().refs(orders.tag("v1", orders.first))
+        orders.commits().publish(orders.tag("v1", orders.first))
         told = self.refused(orders, orders.tag("v1"))
         assert f"ref v1 of main.sales.orders moved from nowhere to {orders.first}" in told
 
@@ -229,7 +229,7 @@ class TestStale:
     def test_a_table_that_is_gone(self, orders: Orders) -> None:
         orders.lake.catalog.drop_table("sales.orders")
         with pytest.raises(TableNotFound):
-            orders.commits().refs(orders.tag("v1"))
+            orders.commits().publish(orders.tag("v1"))
 
     def test_what_moves_while_we_commit(self, orders: Orders, outside: Lake) -> None:
         """The ref is where it should be when looked at, and elsewhere when the catalog swaps."""
@@ -238,7 +238,7 @@ class TestStale:
         elsewhere = orders.change({"v1": None}, set=(SetRef("v1", "tag", orders.first),))
         interloper = Interloper(orders.lake.catalog, lambda: outside.direct.refs(elsewhere))
         with pytest.raises(StalePlan, match=f"ref v1 .* moved from nowhere to {orders.first}"):
-            orders.commits().refs(orders.tag("v1"))
+            orders.commits().publish(orders.tag("v1"))
         assert interloper.seen == 1
         assert orders.lake.refs()["v1"] == orders.first
         assert orders.unreferenced() == set()
@@ -247,14 +247,14 @@ class TestStale:
     def test_a_table_dropped_while_we_commit(self, orders: Orders, outside: Lake) -> None:
         Interloper(orders.lake.catalog, lambda: outside.catalog.drop_table("sales.orders"))
         with pytest.raises(TableNotFound):
-            orders.commits().refs(orders.tag("v1"))
+            orders.commits().publish(orders.tag("v1"))
 
 
 class TestRaces:
     def test_an_outside_append_is_kept(self, orders: Orders, outside: Lake) -> None:
         theirs: list[int] = []
         interloper = Interloper(orders.lake.catalog, lambda: theirs.append(outside.append()))
-        orders.commits().refs(orders.tag("v1"))
+        orders.commits().publish(orders.tag("v1"))
         assert interloper.seen == 2
         assert orders.lake.refs() == {"main": theirs[0], "v1": orders.head}
         assert len(orders.lake.table().metadata.snapshots) == 3
@@ -266,7 +266,7 @@ class TestRaces:
                 manage.create_tag(orders.first, "theirs")
 
         Interloper(orders.lake.catalog, tag)
-        orders.commits().refs(orders.tag("ours"))
+        orders.commits().publish(orders.tag("ours"))
         assert orders.lake.refs() == {"main": orders.head, "theirs": orders.first, "ours": orders.head}
         assert orders.unreferenced() == set()
 
@@ -276,7 +276,7 @@ class TestRaces:
                 transaction.set_properties(theirs="1")
 
         Interloper(orders.lake.catalog, set_property)
-        orders.commits().refs(orders.tag("v1", properties={"ours": "1"}))
+        orders.commits().publish(orders.tag("v1", properties={"ours": "1"}))
         properties = orders.lake.table().metadata.properties
         assert properties["theirs"] == "1" and properties["ours"] == "1"
 
@@ -289,7 +289,7 @@ class TestRaces:
                 manage.remove_branch("work").create_branch(orders.head, "work", min_snapshots_to_keep=7)
 
         Interloper(orders.lake.catalog, change)
-        orders.commits().refs(orders.change({"work": orders.head}, set=(SetRef("work", "branch", orders.first),)))
+        orders.commits().publish(orders.change({"work": orders.head}, set=(SetRef("work", "branch", orders.first),)))
         work = orders.lake.table().metadata.refs["work"]
         assert (work.snapshot_id, work.min_snapshots_to_keep) == (orders.first, 7)
 
@@ -310,7 +310,7 @@ class TestRaces:
             return commit_table(*args)
 
         monkeypatch.setattr(catalog, "commit_table", commit)
-        orders.commits().refs(orders.change({"work": orders.head}, set=(SetRef("work", "branch", orders.first),)))
+        orders.commits().publish(orders.change({"work": orders.head}, set=(SetRef("work", "branch", orders.first),)))
         work = orders.lake.table().metadata.refs["work"]
         assert (work.snapshot_id, work.min_snapshots_to_keep) == (orders.first, 7)
         assert orders.unreferenced() == set()
@@ -320,7 +320,7 @@ class TestRaces:
         interloper = Interloper(orders.lake.catalog, outside.append, times=ATTEMPTS)
         commits = DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests(), sleep=waits.append)
         with pytest.raises(CommitRefused, match=f"main.sales.orders: {ATTEMPTS} attempts to commit lost") as caught:
-            commits.refs(orders.tag("v1"))
+            commits.publish(orders.tag("v1"))
         assert caught.value.hint.startswith("Nothing was written.")
         assert interloper.seen == ATTEMPTS == len(waits)
         assert all(0 < wait <= 1.5 for wait in waits) and sum(waits) > 1  # it backs off, and not for ever
@@ -359,7 +359,7 @@ class TestManyWriters:
         def write(writer: int) -> None:
             try:
                 for number in range(10):
-                    DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests()).refs(
+                    DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests()).publish(
                         orders.tag(f"w{writer}-{number}")
                     )
             except BaseException as error:  # noqa: BLE001  (a thread's failure must reach the test)
@@ -383,14 +383,14 @@ class TestManyWriters:
             "from lakewarden.engine.commit.changes import RefChange, SetRef\n"
             "from lakewarden.engine.commit.direct import DirectCommits\n"
             "from lakewarden.engine.files.manifests import Manifests\n"
-            "from lakewarden.lifecycle.ground import Stamp\n"
+            "from lakewarden.lifecycle.basics import Stamp\n"
             "folder, uuid, head, writer = sys.argv[1:]\n"
             "tables = Warden.open(folder).ground.tables\n"
             "for number in range(10):\n"
             "    name = f'w{writer}-{number}'\n"
             "    tag = SetRef(name, 'tag', int(head))\n"
             "    change = RefChange('main.sales.orders', uuid, {name: None}, (tag,))\n"
-            "    DirectCommits(tables, lambda: None, Stamp('op', 'a', 'test'), Manifests()).refs(change)\n"
+            "    DirectCommits(tables, lambda: None, Stamp('op', 'a', 'test'), Manifests()).publish(change)\n"
         )
         arguments = [sys.executable, "-c", program, str(orders.lake.folder), orders.uuid, str(orders.head)]
         processes = [subprocess.Popen([*arguments, str(w)], stderr=subprocess.PIPE, text=True) for w in range(4)]
@@ -419,7 +419,7 @@ class TestTrouble:
         releasing = threading.Thread(target=release)
         releasing.start()
         try:
-            DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests(), sleep=sleep).refs(orders.tag("v1"))
+            DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests(), sleep=sleep).publish(orders.tag("v1"))
         finally:
             releasing.join()
             holder.close()
@@ -439,7 +439,7 @@ class TestTrouble:
                 holder.execute("ROLLBACK")
             released.append(seconds)
 
-        DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests(), sleep=sleep).refs(orders.tag("v1"))
+        DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests(), sleep=sleep).publish(orders.tag("v1"))
         holder.close()
         assert len(released) == 1
         assert orders.lake.refs()["v1"] == orders.head
@@ -452,7 +452,7 @@ class TestTrouble:
         holder = sqlite3.connect(orders.lake.folder / "lake/catalog.db", isolation_level=None)
         holder.execute("BEGIN EXCLUSIVE")
         with pytest.raises(CatalogUnavailable, match="is locked by another process") as caught:
-            orders.commits().refs(orders.tag("v1"))
+            orders.commits().publish(orders.tag("v1"))
         assert caught.value.hint == "Try again in a moment."
         holder.close()
         assert orders.files == before
@@ -464,7 +464,7 @@ class TestTrouble:
         folder.chmod(0o777)
         open_lake.catalog.engine.dispose()
         with read_only(open_lake.folder / "lake"), pytest.raises(CatalogUnavailable, match="readonly database"):
-            orders.commits().refs(orders.tag("v1"))
+            orders.commits().publish(orders.tag("v1"))
         open_lake.catalog.engine.dispose()
         assert orders.files == before
 
@@ -472,14 +472,14 @@ class TestTrouble:
         orders = Orders(open_lake)
         before, folder = orders.files, local(orders.location()).parent
         with read_only(folder), pytest.raises(StorageUnavailable, match="table main.sales.orders") as caught:
-            orders.commits().refs(orders.tag("v1"))
+            orders.commits().publish(orders.tag("v1"))
         assert "\n" not in caught.value.message and caught.value.hint == "Look at its permissions."
         assert orders.files == before
 
     def test_metadata_that_is_gone(self, orders: Orders) -> None:
         local(orders.location()).unlink()
         with pytest.raises(BrokenTable):
-            orders.commits().refs(orders.tag("v1"))
+            orders.commits().publish(orders.tag("v1"))
 
     def test_a_catalog_that_does_not_say(self, orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
         from pyiceberg.exceptions import CommitStateUnknownException
@@ -492,7 +492,7 @@ class TestTrouble:
 
         monkeypatch.setattr(orders.lake.catalog, "commit_table", commit)
         with pytest.raises(CatalogUnavailable, match="did not say whether the commit landed") as caught:
-            orders.commits().refs(orders.tag("v1"))
+            orders.commits().publish(orders.tag("v1"))
         assert "lakewarden operation resume" in caught.value.hint
         assert len(calls) == 1  # it may have landed: not to be tried again blindly
 
@@ -559,38 +559,41 @@ class TestTrouble:
 
         monkeypatch.setattr(orders.lake.catalog, "commit_table", commit)
         with pytest.raises(ZeroDivisionError):
-            orders.commits().refs(orders.tag("v1"))
+            orders.commits().publish(orders.tag("v1"))
 
     def test_a_snapshot_that_does_not_exist(self, orders: Orders) -> None:
         before = orders.files
         with pytest.raises(Exception, match="77"):
-            orders.commits().refs(orders.tag("v1", 77))
+            orders.commits().publish(orders.tag("v1", 77))
         assert orders.files == before
 
 
 def test_each_table_goes_by_its_route() -> None:
-    class Recorder:
-        def __init__(self) -> None:
-            self.seen: list[str] = []
+    seen: list[tuple[str, str]] = []
+    started: list[int] = []
 
-        def refs(self, change: RefChange) -> None:
-            self.seen.append(change.table)
+    class Noted(Change[str]):
+        def publish(self, desk: Desk) -> str:
+            seen.append((self.table, "directly"))
+            return "published"
 
-    direct, spark, started = Recorder(), Recorder(), []
+        def publish_through_spark(self, desk: Desk, spark: Any) -> str:
+            seen.append((self.table, str(spark)))
+            return "published"
 
-    def through_spark() -> Recorder:
+    def spark() -> Any:
         started.append(1)
-        return spark
+        return "on Spark"
 
-    routed = RoutedCommits(direct, through_spark, needs_spark=lambda table: table == "v3")  # type: ignore[arg-type]
-    routed.refs(RefChange("v2", "u", {}))
-    assert started == []  # no session for a table that needs none
-    routed.refs(RefChange("v3", "u", {}, route=SPARK_SQL))
-    assert (direct.seen, spark.seen) == (["v2"], ["v3"])
+    routed = RoutedCommits(Any, spark, needs_spark=lambda table: table == "v3")  # type: ignore[arg-type]
+    assert routed.publish(Noted("v2", "u")) == "published" and started == []  # no session for a table that needs none
+    assert routed.publish(Noted("v3", "u")) == "published"
+    assert seen == [("v2", "directly"), ("v3", "on Spark")]
     for table, route in (("v3", PUBLISH), ("v2", SPARK_SQL)):  # its format is another now than when it was planned
         with pytest.raises(StalePlan, match=f"{table} was to be changed by {route}"):
-            routed.refs(RefChange(table, "u", {}, route=route))
-    assert (direct.seen, spark.seen) == (["v2"], ["v3"])
+            routed.publish(RefChange(table, "u", {}, route=route))
+    with pytest.raises(StalePlan, match="v3 has another format now"):
+        routed.publish(ManifestMerge("v3", "u", ()))
 
 
 def _hurried(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakewarden.engine.commit.changes import Expiry
+from lakewarden.engine.commit.expired_versions import Expiry
 from tests.engine.cleansed import People, email, local
 from tests.engine.lakes import Lake, lake
 from tests.entries import entry_of
@@ -112,7 +112,7 @@ def test_copies_of_deleted_rows_are_left_out(people: People) -> None:
 
 def test_what_hides_rows_of_a_request_still_does(people: People) -> None:
     """Its name and footer tell whom it serves; another request's purge must not take that away."""
-    from lakewarden.engine.commit.changes import Mask
+    from lakewarden.engine.commit.delete_files import Mask
     from lakewarden.engine.files.written_files import AddedFile
     from lakewarden.engine.rows.position_deletes import file_name, is_hide, served_requests, write
     from tests.engine.lakes import STAMP
@@ -123,7 +123,7 @@ def test_what_hides_rows_of_a_request_still_does(people: People) -> None:
     path = f"{table.metadata.location}/data/{file_name(STAMP, 'abcd', 0)}"
     added = write(table.io, path, {one.path: [4, 14]}, one, [request])
     uuid = str(table.metadata.table_uuid)
-    people.commits().mask(
+    people.commits().publish(
         Mask("main.crm.people", uuid, (AddedFile(added.file, added.spec_id, added.sequence),), {one.path: frozenset()})
     )
     people.forget(2)
@@ -152,7 +152,7 @@ def test_deletes_that_a_compaction_left_in_an_emptied_partition_go(lake: Lake) -
     with people.table.manage_snapshots() as manage:
         manage.remove_tag("kept")
     uuid = str(people.table.metadata.table_uuid)
-    people.commits().expire(Expiry("main.crm.people", uuid, everything), lambda table: None)
+    people.commits().publish(Expiry("main.crm.people", uuid, everything))
     local(first.path).unlink()
     assert {delete.path for delete in people.files().deletes} == {dangling, beside}
     before = people.rows("main")

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine.commit.changes import ShortenedLog
-from lakewarden.engine.commit.metadata_log_limit import LIMIT, TO_RESTORE
+from lakewarden.engine.commit.shortened_log import LIMIT, TO_RESTORE, ShortenedLog
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.warden import Warden
 from tests.engine.catalog.test_rest_catalog import RestLake
@@ -154,16 +153,16 @@ def test_the_metadata_log_references_nothing_that_goes(people: People, limit: st
     change = ShortenedLog(f"main.{people.name}", str(people.table.metadata.table_uuid), done.superseded)
     when("metadata_log.lowered", _kill)
     with pytest.raises(KeyboardInterrupt):
-        people.commits().shorten_log(change)
+        people.commits().publish(change)
     assert people.table.metadata.properties[LIMIT] == "2"
-    assert people.commits().shorten_log(change) == 0
+    assert people.commits().publish(change) == 0
     people.remove(done.superseded)
     people.look_at_metadata()
     metadata = people.table.metadata
     assert metadata.properties.get(LIMIT, "") == limit and TO_RESTORE not in metadata.properties
     assert clean in [entry.metadata_file for entry in metadata.metadata_log]
     location = people.table.metadata_location
-    assert people.commits().shorten_log(change) == 0 and people.table.metadata_location == location
+    assert people.commits().publish(change) == 0 and people.table.metadata_location == location
 
 
 def _kill() -> None:

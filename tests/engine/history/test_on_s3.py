@@ -8,12 +8,13 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.engine.commit.abandoned_files import staging_folder
-from lakewarden.engine.commit.changes import Cleansing, Replacement
-from lakewarden.engine.commit.direct import DirectCommits
+from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.files.written_files import layout_for
+from lakewarden.engine.history.replace_files import ReplaceFiles
+from lakewarden.engine.history.replacement import Replacement
 from lakewarden.engine.kernel.messages import MIB, Drop
 from lakewarden.engine.kernel.task import pack
 from lakewarden.engine.rewrite.driver import Rewriter
@@ -51,7 +52,7 @@ def test_on_s3(on_s3: SmallLake) -> None:
     replacements = {path: Replacement(path, one.file, one.dropped) for path, one in made.items()}
     commits = DirectCommits(ground.tables, unfenced, STAMP, Manifests())
     uuid = str(table.metadata.table_uuid)
-    done = commits.cleanse(Cleansing(f"main.{name}", uuid, replacements), lambda paths: None)
+    done = commits.publish(ReplaceFiles(f"main.{name}", uuid, replacements))
     assert done is not None and done.refs.keys() == {"main", "v0", "v50"}
     table = on_s3.catalog.load_table(name)
     gone = still_unreachable(table, done.superseded)

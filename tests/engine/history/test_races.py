@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lakewarden.engine.commit.direct import DirectCommits
+from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.history import carried_deletes
 from lakewarden.engine.rows import position_deletes
@@ -192,7 +193,7 @@ def test_nothing_is_left_where_the_lease_is_lost(people: People) -> None:
     commits = DirectCommits(people.warden.ground.tables, fence, STAMP, Manifests(), sleep=lambda _: None)
     before = people.refs
     with pytest.raises(LeaseLost):
-        commits.cleanse(change, lambda paths: None)
+        commits.publish(change)
     assert people.refs == before and people.orphans() == of_new_files(change)
 
 
@@ -203,7 +204,7 @@ def test_nothing_is_left_where_it_cannot_be_told_what_goes(people: People) -> No
         raise StalePlan("the request was withdrawn")
 
     with pytest.raises(StalePlan):
-        people.cleanse(change, about_to)
+        people.publish(replace(change, about_to=about_to))
     assert people.orphans() == of_new_files(change)
 
 
@@ -225,7 +226,7 @@ def test_an_answer_that_is_lost_deletes_nothing(people: People, monkeypatch: pyt
         people.cleanse(change)
     monkeypatch.undo()
     assert people.all_rows() == {ref: without(rows, 3) if landed else rows for ref, rows in before.items()}
-    again = people.commits().cleanse(change, lambda paths: None)
+    again = people.commits().publish(change)
     assert (again is None) == landed
     assert people.all_rows() == {ref: without(rows, 3) for ref, rows in before.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +13,9 @@ from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.engine.catalog.snapshot_removal import LINEAGE, note_property
 from lakewarden.engine.catalog.snapshots import ancestors
-from lakewarden.engine.commit.changes import Cleansing
 from lakewarden.engine.files import manifests
 from lakewarden.engine.history import clean_versions
+from lakewarden.engine.history.replace_files import ReplaceFiles
 from lakewarden.errors import StalePlan
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes
 from tests.engine.cleansed import People, email, local
@@ -73,7 +74,7 @@ def test_nothing_to_replace_writes_nothing(people: People) -> None:
     people.append(range(10))
     before = people.on_disk()
     change = people.rewritten({"nobody@example.org"})
-    assert people.commits().cleanse(change, lambda paths: pytest.fail("nothing goes")) is None
+    assert people.commits().publish(replace(change, about_to=lambda paths: pytest.fail("nothing goes"))) is None
     assert people.on_disk() == before
 
 
@@ -81,7 +82,7 @@ def test_a_second_time_finds_nothing(people: People) -> None:
     people.append(range(10))
     change = people.rewritten({email(1)})
     people.cleanse(change)
-    assert people.commits().cleanse(change, lambda paths: pytest.fail("nothing goes")) is None
+    assert people.commits().publish(replace(change, about_to=lambda paths: pytest.fail("nothing goes"))) is None
     assert len(people.rows("main")) == 9
 
 
@@ -258,10 +259,10 @@ def test_tainted_versions_go_and_what_they_tell_with_them(people: People) -> Non
     told = people.refs["main"]
     everything = [s.snapshot_id for s in people.table.metadata.snapshots]
     uuid = str(people.table.metadata.table_uuid)
-    from lakewarden.engine.commit.changes import Expiry
+    from lakewarden.engine.commit.expired_versions import Expiry
 
-    people.commits().expire(Expiry("main.crm.people", uuid, tuple(everything[:-1])), lambda table: None)
-    change = Cleansing("main.crm.people", uuid, {}, tainted=frozenset({told, 77}))
+    people.commits().publish(Expiry("main.crm.people", uuid, tuple(everything[:-1])))
+    change = ReplaceFiles("main.crm.people", uuid, {}, tainted=frozenset({told, 77}))
     done = people.cleanse(change)
     assert done.snapshots == (told,) and done.refs["main"][0] == told
     people.remove(path for path in done.superseded if local(path).exists())
@@ -381,8 +382,8 @@ def test_a_table_that_was_of_format_1(lake: Lake) -> None:
 @pytest.mark.parametrize("is_left", [True, False])
 def test_equality_deletes_that_are_replaced(people: People, is_left: bool) -> None:
     """They come as replacements like data files do, and stay under their number, columns and partition."""
-    from lakewarden.engine.commit.changes import Replacement
     from lakewarden.engine.files.written_files import delete_file, read_footer
+    from lakewarden.engine.history.replacement import Replacement
 
     people.append(range(10))
     table = people.table
@@ -403,7 +404,7 @@ def test_equality_deletes_that_are_replaced(people: People, is_left: bool) -> No
         footer = read_footer(people.warden.ground.storage("main"), path)
         new = delete_file(people.table, footer, {}, delete)
     uuid = str(table.metadata.table_uuid)
-    done = people.cleanse(Cleansing("main.crm.people", uuid, {old: Replacement(old, new)}))
+    done = people.cleanse(ReplaceFiles("main.crm.people", uuid, {old: Replacement(old, new)}))
     assert done.refs.keys() == {"main", "v1"} and old in done.superseded
     found = [*people.files().deletes, *people.files("v1").deletes]
     if not is_left:

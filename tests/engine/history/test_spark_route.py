@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.engine.commit.changes import Cleansed
 from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.files.unreachable import still_unreachable
+from lakewarden.engine.history.replacement import Cleansed
 from lakewarden.engine.history.spark_route import (
     SparkCleansing,
     check_nothing_else_goes,
@@ -20,12 +20,13 @@ from lakewarden.engine.history.spark_route import (
     displaced,
     place_before,
 )
-from lakewarden.engine.history.working_branch import CLEANSED, MERGING, WorkingBranch, is_working, known_to, spent
+from lakewarden.engine.history.working_branch import CLEANSED, MERGING, WorkingBranch, is_working, spent
 from lakewarden.engine.rows.search import search
 from lakewarden.engine.spark.statements import TableStatements
 from lakewarden.engine.storage.storage import Storage
 from lakewarden.errors import CommitRefused, StalePlan
 from lakewarden.lifecycle import failpoints
+from lakewarden.lifecycle.journal import known_to
 from lakewarden.lifecycle.tombstones import HiddenKey
 from tests.engine.catalog.test_rest_catalog import RestLake
 from tests.engine.lakes import STAMP, unfenced

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewarden.engine.commit.changes import Cleansing
+from lakewarden.engine.history.replace_files import ReplaceFiles
 from lakewarden.engine.history.summary_carryover import Summaries
 from tests.engine.cleansed import PEOPLE, People, email
 from tests.engine.lakes import STAMP, Lake, lake
@@ -106,13 +106,13 @@ def test_a_checkpoint_is_never_told_as_another_jobs(people: People) -> None:
 
 
 def test_over_gaps_that_expiry_left(people: People) -> None:
-    from lakewarden.engine.commit.changes import Expiry
+    from lakewarden.engine.commit.expired_versions import Expiry
 
     people.tag("first", append(people, 1, FLINK))
     gone = append(people, 2, {})
     append(people, 3, {})
     uuid = str(people.table.metadata.table_uuid)
-    people.commits().expire(Expiry("main.crm.people", uuid, (gone,)), lambda table: None)
+    people.commits().publish(Expiry("main.crm.people", uuid, (gone,)))
     people.cleanse(people.rewritten({email(1)}))
     assert of_writers(people) == FLINK
 
@@ -145,7 +145,7 @@ def test_what_tells_a_value_is_left_out_wherever_it_is(people: People) -> None:
 def test_a_tainted_version_keeps_how_far_its_writer_was(people: People) -> None:
     append(people, 2, FLINK)
     uuid, head = str(people.table.metadata.table_uuid), people.refs["main"]
-    people.cleanse(Cleansing("main.crm.people", uuid, {}, tainted=frozenset({head})))
+    people.cleanse(ReplaceFiles("main.crm.people", uuid, {}, tainted=frozenset({head})))
     assert of_writers(people) == FLINK and people.refs["main"] != head
 
 

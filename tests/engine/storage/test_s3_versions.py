@@ -11,7 +11,7 @@ from lakewarden.engine.storage import s3_store, s3_versions
 from lakewarden.engine.storage.arrow_store import ArrowStore
 from lakewarden.engine.storage.storage import Removed, Storage, Stores
 from lakewarden.errors import LeaseLost
-from lakewarden.lifecycle.ground import Fence
+from lakewarden.lifecycle.basics import Fence
 from tests.engine.lakes import unfenced
 from tests.services.s3_versions import VersionedS3
 

@@ -12,7 +12,7 @@ from lakewarden.config import LakeSettings
 from lakewarden.engine.storage.arrow_store import ArrowStore
 from lakewarden.engine.storage.storage import Removed, Storage, StoredFile, StoredFiles, Stores
 from lakewarden.errors import AlreadyExists, LakeNotFound, LeaseLost, StorageUnavailable
-from lakewarden.lifecycle.ground import Stamp
+from lakewarden.lifecycle.basics import Stamp
 from lakewarden.warden import Workbench
 from tests.engine.lakes import open_path, read_only, unfenced
 from tests.small_lake import SmallLake

@@ -14,7 +14,7 @@ import yaml
 
 from lakewarden import Warden
 from lakewarden.engine.files.live_files import LiveFile
-from lakewarden.lifecycle.plan import SPARK_SQL
+from lakewarden.lifecycle.basics import SPARK_SQL
 from tests.entries import listed
 from tests.features.compaction.compacted import Compactable, local
 from tests.small_lake import SmallLake

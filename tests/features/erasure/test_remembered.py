@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.engine.commit.changes import Mask
-from lakewarden.engine.commit.direct import DirectCommits
+from lakewarden.engine.commit.change import DirectCommits
+from lakewarden.engine.commit.delete_files import Mask
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.rows.position_deletes import named_positions, write
 from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.remembered import _positions, entry
+from lakewarden.lifecycle.basics import Stamp
 from lakewarden.lifecycle.failpoints import when
-from lakewarden.lifecycle.ground import Stamp
 from tests.features.erasure.people import with_people
 from tests.features.erasure.seen import seen
 from tests.reachability import days_later
@@ -61,7 +61,7 @@ def delete_as_spark_does(lake: SmallLake, position: int) -> None:
     assert replaced
     uuid = str(table.metadata.table_uuid)
     commits = DirectCommits(lake.warden.ground.tables, lambda: None, Stamp("spark", "delete", "x"), Manifests())
-    commits.mask(Mask(f"main.{TABLE}", uuid, tuple(added), inputs, replaced=frozenset(replaced)))
+    commits.publish(Mask(f"main.{TABLE}", uuid, tuple(added), inputs, replaced=frozenset(replaced)))
 
 
 @pytest.fixture

@@ -322,7 +322,7 @@ class TestOperationsUnderWay:
 
     def test_metadata_files_bear_its_mark_in_their_uuid(self, lake: SmallLake) -> None:
         from lakewarden.engine.base.file_naming import naming, owned_name
-        from lakewarden.lifecycle.ground import Stamp
+        from lakewarden.lifecycle.basics import Stamp
 
         lake.create()
         self.operation(lake, State.RUNNING)

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.engine.commit.changes import RefChange, SetRef
 from lakewarden.engine.commit.procedures import Procedures
+from lakewarden.engine.commit.refs import RefChange, SetRef
 from lakewarden.errors import (
     BadValue,
     BrokenTable,
@@ -621,11 +621,11 @@ def _paths(plan: dict[str, Any]) -> list[Path]:
 
 
 def _publish(warden: Warden, change: RefChange) -> None:
-    from lakewarden.engine.commit.direct import DirectCommits
+    from lakewarden.engine.commit.change import DirectCommits
     from lakewarden.engine.files.manifests import Manifests
     from tests.engine.lakes import STAMP, unfenced
 
-    DirectCommits(warden.ground.tables, unfenced, STAMP, Manifests()).refs(change)
+    DirectCommits(warden.ground.tables, unfenced, STAMP, Manifests()).publish(change)
 
 
 def _append(catalog: Any, id: int) -> None:

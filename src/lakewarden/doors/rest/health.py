@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from lakewarden.doors.rest.documents import Document
 from lakewarden.errors import LakewardenError
-from lakewarden.lifecycle.ground import Check
+from lakewarden.lifecycle.basics import Check
 from lakewarden.warden import Warden
 
 TAG = "health"

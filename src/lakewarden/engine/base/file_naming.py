@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.locations import file_name, same_place
 
 if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Stamp
+    from lakewarden.lifecycle.basics import Stamp
 
 _METADATA_NAME = re.compile(r"(?P<version>\d+)-(?P<uuid>[0-9a-f-]{36})(?P<rest>.*\.metadata\.json)")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.config import LakeSettings
-from lakewarden.lifecycle.plan import PUBLISH, SPARK_SQL
+from lakewarden.lifecycle.basics import PUBLISH, SPARK_SQL
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

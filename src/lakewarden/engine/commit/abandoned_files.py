@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.storage.storage import Storage
-    from lakewarden.lifecycle.ground import Stamp
+    from lakewarden.lifecycle.basics import Stamp
 
 
 def staging_folder(table: Table, stamp: Stamp) -> str:

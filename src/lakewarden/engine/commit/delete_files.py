@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.commit.change import Change
 from lakewarden.engine.commit.new_snapshot import Draft
 from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
 from lakewarden.engine.files.live_files import Files, SnapshotFiles
@@ -22,76 +25,97 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.update import TableUpdate
 
-    from lakewarden.engine.commit.changes import Mask, Unmask
-    from lakewarden.engine.commit.publish import Publisher
+    from lakewarden.engine.commit.change import Desk
     from lakewarden.engine.files.manifests import Manifests
-    from lakewarden.lifecycle.ground import Stamp
 
 _MANY_MANIFESTS = 8
 _SMALL_MANIFEST = 1 << 20
 
 
-def mask(publisher: Publisher, stamp: Stamp, reader: Manifests, change: Mask) -> int | None:
-    """Add position deletes to a branch; answers with the new snapshot. Refused where an input was changed."""
-    made: list[int] = []
+@dataclass(frozen=True)
+class Mask(Change[int | None]):
+    """Files of position deletes that are to hide rows of a branch, and those whose rows they take over."""
 
-    def attempt(table: Table) -> Attempt | None:
-        check_format(table, change.table)
-        check_takes_deletes(table, change.table)
-        head = table.snapshot_by_name(change.branch)
-        if not change.added or head is None:
-            return None
-        files = Files(reader).of(table, head)
-        _check_inputs(change, files)
-        draft = _Draft(table, head, stamp, reader)
-        try:
-            draft.remove(_by_manifest(files, change.replaced))
-            draft.add_deletes(change.added)
-            updates = draft.updates(change.branch, change.facts)
-        except BaseException:
-            draft.discard()
-            raise
-        made[:] = [draft.snapshot_id]
-        told = tuple(_as(update, "delete") for update in updates)  # as Java tells of a commit that only adds deletes
-        return Attempt(at_refs(change.uuid, {change.branch: head.snapshot_id}), told, draft.discard, draft.snapshot_id)
+    added: tuple[AddedFile, ...]
+    inputs: Mapping[str, frozenset[str]]
+    """The data files that are masked, each with the deletes it had when its positions were looked up."""
+    branch: str = MAIN
+    replaced: frozenset[str] = frozenset()
+    """Files of deletes that leave the branch in the same commit, since the added ones name their rows too."""
+    facts: Mapping[str, str] = field(default_factory=dict)
 
-    return made[0] if publisher.publish(change.table, change.uuid, attempt) else None
+    def publish(self, desk: Desk) -> int | None:
+        """Add position deletes to a branch; answers with the new snapshot. Refused where an input was changed."""
+        made: list[int] = []
 
-
-def unmask(publisher: Publisher, stamp: Stamp, reader: Manifests, change: Unmask) -> int:
-    """Take deletes away, or put others in their place, wherever they are live; answers how many branches had them."""
-    freed: list[int] = []
-
-    def attempt(table: Table) -> Attempt | None:
-        check_format(table, change.table)
-        heads = _masked_heads(table, reader, change.files)
-        drafts: list[_Draft] = []
-        updates: list[TableUpdate] = []
-
-        def discard() -> None:
-            for draft in drafts:
+        def attempt(table: Table) -> Attempt | None:
+            check_format(table, self.table)
+            check_takes_deletes(table, self.table)
+            head = table.snapshot_by_name(self.branch)
+            if not self.added or head is None:
+                return None
+            files = Files(desk.reader).of(table, head)
+            _check_inputs(self, files)
+            draft = _Draft(table, head, desk.stamp, desk.reader)
+            try:
+                draft.remove(_by_manifest(files, self.replaced))
+                draft.add_deletes(self.added)
+                updates = draft.updates(self.branch, self.facts)
+            except BaseException:
                 draft.discard()
+                raise
+            made[:] = [draft.snapshot_id]
+            shown = tuple(_as(update, "delete") for update in updates)  # as Java does where only deletes are added
+            at = at_refs(self.uuid, {self.branch: head.snapshot_id})
+            return Attempt(at, shown, draft.discard, draft.snapshot_id)
 
-        try:
-            for place, (head, (branches, gone)) in enumerate(sorted(heads.items())):
-                snapshot = table.snapshot_by_id(head)
-                assert snapshot is not None  # a branch stands there
-                draft = _Draft(_ahead(table, place), snapshot, stamp, reader)
-                drafts.append(draft)
-                draft.remove(gone)
-                replaced = (change.files[path] for paths in gone.values() for path in sorted(paths))
-                draft.add_deletes([added for added in replaced if added is not None])
-                moves = [draft.updates(branches[0], change.facts), *(draft.move(other) for other in branches[1:])]
-                updates += [_as(update, "overwrite") for some in moves for update in some]
-        except BaseException:
-            discard()
-            raise
-        at = {branch: head for head, (branches, _) in heads.items() for branch in branches}
-        freed[:] = [len(at)]
-        first = drafts[0].snapshot_id if drafts else None
-        return Attempt(at_refs(change.uuid, at), tuple(updates), discard, first) if drafts else None
+        return made[0] if desk.publisher.publish(self.table, self.uuid, attempt) else None
 
-    return freed[0] if publisher.publish(change.table, change.uuid, attempt) else 0
+
+@dataclass(frozen=True)
+class Unmask(Change[int]):
+    """Files of deletes that are to leave every branch that has them, so that their rows are seen again.
+
+    Where one names other rows too, which stay hidden, another file takes its place.
+    """
+
+    files: Mapping[str, AddedFile | None]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def publish(self, desk: Desk) -> int:
+        """Take deletes away, or put others in their place, wherever they are live; how many branches had them."""
+        freed: list[int] = []
+
+        def attempt(table: Table) -> Attempt | None:
+            check_format(table, self.table)
+            heads = _masked_heads(table, desk.reader, self.files)
+            drafts: list[_Draft] = []
+            updates: list[TableUpdate] = []
+
+            def discard() -> None:
+                for draft in drafts:
+                    draft.discard()
+
+            try:
+                for place, (head, (branches, gone)) in enumerate(sorted(heads.items())):
+                    snapshot = table.snapshot_by_id(head)
+                    assert snapshot is not None  # a branch stands there
+                    draft = _Draft(_ahead(table, place), snapshot, desk.stamp, desk.reader)
+                    drafts.append(draft)
+                    draft.remove(gone)
+                    replaced = (self.files[path] for paths in gone.values() for path in sorted(paths))
+                    draft.add_deletes([added for added in replaced if added is not None])
+                    moves = [draft.updates(branches[0], self.facts), *(draft.move(other) for other in branches[1:])]
+                    updates += [_as(update, "overwrite") for some in moves for update in some]
+            except BaseException:
+                discard()
+                raise
+            at = {branch: head for head, (branches, _) in heads.items() for branch in branches}
+            freed[:] = [len(at)]
+            first = drafts[0].snapshot_id if drafts else None
+            return Attempt(at_refs(self.uuid, at), tuple(updates), discard, first) if drafts else None
+
+        return freed[0] if desk.publisher.publish(self.table, self.uuid, attempt) else 0
 
 
 def check_takes_deletes(table: Table, name: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.engine.files.manifests import Manifests, has_live_files, partition_key, write_entries
-from lakewarden.lifecycle.ground import Stamp
+from lakewarden.lifecycle.basics import Stamp
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile

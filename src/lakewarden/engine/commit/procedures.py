@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Tables
-    from lakewarden.engine.commit.changes import Expiry
     from lakewarden.engine.spark.session import Spark
-    from lakewarden.lifecycle.ground import Fence
+    from lakewarden.lifecycle.basics import Fence
 
 _MANY = 2**31 - 1
 _UNREADABLE = re.compile(r"NotFound|NoSuchKey|does not exist|Checksum|not a Parquet file|Failed to (open|fetch|read)")
@@ -49,27 +48,29 @@ class Procedures:
         self._spark = spark
         self._fence = fence
 
-    def expire_snapshots(self, change: Expiry, check: Callable[[Table], None]) -> None:
+    def expire_snapshots(
+        self, table_name: str, snapshots: Sequence[int], tags: Mapping[str, int], check: Callable[[Table], None]
+    ) -> None:
         """Let exactly these snapshots and tags go. Spark deletes the files that this sets free."""
-        name = self._tables.name(change.table)
+        name = self._tables.name(table_name)
         self._spark.session()  # its start takes long: what is looked at is looked at after it
         table = self._tables.load(name)
-        needed = still_needed(table.metadata, change.snapshots, change.tags)
+        needed = still_needed(table.metadata, snapshots, tags)
         if needed:
             raise StalePlan(f"the plan is stale: {'; '.join(needed)}", "Nothing was expired. Plan again.")
-        more = iceberg_would_also_take(table.metadata, change.snapshots, change.tags, to_millis(datetime.now(UTC)))
+        more = iceberg_would_also_take(table.metadata, snapshots, tags, to_millis(datetime.now(UTC)))
         if more:
             raise StalePlan(
                 f"the plan is stale: Iceberg's expiry on Spark would also take {', '.join(more)}",
                 "Nothing was expired. Plan again.",
             )
         check(table)
-        there = sorted({s.snapshot_id for s in table.metadata.snapshots} & set(change.snapshots))
+        there = sorted({s.snapshot_id for s in table.metadata.snapshots} & set(snapshots))
         lineage = kept_lineage(table.metadata, set(there), {})
         if lineage:
             told = json.dumps({str(child): ancestor for child, ancestor in lineage.items()})
             self._run(f"ALTER TABLE {_named(name)} SET TBLPROPERTIES ({literal(LINEAGE)} = {literal(told)})")
-        for tag in change.tags:
+        for tag in tags:
             if tag in table.metadata.refs:
                 self._run(f"ALTER TABLE {_named(name)} DROP TAG {identifier(tag)}")
             if note_property(tag) in table.metadata.properties:

@@ -18,10 +18,9 @@ from lakewarden.engine.base.file_naming import naming
 from lakewarden.engine.base.route import Route, route_of_manifests
 from lakewarden.engine.catalog.tables import Tables
 from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
+from lakewarden.lifecycle.basics import PUBLISH, Fence, Stamp
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.ground import Fence, Stamp
 from lakewarden.lifecycle.interrupts import deferred
-from lakewarden.lifecycle.plan import PUBLISH
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

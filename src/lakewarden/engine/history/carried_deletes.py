@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestEntry
     from pyiceberg.table import Table
 
-    from lakewarden.engine.commit.changes import Cleansing, Replacement
-    from lakewarden.lifecycle.ground import Stamp
+    from lakewarden.engine.history.replacement import Cleansing, Replacement
+    from lakewarden.lifecycle.basics import Stamp
 
 _BATCH_ROWS = 1 << 16
 _TOLD_FOR = 17  # the place of field 143 in an entry's file: the one data file that it is for

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from lakewarden.engine.commit.changes import Cleansing
     from lakewarden.engine.history.carried_deletes import CarriedDeletes
-    from lakewarden.lifecycle.ground import Stamp
+    from lakewarden.engine.history.replacement import Cleansing
+    from lakewarden.lifecycle.basics import Stamp
 
 
 @dataclass(frozen=True)

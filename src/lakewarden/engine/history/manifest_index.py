@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
     from pyiceberg.table import Table
 
-    from lakewarden.engine.commit.changes import Cleansing
     from lakewarden.engine.history.carried_deletes import CarriedDeletes
+    from lakewarden.engine.history.replacement import Cleansing
 
 _READERS = 8
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.catalog.metadata_log import drop_all_entries
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates
-from lakewarden.engine.commit.changes import Cleansed
 from lakewarden.engine.commit.lost_refs import passing_version, taken_along
 from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, check_format
 from lakewarden.engine.history.carried_deletes import CarriedDeletes
 from lakewarden.engine.history.clean_versions import CleanVersions
 from lakewarden.engine.history.manifest_index import Survey, place_of
+from lakewarden.engine.history.replacement import Cleansed, Cleansing
 from lakewarden.engine.history.spark_costs import check_nothing_staged
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.lifecycle.failpoints import reach
@@ -31,36 +31,33 @@ if TYPE_CHECKING:
     from pyiceberg.table.refs import SnapshotRef
     from pyiceberg.table.update import TableUpdate
 
-    from lakewarden.engine.commit.changes import Cleansing
+    from lakewarden.engine.commit.change import Desk
     from lakewarden.engine.commit.publish import Publisher
     from lakewarden.engine.files.manifests import Manifests
-    from lakewarden.lifecycle.ground import Stamp
+    from lakewarden.lifecycle.basics import Stamp
 
 Lists = Mapping[int, Sequence["ManifestFile"]]
 
 
-def cleanse(
-    publisher: Publisher,
-    stamp: Stamp,
-    reader: Manifests,
-    change: Cleansing,
-    about_to: Callable[[Sequence[str]], None],
-) -> Cleansed | None:
-    """Replace files in every version at once, and let the versions that had them go; None where none has them."""
-    work = _Cleanse(stamp, reader, change, about_to)
-    if not _land(publisher, change, work):
-        return None
-    reach("cleansing.landed")
-    if work.may_have_taken_names:
-        try:
-            _give_names_back(publisher, change, work)
-        except LakewardenError as error:  # which must not read as if nothing had landed
-            raise CatalogUnavailable(
-                f"{change.table}: the commit landed, but whether names that somebody made meanwhile are there is not "
-                f"known: {error.message}",
-                "lakewarden operation resume ID goes on from there.",
-            ) from error
-    return work.outcome
+class ReplaceFiles(Cleansing):
+    """The change that replaces the files and expires the versions that had them."""
+
+    def publish(self, desk: Desk) -> Cleansed | None:
+        """Answers with what it came to; nothing where no version has such a file."""
+        publisher, work = desk.publisher, _Cleanse(desk.stamp, desk.reader, self, self.about_to)
+        if not _land(publisher, self, work):
+            return None
+        reach("cleansing.landed")
+        if work.may_have_taken_names:
+            try:
+                _give_names_back(publisher, self, work)
+            except LakewardenError as error:  # which must not read as if nothing had landed
+                raise CatalogUnavailable(
+                    f"{self.table}: the commit landed, but whether names that somebody made meanwhile are there is not "
+                    f"known: {error.message}",
+                    "lakewarden operation resume ID goes on from there.",
+                ) from error
+        return work.outcome
 
 
 def _give_names_back(publisher: Publisher, change: Cleansing, work: _Cleanse) -> None:

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
-from lakewarden.engine.commit.changes import Cleansed, Expiry
+from lakewarden.engine.commit.expired_versions import Expiry
 from lakewarden.engine.commit.procedures import Procedures
 from lakewarden.engine.files.reachable import metadata_files
 from lakewarden.engine.files.unreachable import unreachable_after
+from lakewarden.engine.history.replacement import Cleansed
 from lakewarden.engine.history.spark_costs import (
     check_nothing_else_goes,
     check_nothing_elsewhere,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.spark.session import Spark
     from lakewarden.engine.storage.storage import StoredFiles
-    from lakewarden.lifecycle.ground import Fence, Stamp, Tell
+    from lakewarden.lifecycle.basics import Fence, Stamp, Tell
     from lakewarden.lifecycle.tombstones import HiddenKey
 
 __all__ = ["SparkCleansing", "check_nothing_else_goes", "costs"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
 from lakewarden.engine.files.manifests import manifests_of
 from lakewarden.engine.spark.session import spark_told
-from lakewarden.errors import OperationNotFound, VerificationFailed
+from lakewarden.errors import VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.rows.row_positions import KeyRows
     from lakewarden.engine.spark.statements import TableStatements
-    from lakewarden.lifecycle.ground import Stamp
-    from lakewarden.lifecycle.journal import JournalReader
+    from lakewarden.lifecycle.basics import Stamp
 
 CLEANSED = "lakewarden.cleansed"
 """In a version's summary: which version it was made from, without some rows of it."""
@@ -62,19 +61,6 @@ def is_working(ref: str, is_ours: Callable[[str], bool] = lambda operation: True
     """Whether a ref is nobody's, but such a branch of an operation of ours: somebody else's may be called alike."""
     found = _NAME.fullmatch(ref)
     return found is not None and is_ours(found["operation"])
-
-
-def known_to(journal: JournalReader) -> Callable[[str], bool]:
-    """Operations are ours that the journal knows."""
-
-    def is_known(operation: str) -> bool:
-        try:
-            journal.get(operation)
-        except OperationNotFound:
-            return False
-        return True
-
-    return is_known
 
 
 def is_taken_up(table: Table, ref: str, stamp: Stamp) -> bool:

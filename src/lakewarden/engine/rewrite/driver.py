@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import told
-from lakewarden.engine.commit.changes import RewrittenGroup
+from lakewarden.engine.commit.rewritten_files import RewrittenGroup
 from lakewarden.engine.files.bounds import Bounds, bounds_of
 from lakewarden.engine.files.written_files import AddedFile, Footer, check_null_counts, data_file, read_footer
 from lakewarden.engine.kernel.messages import Access, Drop, Failure, Group, GroupReport, Input, Layout

@@ -23,7 +23,7 @@ from lakewarden.engine.spark.java import find as find_java
 from lakewarden.engine.spark.session import Spark, send_by_value, spark_told
 from lakewarden.engine.storage.storage import Storage, Stores
 from lakewarden.errors import LakewardenError
-from lakewarden.lifecycle.ground import Check, Probe
+from lakewarden.lifecycle.basics import Check, Probe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

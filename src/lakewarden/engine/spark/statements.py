@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.spark.session import Spark
-    from lakewarden.lifecycle.ground import Fence
+    from lakewarden.lifecycle.basics import Fence
 
 _SUMMARY = "spark.sql.iceberg.snapshot-property."
 

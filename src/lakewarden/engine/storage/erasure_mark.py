@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.storage.quarantine import OWN_FOLDER
 from lakewarden.errors import LakewardenError, StateUnavailable
-from lakewarden.lifecycle.ground import Check
+from lakewarden.lifecycle.basics import Check
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -21,8 +21,8 @@ from lakewarden.engine.catalog.catalogs import pyiceberg_properties
 from lakewarden.engine.storage.arrow_store import ArrowStore, LocalStore, Store, StoredFile, StoredVersion, arrow_path
 from lakewarden.engine.storage.bulk_result import Moved, Removed
 from lakewarden.errors import AlreadyExists, LakewardenError, StorageUnavailable
+from lakewarden.lifecycle.basics import Fence
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.ground import Fence
 
 if TYPE_CHECKING:
     import io

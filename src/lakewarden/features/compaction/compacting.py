@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.catalog.snapshots import MAIN, notes_of, replacements_since
 from lakewarden.engine.commit.abandoned_files import staging_folder
-from lakewarden.engine.commit.changes import Rewrite
 from lakewarden.engine.commit.publish import check_identity
+from lakewarden.engine.commit.rewritten_files import Rewrite
 from lakewarden.engine.files.written_files import layout_for
 from lakewarden.engine.rewrite.driver import FileGroup
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
@@ -25,8 +25,9 @@ from lakewarden.features.compaction.survey import Survey, route_of
 from lakewarden.features.erasure.held import held_files
 from lakewarden.features.table.damage import explaining
 from lakewarden.features.table.summary import number
+from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
+from lakewarden.lifecycle.plan import Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import SnapshotKept, TableIs
 
 if TYPE_CHECKING:
@@ -150,9 +151,9 @@ def _rewrite_and_publish(
         table, groups, layout, folder, lambda done, all: lake.progress(done, all, "bytes rewritten")
     )
     reach("compaction.rewritten")
-    change = Rewrite(action.table, str(asked["uuid"]), result.groups)
+    change = Rewrite(action.table, str(asked["uuid"]), result.groups, discard=rewriter.discard)
     try:
-        published = lake.commits.rewrite(change, rewriter.discard)
+        published = lake.commits.publish(change)
     except CatalogUnavailable:
         raise  # it may have landed: resume looks, as it does after an interrupt or a defect
     except LakewardenError:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.catalog.snapshots import MAIN, notes_of
-from lakewarden.engine.commit.changes import ManifestMerge
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
+from lakewarden.engine.commit.merged_manifests import ManifestMerge
+from lakewarden.lifecycle.basics import SPARK_SQL
+from lakewarden.lifecycle.plan import Action, Estimate, FileList, Outcome, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
             }
         )
     change = ManifestMerge(action.table, str(action.arguments["uuid"]), planned)
-    made = lake.commits.merge_manifests(change)
+    made = lake.commits.publish(change)
     if made is None:
         return Outcome({"manifests_replaced": 0, "manifests_written": 0})
     told = notes_of(lake.tables.load(action.table).snapshot_by_id(made))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import MAIN, replacements_since
-from lakewarden.engine.commit.changes import RefChange
+from lakewarden.engine.commit.refs import RefChange
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -40,7 +40,7 @@ def remember(action: Action, lake: Writer, before: int | None, by: str) -> None:
     known = (_remembered(table, by) | made) & live
     told = json.dumps({"by": _plain(by), "snapshots": sorted(known)})
     uuid, route = str(table.metadata.table_uuid), lake.tables.route(table, name).name
-    lake.commits.refs(RefChange(action.table, uuid, {}, properties={SORTED: told}, route=route))
+    lake.commits.publish(RefChange(action.table, uuid, {}, properties={SORTED: told}, route=route))
 
 
 def _remembered(table: Table, by: str) -> set[int]:

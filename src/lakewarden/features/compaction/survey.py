@@ -12,7 +12,7 @@ from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.features.compaction.binpack import Candidate, Packing, pack
 from lakewarden.features.compaction.policy import CompactionPolicy, declared_policy, policy_of
 from lakewarden.features.erasure.held import held_files
-from lakewarden.lifecycle.plan import SPARK_SQL
+from lakewarden.lifecycle.basics import SPARK_SQL
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -17,9 +17,8 @@ from lakewarden.engine.rows.position_deletes import is_hide, named_positions
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import LakewardenError, OperationNotFound
 from lakewarden.features.erasure.proofs import fields_of
-from lakewarden.lifecycle.ground import Stamp
+from lakewarden.lifecycle.basics import SPARK_SQL, Stamp
 from lakewarden.lifecycle.journal import Progress
-from lakewarden.lifecycle.plan import SPARK_SQL
 from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
 
 if TYPE_CHECKING:

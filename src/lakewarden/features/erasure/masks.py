@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.base.route import Route, route_of_manifests
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.abandoned_files import staging_folder
-from lakewarden.engine.commit.changes import Mask
-from lakewarden.engine.commit.delete_files import check_takes_deletes
+from lakewarden.engine.commit.delete_files import Mask, check_takes_deletes
 from lakewarden.engine.commit.publish import check_identity
-from lakewarden.engine.history.working_branch import is_working, known_to
+from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.position_deletes import file_name, write
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
@@ -31,8 +30,10 @@ from lakewarden.features.erasure.proving import requests_of
 from lakewarden.features.erasure.remembered import entry
 from lakewarden.features.erasure.revealing import reveal
 from lakewarden.features.erasure.spelling import respell
+from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, Outcome, Plan
+from lakewarden.lifecycle.journal import known_to
+from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, EvidenceKind
 
@@ -164,7 +165,7 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
         replaced=frozenset(path for each in shown.files for path in each.hide_files),
     )
     try:
-        snapshot = lake.commits.mask(change)
+        snapshot = lake.commits.publish(change)
     except CatalogUnavailable:
         raise  # it may have landed: a second run looks
     except LakewardenError as error:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import ancestors
-from lakewarden.engine.history.working_branch import is_working, known_to
+from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.position_deletes import served_requests
 from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.covering import Lookout
 from lakewarden.features.erasure.losses import hidden_by
+from lakewarden.lifecycle.journal import known_to
 from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.files.unreachable import is_own
 from lakewarden.engine.history.spark_costs import check_nothing_else_goes, check_nothing_staged, costs, lost_columns
-from lakewarden.engine.history.working_branch import is_working, known_to
+from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import Conflict, TableNotFound
@@ -18,7 +18,9 @@ from lakewarden.features.erasure.intent import RefBefore
 from lakewarden.features.erasure.spelling import new_spellings, with_spellings
 from lakewarden.features.erasure.strays import refuse_strangers
 from lakewarden.features.orphan.judgement import refuse_forbidden
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Plan, PlannedFile, Verdict
+from lakewarden.lifecycle.basics import SPARK_SQL
+from lakewarden.lifecycle.journal import known_to
+from lakewarden.lifecycle.plan import Action, Estimate, FileList, Plan, PlannedFile, Verdict
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.tombstones import EvidenceKind
 from lakewarden.quantities import show_size

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.catalog.metadata_log import dead_entries
-from lakewarden.engine.commit.changes import Cleansing, Replacement, ShortenedLog
-from lakewarden.engine.commit.metadata_log_limit import TO_RESTORE
 from lakewarden.engine.commit.publish import check_identity
+from lakewarden.engine.commit.shortened_log import TO_RESTORE, ShortenedLog
 from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.files.unreachable import is_own, still_unreachable
+from lakewarden.engine.history.replace_files import ReplaceFiles
+from lakewarden.engine.history.replacement import Replacement
 from lakewarden.engine.proof.bytes import Needles
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
@@ -35,8 +36,9 @@ from lakewarden.features.erasure.strays import erase_strays
 from lakewarden.features.erasure.whose import Whose
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
+from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
+from lakewarden.lifecycle.plan import Action, Outcome
 from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
@@ -144,16 +146,17 @@ def _replace_everywhere(
     _carry_hidden(action, lake, table, requests, rewritten.replacements)
     expired = {p: m.matching for p, m in found.matches.items() if m.content == "data" and p in rewritten.obsolete}
     intent = intent.joined(rewritten.intent()).joined(Intent(rows_expired=expired))
-    change = Cleansing(
+    change = ReplaceFiles(
         table=action.table,
         uuid=str(action.arguments["uuid"]),
         replacements=rewritten.replacements,
         obsolete=rewritten.obsolete,
         tainted=found.tainted,
         tells=_telling(keys),
+        about_to=about_to,
     )
     try:
-        lake.commits.cleanse(change, about_to)
+        lake.commits.publish(change)
     except CatalogUnavailable:
         raise  # it may have landed: resume looks
     except LakewardenError:
@@ -194,7 +197,7 @@ def _shorten_log(action: Action, lake: Writer, requests: Sequence[str], intent: 
         sizes = lake.storage(lake.tables.name(action.table).lake).sizes(log)
         intent = intent.with_files(log, partial(is_own, table), sizes, {})
         write_down(lake, action, requests, intent)
-    lake.commits.shorten_log(ShortenedLog(action.table, str(action.arguments["uuid"]), tuple(intent.files)))
+    lake.commits.publish(ShortenedLog(action.table, str(action.arguments["uuid"]), tuple(intent.files)))
     return intent
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.commit.abandoned_files import staging_folder
-from lakewarden.engine.commit.changes import Unmask
+from lakewarden.engine.commit.delete_files import Unmask
 from lakewarden.engine.rows.position_deletes import Owners, file_name, is_hide, named_positions, served_requests, write
 from lakewarden.errors import BrokenTable, CatalogUnavailable, LakewardenError
 from lakewarden.features.erasure.remembered import carry, remembered
@@ -55,7 +55,7 @@ def reveal(lake: Writer, name: str, uuid: str, request: ErasureRequest) -> tuple
         return 0, 0
     written = dict(_written(lake, table, found))
     try:
-        branches = lake.commits.unmask(Unmask(name, uuid, written))
+        branches = lake.commits.publish(Unmask(name, uuid, written))
     except CatalogUnavailable:
         raise  # it may have landed: a second run looks
     except LakewardenError:

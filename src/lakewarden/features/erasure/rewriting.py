@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.commit.abandoned_files import staging_folder
-from lakewarden.engine.commit.changes import Replacement
 from lakewarden.engine.files.unreachable import is_own
 from lakewarden.engine.files.written_files import layout_for
+from lakewarden.engine.history.replacement import Replacement
 from lakewarden.engine.kernel.messages import Drop
 from lakewarden.engine.rewrite.equality_deletes import without_keys
 from lakewarden.engine.rewrite.single_files import RewrittenFile

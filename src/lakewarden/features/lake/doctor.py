@@ -10,7 +10,7 @@ from pydantic import Field
 from lakewarden.errors import ConfigProblem, LakewardenError
 from lakewarden.features.lake import signing_key
 from lakewarden.features.policy.mistakes import mistakes
-from lakewarden.lifecycle.ground import Check
+from lakewarden.lifecycle.basics import Check
 from lakewarden.lifecycle.request import Question
 
 if TYPE_CHECKING:

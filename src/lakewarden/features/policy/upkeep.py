@@ -27,7 +27,8 @@ from lakewarden.features.table.condition import (
 )
 from lakewarden.features.table.damage import explaining
 from lakewarden.features.table.each import refusal
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Finding, Outcome, Plan
+from lakewarden.lifecycle.basics import SPARK_SQL
+from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.tombstones import ErasureState
 
 if TYPE_CHECKING:

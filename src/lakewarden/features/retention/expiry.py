@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.catalog.snapshot_removal import iceberg_would_also_take
 from lakewarden.engine.catalog.snapshots import notes_of
-from lakewarden.engine.commit.changes import Expiry, ShortenedLog
+from lakewarden.engine.commit.expired_versions import Expiry
+from lakewarden.engine.commit.shortened_log import ShortenedLog
 from lakewarden.engine.files.reachable import ReachableFile
 from lakewarden.engine.files.unreachable import Unreachable, is_own, unreachable_after
 from lakewarden.errors import Conflict, StalePlan
@@ -28,9 +29,10 @@ from lakewarden.features.retention.policy import (
     declared_policy,
     policy_of,
 )
+from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.in_use import snapshots_in_use
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile, Verdict
+from lakewarden.lifecycle.plan import Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile, Verdict
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.states import UNFINISHED
 from lakewarden.quantities import to_millis
@@ -187,13 +189,11 @@ def _expire(action: Action, lake: Writer) -> None:
 
     uuid = str(action.arguments["uuid"])
     metadata = tuple(file.path for file in action.files.items if file.kind == "metadata")
-    change = Expiry(action.table, uuid, _snapshots(action), _tags(action), metadata)
-    if action.route != SPARK_SQL:
-        lake.commits.expire(change, check)
-    elif _snapshots(action) or _tags(action):
-        lake.procedures.expire_snapshots(change, check)
+    change = Expiry(action.table, uuid, _snapshots(action), _tags(action), metadata, check)
+    if action.route != SPARK_SQL or change.snapshots or change.tags:
+        lake.commits.publish(change)
     if metadata:
-        lake.commits.shorten_log(ShortenedLog(action.table, uuid, metadata))
+        lake.commits.publish(ShortenedLog(action.table, uuid, metadata))
 
 
 def _freed_in_all(action: Action, lake: Reader, before: Mapping[str, int]) -> Facts:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from lakewarden.engine.catalog.snapshots import ancestors
-from lakewarden.engine.commit.changes import RefChange, SetRef
+from lakewarden.engine.commit.refs import RefChange, SetRef
 from lakewarden.errors import AlreadyExists, VersionNotFound, did_you_mean
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
+from lakewarden.lifecycle.basics import SPARK_SQL
+from lakewarden.lifecycle.plan import Action, Outcome
 from lakewarden.lifecycle.request import Positional
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
 from lakewarden.quantities import Duration, SnapshotId, show_duration
@@ -169,7 +170,7 @@ def create(action: Action, lake: Writer) -> Outcome:
             drop_properties=() if note else (note_property(name),),  # that of an earlier ref of this name
             route=action.route,
         )
-    lake.commits.refs(change)
+    lake.commits.publish(change)
     return Outcome(action.expects)
 
 

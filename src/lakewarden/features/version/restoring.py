@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import MAIN
-from lakewarden.engine.commit.changes import SetSchema
+from lakewarden.engine.commit.refs import SetSchema
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.version.schemas import (
     changes_since,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.engine.catalog.snapshots import MAIN, ancestors
-from lakewarden.engine.commit.changes import RefChange, SetRef
-from lakewarden.engine.commit.spark_commit import displaced
+from lakewarden.engine.commit.refs import RefChange, SetRef, displaced
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
 from lakewarden.features.erasure import masks
 from lakewarden.features.table.summary import live_rows
@@ -81,7 +80,7 @@ class Rollback(Operation):
         asked, (was, to) = action.arguments, _from_to(action)
         keeps = () if asked["kept_already"] else (SetRef(str(asked["leave"]), "tag", was),)
         moves = (SetRef(MAIN, "branch", to),)
-        lake.commits.refs(
+        lake.commits.publish(
             RefChange(
                 table=action.table,
                 uuid=str(asked["uuid"]),

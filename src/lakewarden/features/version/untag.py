@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.engine.catalog.snapshots import lines_of
-from lakewarden.engine.commit.changes import RefChange
+from lakewarden.engine.commit.refs import RefChange
 from lakewarden.features.version.refs import RefName, existing_tag, note_property
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Table
@@ -50,7 +50,7 @@ class Untag(Operation):
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         asked, ref = action.arguments, str(action.arguments["ref"])
-        lake.commits.refs(
+        lake.commits.publish(
             RefChange(
                 table=action.table,
                 uuid=str(asked["uuid"]),
