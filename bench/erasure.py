@@ -27,7 +27,7 @@ import yaml
 
 from lakewarden import Warden
 from lakewarden.features.lake.init import Init
-from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.records.erasure import EvidenceKind
 
 PEOPLE = 200_000
 COLUMNS = "id BIGINT, email STRING, city STRING, amount DOUBLE, at TIMESTAMP, note STRING"

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.history.spark_route import SparkCleansing
     from lakewarden.engine.spark.statements import TableStatements
-    from lakewarden.lifecycle.tombstones import HiddenKey, Tombstones
+    from lakewarden.records.erasure import HiddenKey, Tombstones
     from lakewarden.state.database import Database
 
 Answer = TypeVar("Answer")

@@ -14,7 +14,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
 from lakewarden.engine.proof.scan import Proof, prove
-from lakewarden.lifecycle.tombstones import HiddenKey
+from lakewarden.records.erasure import HiddenKey
 from tests.engine.lakes import local
 from tests.small_lake import SmallLake
 

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import text
 
 from lakewarden.errors import Conflict
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Evidence, EvidenceKind, KeyAsked
+from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind, KeyAsked
 from lakewarden.state.database import Database
 from lakewarden.state.digests import SIZE, Digester
 from lakewarden.state.tombstones import SqlTombstones

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage.storage import Storage, StoredFiles
     from lakewarden.lifecycle.basics import Clock, Probe, Stamp
     from lakewarden.lifecycle.journal import JournalReader
-    from lakewarden.lifecycle.tombstones import TombstoneReader, Tombstones
+    from lakewarden.records.erasure import TombstoneReader, Tombstones
 
 
 class Reader(Protocol):

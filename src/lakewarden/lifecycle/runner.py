@@ -29,10 +29,10 @@ from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.run import Cancelled, Report, Run, Stop, defect, refusal
 from lakewarden.lifecycle.states import UNFINISHED, State, check_apply, check_resume
 from lakewarden.lifecycle.table_run import Means, TableRun, patience
-from lakewarden.lifecycle.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from lakewarden.engine.storage.storage import Storage
+    from lakewarden.records.erasure import Tombstones
 
 log = logging.getLogger(__name__)
 

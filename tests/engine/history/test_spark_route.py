@@ -27,7 +27,7 @@ from lakewarden.engine.storage.storage import Storage
 from lakewarden.errors import CommitRefused, StalePlan
 from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.journal import known_to
-from lakewarden.lifecycle.tombstones import HiddenKey
+from lakewarden.records.erasure import HiddenKey
 from tests.engine.catalog.test_rest_catalog import RestLake
 from tests.engine.lakes import STAMP, unfenced
 from tests.features.erasure.independent import Erased, traces

@@ -30,7 +30,7 @@ from lakewarden.engine.proof import object_reader
 from lakewarden.engine.proof.scan import prove, size
 from lakewarden.engine.proof.wanted import transformed, wanted_keys
 from lakewarden.engine.storage.storage import StoredFiles
-from lakewarden.lifecycle.tombstones import HiddenKey
+from lakewarden.records.erasure import HiddenKey
 from tests.engine.proven import LONG_AGO, SCHEMA, Proven, people, rows, wheres, with_ids
 from tests.features.erasure.people import with_people
 from tests.small_lake import SmallLake

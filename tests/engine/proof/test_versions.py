@@ -13,7 +13,7 @@ import pytest
 from lakewarden.engine.proof.scan import Proof, prove, size
 from lakewarden.engine.storage import s3_store
 from lakewarden.engine.storage.storage import Storage
-from lakewarden.lifecycle.tombstones import HiddenKey
+from lakewarden.records.erasure import HiddenKey
 from tests.services.s3_versions import VersionedS3
 from tests.small_lake import SmallLake
 

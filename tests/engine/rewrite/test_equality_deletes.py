@@ -14,7 +14,7 @@ from lakewarden.engine.files.live_files import DeleteFile
 from lakewarden.engine.rewrite.equality_deletes import without_keys
 from lakewarden.engine.storage.storage import Storage
 from lakewarden.errors import BrokenTable, LakewardenError
-from lakewarden.lifecycle.tombstones import HiddenKey
+from lakewarden.records.erasure import HiddenKey
 from tests.deletes_by_hand import column, commit_deletes, equality_deletes
 from tests.engine.cleansed import People, local
 from tests.features.erasure.people import ids, person, with_people

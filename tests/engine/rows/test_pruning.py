@@ -42,7 +42,7 @@ from pyiceberg.types import (
 from lakewarden.engine.rows.bloom_filter import xxhash64
 from lakewarden.engine.rows.key_columns import look_into
 from lakewarden.engine.rows.key_values import KeyValues
-from lakewarden.lifecycle.tombstones import HiddenKey
+from lakewarden.records.erasure import HiddenKey
 from tests.engine.lakes import Lake, lake, local
 from tests.engine.rows.test_search import EMAIL, NO_BOUNDS, PLAIN, Kept, Opened, emails, matching, people
 

@@ -27,7 +27,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from lakewarden.engine.rows.search import Searched, search
 from lakewarden.engine.storage.storage import StoredFiles
 from lakewarden.errors import BrokenTable, LakewardenError
-from lakewarden.lifecycle.tombstones import HiddenKey
+from lakewarden.records.erasure import HiddenKey
 from tests.engine.lakes import Lake, lake, local
 from tests.features.compaction.compacted import Compactable
 from tests.small_lake import SmallLake

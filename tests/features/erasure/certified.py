@@ -10,7 +10,7 @@ from typing import Any
 
 from lakewarden.features.lake import signing_key
 from lakewarden.features.lake.signing_key import SigningKey
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Evidence, EvidenceKind
+from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 from tests.small_lake import SmallLake
 
 PURGED: dict[str, Any] = {

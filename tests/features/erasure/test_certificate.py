@@ -24,7 +24,7 @@ from lakewarden.errors import BadValue, ConfigProblem, Conflict, NotFound, Stora
 from lakewarden.features.erasure.attested import Attested
 from lakewarden.features.erasure.check_certificate import CheckCertificate
 from lakewarden.features.erasure.seal import document_of
-from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
+from lakewarden.records.erasure import ErasureState, EvidenceKind
 from tests.engine.lakes import open_path, read_only
 from tests.features.erasure.certified import PROVED, PURGED, carried_out, close, document, tell
 from tests.features.erasure.people import SCHEMA, configured, person, with_people

@@ -17,7 +17,7 @@ from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
 from lakewarden.features.erasure import covering
 from lakewarden.features.erasure.held import held_files
 from lakewarden.lifecycle.failpoints import when
-from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind, HiddenKey
+from lakewarden.records.erasure import ErasureState, EvidenceKind, HiddenKey
 from tests import killing
 from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people

@@ -20,7 +20,7 @@ from sqlalchemy import Engine, event
 from lakewarden.errors import Conflict, LakewardenError, NotFound, SomeTablesFailed, StalePlan, TracesLeft
 from lakewarden.features.erasure.proofs import ThisRun, to_close
 from lakewarden.lifecycle.failpoints import when
-from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+from lakewarden.records.erasure import Evidence, EvidenceKind
 from tests.engine.lakes import local
 from tests.features.erasure.people import SCHEMA, configured, person, with_people
 from tests.services.s3_versions import VersionedS3

@@ -17,7 +17,7 @@ from pyiceberg.types import DecimalType, LongType
 from lakewarden.engine.history.spark_route import displaced
 from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable, TracesLeft
 from lakewarden.lifecycle.failpoints import when
-from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.records.erasure import EvidenceKind
 from tests.features.erasure.people import SCHEMA, ids, person, with_people
 from tests.small_lake import SmallLake
 

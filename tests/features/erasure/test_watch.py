@@ -13,7 +13,7 @@ import pytest
 from pyiceberg.types import LongType
 
 from lakewarden.errors import BrokenTable, TracesLeft
-from lakewarden.lifecycle.tombstones import ErasureState, Evidence, EvidenceKind
+from lakewarden.records.erasure import ErasureState, Evidence, EvidenceKind
 from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
 from tests.small_lake import SmallLake

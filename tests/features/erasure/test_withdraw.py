@@ -13,7 +13,7 @@ from pyiceberg.transforms import IdentityTransform
 from lakewarden.errors import Conflict, LakewardenError, LeaseHeld, NotFound, StalePlan
 from lakewarden.features.erasure.uncovering import live_masks
 from lakewarden.lifecycle.failpoints import when
-from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+from lakewarden.records.erasure import Evidence, EvidenceKind
 from tests import killing
 from tests.deletes_by_hand import commit_deletes
 from tests.engine.cleansed import People, local

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.spark.session import Spark
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.basics import Fence, Stamp, Tell
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 __all__ = ["SparkCleansing", "check_nothing_else_goes", "costs"]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.storage.storage import StoredFiles
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 _THREADS = 8
 _AT_A_TIME = 256

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.storage.storage import StoredFiles
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 __all__ = ["NotRead", "Place", "Proof", "prove", "size"]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table.metadata import TableMetadata
 
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 Token = int | str | bytes
 _CUT = 16  # to how many characters Iceberg cuts bounds, unless a property says otherwise

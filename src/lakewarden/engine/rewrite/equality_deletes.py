@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.files.live_files import DeleteFile
     from lakewarden.engine.storage.storage import Storage
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 
 def without_keys(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.transforms import Transform
     from pyiceberg.types import IcebergType
 
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 Stored = int | bytes
 _EPOCH = date(1970, 1, 1).toordinal()

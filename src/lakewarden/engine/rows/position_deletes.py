@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import DeleteFile, LiveFile
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.basics import Stamp
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 PATH_ID, POSITION_ID = 2147483546, 2147483545  # Iceberg's own field ids, of all such files
 _ID = b"PARQUET:field_id"

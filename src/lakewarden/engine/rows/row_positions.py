@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.rows.search import Searched
     from lakewarden.engine.storage.storage import StoredFiles
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 _READERS = 8
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.storage.storage import StoredFiles
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 Progress = Callable[[int, int], None]
 Item = TypeVar("Item")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.storage.storage import StoredFiles
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 _READERS = 4
 _BATCH_ROWS = 1 << 16

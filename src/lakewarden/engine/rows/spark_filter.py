@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 _ONE_VALUE: dict[str, Callable[[Any, Any], Any]] = {
     "BoundEqualTo": operator.eq,

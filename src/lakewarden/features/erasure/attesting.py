@@ -30,7 +30,7 @@ from lakewarden.features.erasure.attested import (
     ValueHash,
 )
 from lakewarden.features.erasure.own_part import own_part, rows_and_values
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Evidence, EvidenceKind
+from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 _EVIDENCE_VERSION = 1
 _MOST_HASHES = 1000

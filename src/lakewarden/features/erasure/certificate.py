@@ -18,7 +18,7 @@ from lakewarden.features.erasure.coverage import uncovered
 from lakewarden.features.erasure.seal import document_of, sign, sign_page
 from lakewarden.features.lake import signing_key
 from lakewarden.lifecycle.request import Positional, Question
-from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.records.erasure import EvidenceKind
 
 if TYPE_CHECKING:
     from lakewarden.features.lake.signing_key import SigningKey

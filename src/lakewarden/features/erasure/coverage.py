@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.keys import find_key
 from lakewarden.errors import BadValue, LakewardenError, NotFound, did_you_mean
-from lakewarden.lifecycle.tombstones import KeyAsked
+from lakewarden.records.erasure import KeyAsked
 
 if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName

@@ -18,7 +18,7 @@ from lakewarden.engine.rows.position_deletes import Owners, named_positions, ser
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
 from lakewarden.features.erasure.spelling import new_spellings, with_spellings
-from lakewarden.lifecycle.tombstones import ErasureState
+from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.files.live_files import DeleteFile, LiveFile
     from lakewarden.lifecycle.ground import Reader
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 _READERS = 4
 _KEPT = 8  # tables, or sets of requests, of which is kept what was found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.errors import BadValue, Conflict, LakewardenError
 from lakewarden.features.erasure import proving
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState
+from lakewarden.records.erasure import ErasureRequest, ErasureState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from lakewarden.display import Shown
 from lakewarden.features.erasure.own_part import own_part, rows_and_values
-from lakewarden.lifecycle.tombstones import ErasureRequest, Evidence, EvidenceKind
+from lakewarden.records.erasure import ErasureRequest, Evidence, EvidenceKind
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.rows.position_deletes import is_hide, served_requests
 from lakewarden.errors import NotFound
 from lakewarden.features.erasure.remembered import remembered
-from lakewarden.lifecycle.tombstones import ErasureState
+from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.files.live_files import SnapshotFiles
     from lakewarden.lifecycle.ground import Reader
-    from lakewarden.lifecycle.tombstones import ErasureRequest
+    from lakewarden.records.erasure import ErasureRequest
 
 _READERS = 8
 

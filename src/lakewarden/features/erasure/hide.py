@@ -12,7 +12,7 @@ from lakewarden.features.table.each import plan_each
 from lakewarden.features.table.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.tombstones import ErasureRequest
+from lakewarden.records.erasure import ErasureRequest
 
 if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName

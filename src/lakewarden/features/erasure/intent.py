@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.features.orphan.judgement import kind_of
-from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+from lakewarden.records.erasure import Evidence, EvidenceKind
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lakewarden.features.erasure.entry import RequestRow, row
 from lakewarden.lifecycle.request import Completes, Question
-from lakewarden.lifecycle.tombstones import ErasureState
+from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader

@@ -13,12 +13,12 @@ from lakewarden.engine.rows.search import search
 from lakewarden.engine.rows.shares import Share, shares
 from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.spelling import TEXT, new_spellings, stored_texts
-from lakewarden.lifecycle.tombstones import Folding
+from lakewarden.records.erasure import Folding
 
 if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
-    from lakewarden.lifecycle.tombstones import ErasureRequest, KeyAsked, Tombstones
+    from lakewarden.records.erasure import ErasureRequest, KeyAsked, Tombstones
 
 _SAID = {Folding.CASE: "--ignore-case", Folding.TRIM: "--trim", Folding.BOTH: "--ignore-case --trim"}
 

@@ -19,7 +19,7 @@ from lakewarden.errors import LakewardenError, OperationNotFound
 from lakewarden.features.erasure.proofs import fields_of
 from lakewarden.lifecycle.basics import SPARK_SQL, Stamp
 from lakewarden.lifecycle.journal import Progress
-from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+from lakewarden.records.erasure import Evidence, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

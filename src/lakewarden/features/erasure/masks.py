@@ -35,7 +35,7 @@ from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.journal import known_to
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
 from lakewarden.lifecycle.requirement import TableIs
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, EvidenceKind
+from lakewarden.records.erasure import ErasureRequest, ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

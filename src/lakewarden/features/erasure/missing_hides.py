@@ -15,7 +15,7 @@ from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.covering import Lookout
 from lakewarden.features.erasure.losses import hidden_by
 from lakewarden.lifecycle.journal import known_to
-from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
+from lakewarden.records.erasure import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

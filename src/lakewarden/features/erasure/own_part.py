@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakewarden.lifecycle.tombstones import Evidence
+from lakewarden.records.erasure import Evidence
 
 
 def own_part(run: Evidence, request: str) -> Evidence:

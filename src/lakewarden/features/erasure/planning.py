@@ -22,8 +22,8 @@ from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.journal import known_to
 from lakewarden.lifecycle.plan import Action, Estimate, FileList, Plan, PlannedFile, Verdict
 from lakewarden.lifecycle.requirement import TableIs
-from lakewarden.lifecycle.tombstones import EvidenceKind
 from lakewarden.quantities import show_size
+from lakewarden.records.erasure import EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import LakewardenError
-from lakewarden.lifecycle.tombstones import ErasureState, Evidence, EvidenceKind
+from lakewarden.records.erasure import ErasureState, Evidence, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.lifecycle.ground import Reader
-    from lakewarden.lifecycle.tombstones import ErasureRequest, KeyAsked
+    from lakewarden.records.erasure import ErasureRequest, KeyAsked
 
 log = logging.getLogger(__name__)
 

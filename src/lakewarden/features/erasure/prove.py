@@ -11,7 +11,7 @@ from lakewarden.features.erasure import proving
 from lakewarden.features.erasure.proofs import ThisRun
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Positional
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState
+from lakewarden.records.erasure import ErasureRequest, ErasureState
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer

@@ -24,8 +24,8 @@ from lakewarden.features.orphan.age import age_of_orphans
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome
 from lakewarden.lifecycle.requirement import TableIs
-from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
 from lakewarden.quantities import show_size
+from lakewarden.records.erasure import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.proof.scan import Proof
     from lakewarden.features.erasure.proofs import ThisRun
     from lakewarden.lifecycle.ground import Reader, Writer
-    from lakewarden.lifecycle.tombstones import ErasureRequest
+    from lakewarden.records.erasure import ErasureRequest
 
 PROVE = "prove"
 _BYTES_PER_SECOND = 50 << 20  # a guess, for the estimate only

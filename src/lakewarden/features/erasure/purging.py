@@ -39,7 +39,7 @@ from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Outcome
-from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
+from lakewarden.records.erasure import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.rows.search import Searched
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 _TELLING = 6  # bytes from which on a text within another is hardly there by chance
 NOTHING: dict[str, Any] = dict.fromkeys(

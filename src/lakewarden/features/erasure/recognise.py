@@ -15,7 +15,7 @@ from lakewarden.lifecycle.request import Control, Positional, ReadsInput, TakesI
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.runner import Runner
-    from lakewarden.lifecycle.tombstones import ErasureRequest, KeyAsked, TombstoneReader
+    from lakewarden.records.erasure import ErasureRequest, KeyAsked, TombstoneReader
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.features.erasure.losses import hidden_by, line_of
-from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+from lakewarden.records.erasure import Evidence, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -18,12 +18,12 @@ from lakewarden.features.erasure.coverage import keys_of, uncovered
 from lakewarden.features.erasure.looking import Look, Occurrence, look
 from lakewarden.features.erasure.spelling import TEXT, spellings_of
 from lakewarden.lifecycle.request import Completes, Control, Positional, ReadsInput, ReadValues, TakesInput
-from lakewarden.lifecycle.tombstones import ErasureRequest, Folding
 from lakewarden.quantities import Deadline, deadline_from
+from lakewarden.records.erasure import ErasureRequest, Folding
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.runner import Runner
-    from lakewarden.lifecycle.tombstones import KeyAsked
+    from lakewarden.records.erasure import KeyAsked
 
 _SPELLINGS = (
     "Other spellings that are stored stay visible until erasure hide or purge: with --no-look nobody looked for them."

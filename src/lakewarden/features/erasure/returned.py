@@ -18,7 +18,7 @@ from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprin
 from lakewarden.errors import BadValue, BrokenTable
 from lakewarden.features.erasure.proving import where_is
 from lakewarden.features.erasure.spelling import spellings_of
-from lakewarden.lifecycle.tombstones import ErasureRequest
+from lakewarden.records.erasure import ErasureRequest
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
-    from lakewarden.lifecycle.tombstones import HiddenKey, KeyAsked, Recognizer
+    from lakewarden.records.erasure import HiddenKey, KeyAsked, Recognizer
 
 _READERS = 8
 Value = tuple[int, str]  # a column's field id, and a value as its canonical text

@@ -23,7 +23,7 @@ from lakewarden.engine.commit.delete_files import Unmask
 from lakewarden.engine.rows.position_deletes import Owners, file_name, is_hide, named_positions, served_requests, write
 from lakewarden.errors import BrokenTable, CatalogUnavailable, LakewardenError
 from lakewarden.features.erasure.remembered import carry, remembered
-from lakewarden.lifecycle.tombstones import ErasureState
+from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.written_files import AddedFile
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader, Writer
-    from lakewarden.lifecycle.tombstones import ErasureRequest
+    from lakewarden.records.erasure import ErasureRequest
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Writer
     from lakewarden.lifecycle.plan import Action
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 _READERS = 8
 _PIECE = 1 << 20

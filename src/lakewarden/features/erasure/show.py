@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lakewarden.features.erasure.entry import RequestDetail, detail
 from lakewarden.lifecycle.request import Positional, Question
-from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.records.erasure import EvidenceKind
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader

@@ -19,7 +19,7 @@ from lakewarden.engine.rows.column_texts import column_names, column_texts
 from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import BrokenTable
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Folding, HiddenKey, KeyAsked
+from lakewarden.records.erasure import ErasureRequest, ErasureState, Folding, HiddenKey, KeyAsked
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.storage.storage import Storage
     from lakewarden.lifecycle.ground import Reader, Writer
-    from lakewarden.lifecycle.tombstones import HiddenKey
+    from lakewarden.records.erasure import HiddenKey
 
 
 def refuse_strangers(lake: Reader, name: TableName, table: Table, neighbours: Neighbours) -> None:

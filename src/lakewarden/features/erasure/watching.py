@@ -20,7 +20,7 @@ from lakewarden.features.table.declared import Declared
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Evidence, EvidenceKind
+from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakewarden.config import Settings
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
-    from lakewarden.lifecycle.tombstones import Recognizer
+    from lakewarden.records.erasure import Recognizer
 
 WATCH = "watch"
 _BYTES_A_SECOND = 50_000_000

@@ -29,7 +29,7 @@ from lakewarden.features.table.damage import explaining
 from lakewarden.features.table.each import refusal
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
-from lakewarden.lifecycle.tombstones import ErasureState
+from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
