@@ -205,6 +205,11 @@ class TracesLeftInSome(SomeTablesFailed):
     exit_code = 3
 
 
+def some_tables_failed(codes: Iterable[str]) -> type[SomeTablesFailed]:
+    """What tables that failed with these codes are together: traces, where each of them has traces."""
+    return TracesLeftInSome if set(codes) == {TracesLeft.code} else SomeTablesFailed
+
+
 class SomeOperationsFailed(LakewardenError):
     code = "some-operations-failed"
 

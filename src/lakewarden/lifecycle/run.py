@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Any
 
 from lakewarden.display import Shown
-from lakewarden.errors import Conflict, LakewardenError, SomeTablesFailed, TracesLeft, TracesLeftInSome
+from lakewarden.errors import Conflict, LakewardenError, SomeTablesFailed, some_tables_failed
 from lakewarden.lifecycle import interrupts
 from lakewarden.lifecycle.basics import Fence
 from lakewarden.lifecycle.journal import Progress, Record, Step
@@ -222,8 +222,7 @@ def _some_failed(
     more = f"; and {len(all_failures) - _TOLD} more" if len(all_failures) > _TOLD else ""
     tables = len(plan.tables) + len(refused)
     others = f"{left} {'action' if left == 1 else 'actions'} on others left undone" if left else "the others are done"
-    only_traces = all(failure["code"] == TracesLeft.code for failure in all_failures)
-    return (TracesLeftInSome if only_traces else SomeTablesFailed)(
+    return some_tables_failed([failure["code"] for failure in all_failures])(
         f"{len(all_failures)} of {tables} tables failed, {others}: {told}{more}",
         hint=hint,
         failures=all_failures,
