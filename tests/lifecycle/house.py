@@ -14,7 +14,7 @@ from lakewarden.lifecycle.leases import Leases, MemoryLeases
 from lakewarden.lifecycle.plan import Action, FileList, Finding, Outcome, Plan, PlannedFile
 from lakewarden.lifecycle.progress import Event
 from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.requirement import RefAt, TableIs
+from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
 from lakewarden.lifecycle.runner import Runner
 from lakewarden.quantities import Duration
 
@@ -80,7 +80,8 @@ class Mark(Operation):
         actions = [
             Action(
                 verb="mark",
-                table=table,
+                subject=table,
+                lease=table_lease(f"uuid of {table}"),
                 says=f"mark {table} {ref}",
                 arguments={"ref": ref},
                 requires=(TableIs(table, f"uuid of {table}"), RefAt(table, ref, None)),
@@ -94,7 +95,7 @@ class Mark(Operation):
 
     def holds(self, action: Action, lake: Any) -> bool:
         self.seen.append(("holds", action))
-        return bool(lake.tables.ref(action.table, action.arguments["ref"]) == 1)
+        return bool(lake.tables.ref(action.subject, action.arguments["ref"]) == 1)
 
     def apply(self, action: Action, lake: Any) -> Outcome:
         self.seen.append(("apply", action))
@@ -102,7 +103,7 @@ class Mark(Operation):
             hook(action)
         lake.progress(1, 2, "half of it")
         if not self.lies:
-            lake.tables.refs[(action.table, action.arguments["ref"])] = 1
+            lake.tables.refs[(action.subject, action.arguments["ref"])] = 1
         return Outcome({"marks": 1, "last": action.says})
 
     def verify(self, plan: Plan, lake: Any) -> list[Finding]:

@@ -42,7 +42,7 @@ def swallowed(then: Exception | None = None) -> Callable[[Action], None]:
     """Interrupts the first action, and loses the interrupt as libraries do: for another error, or for none."""
 
     def act(action: Action) -> None:
-        if action.table == "t" and action.arguments["ref"] == "a":
+        if action.subject == "t" and action.arguments["ref"] == "a":
             try:
                 interrupt()
             except KeyboardInterrupt:

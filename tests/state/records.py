@@ -16,7 +16,8 @@ def a_plan(*tables: str, kind: str = "version.tag", name: str = "v1") -> Plan:
     actions = [
         Action(
             verb=verb,
-            table=table,
+            subject=table,
+            lease=f"table:uuid-of-{table}",
             says=f"{verb} {table} — ‘{name}’",
             arguments={"name": name, "keep": True, "share": 0.5, "limit": None, "snapshot": 2**62 + 1},
             requires=(TableIs(table, f"uuid-of-{table}"), RefAt(table, "main", 2**62 + 1), RefAt(table, name, None)),

@@ -17,7 +17,7 @@ from tests.state.records import NOON, an_operation
 def reading(table: str, *snapshots: int, main: int | None = None) -> Action:
     uuid = TableIs(table, f"uuid-of-{table}")
     kept = tuple(SnapshotKept(table, snapshot) for snapshot in snapshots)
-    return Action("read", table, f"read {snapshots}", {}, requires=(uuid, RefAt(table, "main", main), *kept))
+    return Action("read", table, table, f"read {snapshots}", {}, requires=(uuid, RefAt(table, "main", main), *kept))
 
 
 def begin(journal: Journal, id: str, *actions: Action, state: State = State.RUNNING) -> None:

@@ -84,9 +84,9 @@ def test_the_list_is_newest_first_and_filtered(journal: Journal) -> None:
     assert ids(journal.list()) == ["both", "expire", "tag"]
     assert ids(journal.list(limit=2)) == ["both", "expire"]
     assert ids(journal.list(kind="version.tag")) == ["both", "tag"]
-    assert ids(journal.list(table="sales.customers")) == ["both"]
-    assert ids(journal.list(table="sales.order")) == []
-    assert ids(journal.list(table="sales.orders", limit=1)) == ["both"]
+    assert ids(journal.list(subject="sales.customers")) == ["both"]
+    assert ids(journal.list(subject="sales.order")) == []
+    assert ids(journal.list(subject="sales.orders", limit=1)) == ["both"]
     assert ids(journal.list(states=[State.PLANNED, State.CANCELLED])) == ["expire", "tag"]
     assert ids(journal.list(states=[State.PLANNED], kind="retention.run")) == []
     assert journal.list(limit=10**9) == [journal.get(id) for id in ("both", "expire", "tag")]
@@ -176,7 +176,7 @@ def test_when_each_table_was_last_brought_to_its_end(journal: Journal) -> None:
         journal.add(an_operation(id, plan))
         for step in journal.get(id).steps:
             journal.step(id, replace(step, progress=Progress.DONE, at=NOON))
-        actions = [step.action for step in journal.get(id).steps if step.table in tables]
+        actions = [step.action for step in journal.get(id).steps if step.subject in tables]
         journal.verified(id, actions, NOON + timedelta(minutes=minutes))
 
     operate("late", a_plan("a.b", "c.d", kind="retention.expire"), 9, "a.b")
@@ -206,8 +206,8 @@ def test_text_is_never_taken_for_sql(journal: Journal) -> None:
     nasty = "a'b\"; DROP TABLE operations; -- %s :x {}"
     journal.add(an_operation(nasty, a_plan(nasty, name=nasty)))
     assert journal.get(nasty).target == nasty
-    assert ids(journal.list(table=nasty)) == [nasty]
-    assert journal.list(table="%") == []
+    assert ids(journal.list(subject=nasty)) == [nasty]
+    assert journal.list(subject="%") == []
 
 
 class TestOnlyLasting:
@@ -252,9 +252,11 @@ class TestOnlyLasting:
             assert connection.exec_driver_sql("SELECT count(*) FROM action_files").scalar() == 0
 
     def test_a_plan_of_thousands_of_actions(self, database: Database) -> None:
-        actions = (Action("tag", f"sales.orders_{n}", "tag it", {"number": n}) for n in range(4000))
+        actions = (
+            Action("tag", f"sales.orders_{n}", f"sales.orders_{n}", "tag it", {"number": n}) for n in range(4000)
+        )
         plan = Plan("version.tag", "sales.*", tuple(actions))
         journal = SqlJournal(database)
         journal.add(an_operation("large", plan))
         assert len(journal.get("large").steps) == 4000
-        assert ids(journal.list(table="sales.orders_3999")) == ["large"]
+        assert ids(journal.list(subject="sales.orders_3999")) == ["large"]

@@ -74,7 +74,7 @@ class Journals(RuleBasedStateMachine):
     @rule(id=some_operation, table=st.sampled_from(["a.b", "c.d"]))
     def verified(self, id: str, table: str) -> None:
         self.now += timedelta(microseconds=1)
-        actions = [action.id for action in a_plan("a.b", "c.d").actions if action.table == table]
+        actions = [action.id for action in a_plan("a.b", "c.d").actions if action.subject == table]
         self.both(lambda journal: journal.verified(id, actions, self.now))
 
     @rule(kinds=st.lists(st.sampled_from(["version.tag", "other.kind"]), max_size=2))
@@ -94,7 +94,7 @@ class Journals(RuleBasedStateMachine):
         states=st.lists(st.sampled_from(State), max_size=2), table=st.sampled_from(["", "a.b"]), limit=st.integers(1, 3)
     )
     def search(self, states: list[State], table: str, limit: int) -> None:
-        self.both(lambda journal: journal.list(states=states, table=table, limit=limit))
+        self.both(lambda journal: journal.list(states=states, subject=table, limit=limit))
 
     @invariant()
     def the_same_is_known(self) -> None:

@@ -33,7 +33,7 @@ def path(value: str) -> str:
 
 def operation(id: str, table: str, *paths: str) -> Record:
     files = FileList.of(PlannedFile(each, 5, "data") for each in paths)
-    action = Action("compact", table, f"compact {paths[0]}", {}, (TableIs(table, UUIDS[table]),), files=files)
+    action = Action("compact", table, table, f"compact {paths[0]}", {}, (TableIs(table, UUIDS[table]),), files=files)
     return Record.planned(id, Plan("compaction.compact", table, (action,)), "{}", "somebody", NOW)
 
 

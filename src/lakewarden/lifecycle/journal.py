@@ -34,7 +34,7 @@ class Step:
     """One action of an operation, as the journal knows it."""
 
     action: str
-    table: str
+    subject: str
     says: str
     progress: Progress = Progress.PENDING
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Record:
     @staticmethod
     def planned(id: str, plan: Plan, request: str, actor: str, at: datetime) -> Record:
         """A new operation that nothing has been done for yet."""
-        steps = tuple(Step(action.id, action.table, action.says) for action in plan.actions)
+        steps = tuple(Step(action.id, action.subject, action.says) for action in plan.actions)
         return Record(id, plan.kind, plan.target, State.PLANNED, actor, at, request, plan, steps)
 
 
@@ -75,7 +75,7 @@ class JournalReader(Protocol):
         """The operation of this id, or the newest one of this plan id."""
         ...
 
-    def list(self, *, states: Sequence[State] = (), kind: str = "", table: str = "", limit: int = 50) -> list[Record]:
+    def list(self, *, states: Sequence[State] = (), kind: str = "", subject: str = "", limit: int = 50) -> list[Record]:
         """Operations, newest first."""
         ...
 
@@ -92,7 +92,7 @@ class JournalReader(Protocol):
         ...
 
     def last_done(self, kinds: Sequence[str]) -> dict[str, datetime]:
-        """For each table, when an operation of these kinds was last applied to it and verified."""
+        """For each subject, when an operation of these kinds was last applied to it and verified."""
         ...
 
 
@@ -175,14 +175,14 @@ class MemoryJournal:
                 raise not_found(id)
             return of_plan[0]
 
-    def list(self, *, states: Sequence[State] = (), kind: str = "", table: str = "", limit: int = 50) -> list[Record]:
+    def list(self, *, states: Sequence[State] = (), kind: str = "", subject: str = "", limit: int = 50) -> list[Record]:
         with self._lock:
             return [
                 record
                 for record in self._newest_first()
                 if (not states or record.state in states)
                 and (not kind or record.kind == kind)
-                and (not table or table in record.plan.tables)
+                and (not subject or subject in record.plan.subjects)
             ][:limit]
 
     def planned(self, plan_id: str) -> Record | None:
@@ -225,13 +225,13 @@ class MemoryJournal:
     def last_done(self, kinds: Sequence[str]) -> dict[str, datetime]:
         with self._lock:
             ended = [
-                (step.at, step.table)
+                (step.at, step.subject)
                 for record in self._records.values()
                 if record.kind in kinds
                 for step in record.steps
                 if step.progress is Progress.VERIFIED and step.at is not None
             ]
-        return {table: at for at, table in sorted(ended)}
+        return {subject: at for at, subject in sorted(ended)}
 
     def _own(self, id: str) -> Record:
         with self._lock:

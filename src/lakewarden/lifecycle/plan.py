@@ -5,7 +5,7 @@ an unchanged lake gives the same id; estimates and times never enter it. What a 
 the runner applies is the same list of actions.
 
 The files that an action concerns may be very many, so a plan's JSON holds only their number, size and digest.
-The journal keeps the files themselves beside it, and the runner loads those of the table it works on.
+The journal keeps the files themselves beside it, and the runner loads those of the subject it works on.
 """
 
 from __future__ import annotations
@@ -118,10 +118,13 @@ def veil_files(packed: bytes, told: Callable[[str], str]) -> bytes:
 
 @dataclass(frozen=True)
 class Action:
-    """One atomic step on one table, usually one Iceberg commit."""
+    """One atomic step on one subject, usually one Iceberg commit on a table."""
 
     verb: str
-    table: str
+    subject: str
+    """What it is about, by the name that people know: `main.sales.orders`."""
+    lease: str
+    """What must be held while it runs, so that no other operation changes the same: for a table, see `table_lease`."""
     says: str
     arguments: Facts
     requires: tuple[Requirement, ...] = ()
@@ -133,20 +136,14 @@ class Action:
 
     @cached_property
     def id(self) -> str:
-        return _digest({"verb": self.verb, "table": self.table, **_acts(self)})
-
-    @property
-    def lease_key(self) -> str:
-        """What must be held while this action runs: the table by its uuid, whatever it is called."""
-        uuids = [need.uuid for need in self.requires if isinstance(need, TableIs)]
-        return f"table:{uuids[0]}" if uuids else f"name:{self.table}"
+        return _digest(_acts(self))
 
 
 @dataclass(frozen=True)
 class Finding:
     """Something a verification saw that should not be so."""
 
-    table: str
+    subject: str
     message: str
 
 
@@ -154,8 +151,8 @@ class Finding:
 class Verdict:
     """What a plan decided about one thing it looked at, and every reason for that."""
 
-    table: str
     subject: str
+    item: str
     at: datetime
     verdict: str
     reasons: tuple[str, ...] = ()
@@ -170,27 +167,27 @@ class Plan:
     actions: tuple[Action, ...] = ()
     warnings: tuple[str, ...] = ()
     refused: tuple[Finding, ...] = ()
-    """Tables that were asked for and cannot be done; the others still are, and the whole then counts as failed."""
+    """Subjects that were asked for and cannot be done; the others still are, and the whole then counts as failed."""
     verdicts: tuple[Verdict, ...] = ()
     """What was decided on the way and why; not part of what is done, nor of the plan's id."""
 
     @cached_property
     def id(self) -> str:
-        actions = [{"verb": a.verb, "table": a.table, **_acts(a)} for a in self.actions]
+        actions = [_acts(action) for action in self.actions]
         refused = {"refused": [asdict(finding) for finding in self.refused]} if self.refused else {}
         return "plan-" + _digest({"kind": self.kind, "target": self.target, "actions": actions, **refused})
 
     @property
-    def tables(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(action.table for action in self.actions))
+    def subjects(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(action.subject for action in self.actions))
 
-    def for_table(self, table: str) -> Plan:
-        """The part of this plan that concerns one table, which is applied and verified alone."""
-        return Plan(self.kind, self.target, self._by_table.get(table, ()))
+    def for_subject(self, subject: str) -> Plan:
+        """The part of this plan that concerns one subject, which is applied and verified alone."""
+        return Plan(self.kind, self.target, self._by_subject.get(subject, ()))
 
     @cached_property
-    def _by_table(self) -> dict[str, tuple[Action, ...]]:
-        return {table: tuple(actions) for table, actions in _grouped(self.actions).items()}
+    def _by_subject(self) -> dict[str, tuple[Action, ...]]:
+        return {subject: tuple(actions) for subject, actions in _grouped(self.actions).items()}
 
     def without_files(self) -> Plan:
         """The same plan with its files counted but not at hand."""
@@ -203,7 +200,7 @@ class Plan:
             files = load(action.id)
             if files != action.files:
                 raise StateUnavailable(
-                    f"the files of an action are not those that were planned ({action.table}: {action.says})",
+                    f"the files of an action are not those that were planned ({action.subject}: {action.says})",
                     "The control database lost or changed them. Nothing was done with them; plan again.",
                 )
             return files
@@ -230,7 +227,7 @@ class Plan:
                 ]
         summary = {
             "actions": len(self.actions),
-            "tables": len(self.tables),
+            "subjects": len(self.subjects),
             "estimate": TypeAdapter(Estimate).dump_python(self.estimate, mode="json"),
         }
         return {
@@ -272,7 +269,8 @@ class Outcome:
 def _acts(action: Action) -> dict[str, Any]:
     requires = [asdict(need) for need in action.requires]
     files = {"files": action.files.digest} if action.files.count else {}
-    return {"arguments": dict(action.arguments), "requires": requires, **files}
+    names = {"verb": action.verb, "subject": action.subject}
+    return {**names, "arguments": dict(action.arguments), "requires": requires, **files}
 
 
 def _listed(items: tuple[PlannedFile, ...], encoded: Iterable[bytes]) -> FileList:
@@ -299,7 +297,7 @@ def _encoded(items: Sequence[PlannedFile]) -> Iterator[bytes]:
 def _grouped(actions: Iterable[Action]) -> dict[str, list[Action]]:
     grouped: dict[str, list[Action]] = {}
     for action in actions:
-        grouped.setdefault(action.table, []).append(action)
+        grouped.setdefault(action.subject, []).append(action)
     return grouped
 
 

@@ -205,7 +205,7 @@ class Operation(Request):
     def verify(self, plan: Plan, lake: Reader) -> list[Finding]:
         """Look for anything that is not as the plan said. Never receives what `apply` said it did."""
         return [
-            Finding(action.table, f"not so after applying: {action.says}")
+            Finding(action.subject, f"not so after applying: {action.says}")
             for action in plan.actions
             if not self.holds(action, lake)
         ]
@@ -215,15 +215,15 @@ class Operation(Request):
         return False
 
     def skips_held(self) -> bool:
-        """Whether a table that another operation holds is left to it, which is no failure: as for regular upkeep."""
+        """Whether a subject that another operation holds is left to it, which is no failure: as for regular upkeep."""
         return False
 
     def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
-        """What was measured over all tables, with what can only be said of the whole, such as a share."""
+        """What was measured over all subjects, with what can only be said of the whole, such as a share."""
         return result
 
     def side_by_side(self) -> int:
-        """How many tables are worked on at once: as many as a field or property `parallel` says, else one."""
+        """How many subjects are worked on at once: as many as a field or property `parallel` says, else one."""
         return max(1, int(getattr(self, "parallel", 1)))
 
     @classmethod

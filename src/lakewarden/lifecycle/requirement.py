@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.plan import Action
 
 
+def table_lease(uuid: str) -> str:
+    """The lease of whoever changes a table: by its uuid, whatever it is called."""
+    return f"table:{uuid}"
+
+
 @dataclass(frozen=True)
 class TableIs:
     """The table of this name is still the table that was planned for, not another one made since."""

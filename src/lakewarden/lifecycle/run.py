@@ -1,6 +1,6 @@
 """One run of one operation: what it has come to so far, its report, and the one error that says what became of it.
 
-Several threads may work on one run, each on a table of its own; what they share is guarded here.
+Several threads may work on one run, each on a subject of its own; what they share is guarded here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Any
 
 from lakewarden.display import Shown
-from lakewarden.errors import Conflict, LakewardenError, SomeTablesFailed, some_tables_failed
+from lakewarden.errors import Conflict, LakewardenError, SomeFailed, some_failed
 from lakewarden.lifecycle import interrupts
 from lakewarden.lifecycle.basics import Fence
 from lakewarden.lifecycle.journal import Progress, Record, Step
@@ -35,7 +35,7 @@ class Stop(StrEnum):
 
 
 class Cancelled(Exception):
-    """Leaves a table where it is, since somebody asked the operation to stop."""
+    """Leaves a subject where it is, since somebody asked the operation to stop."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class Report(Shown):
     state: State
     result: dict[str, Any]
     left: tuple[str, ...] = ()
-    """What was not begun when the operation had enough, as `table: says`."""
+    """What was not begun when the operation had enough, as `subject: says`."""
     skipped: tuple[str, ...] = ()
-    """Which tables were left to other operations that hold them, each with its holder."""
+    """Which subjects were left to other operations that hold them, each with its holder."""
 
     @staticmethod
     def of(record: Record) -> Report:
         pending = [step for step in record.steps if step.progress is Progress.PENDING]
-        held = {step.table: str(step.error["message"]) for step in pending if step.error}
-        left = tuple(f"{step.table}: {step.says}" for step in pending if step.table not in held)
+        held = {step.subject: str(step.error["message"]) for step in pending if step.error}
+        left = tuple(f"{step.subject}: {step.says}" for step in pending if step.subject not in held)
         return Report(record.id, record.kind, record.state, dict(record.result or {}), left, tuple(held.values()))
 
     def document(self) -> dict[str, Any]:
@@ -93,10 +93,10 @@ class Run:
         self._steps = {step.action: step for step in self.record.steps}
         verified = [step for step in self.record.steps if step.progress is Progress.VERIFIED]
         self.outcomes |= {step.action: Outcome(step.facts) for step in verified}  # what earlier runs did counts as done
-        unfinished = {step.table for step in self.record.steps if step.progress is not Progress.VERIFIED}
-        self.tables = [table for table in self.plan.tables if table in unfinished]
-        """The tables that no earlier run of this operation brought to their end."""
-        self._to_apply = set(self.tables)
+        unfinished = {step.subject for step in self.record.steps if step.progress is not Progress.VERIFIED}
+        self.subjects = [subject for subject in self.plan.subjects if subject in unfinished]
+        """What no earlier run of this operation brought to its end."""
+        self._to_apply = set(self.subjects)
 
     @property
     def plan(self) -> Plan:
@@ -104,7 +104,7 @@ class Run:
 
     @property
     def leaves_held(self) -> bool:
-        """Whether a held table is left to its holder: not if it was waited for, nor if an earlier run began with it."""
+        """Whether a held subject is left to its holder: not after waiting for it, nor if an earlier run began it."""
         return self.operation.skips_held() and not self.wait and not self.is_taken_up
 
     def step(self, action: Action) -> Step:
@@ -135,34 +135,34 @@ class Run:
         if self.stop is Stop.INTERRUPT:
             raise KeyboardInterrupt
 
-    def all_applied(self, table: str) -> bool:
-        """Whether this was the last table to apply anything to, and none failed: what is left is to look at it all."""
+    def all_applied(self, subject: str) -> bool:
+        """Whether this was the last subject to apply anything to, and none failed: what is left is to verify it all."""
         with self._lock:
-            self._to_apply.discard(table)
+            self._to_apply.discard(subject)
             return not self._to_apply and not self.failures
 
-    def fail(self, table: str, error: LakewardenError) -> None:
+    def fail(self, subject: str, error: LakewardenError) -> None:
         with self._lock:
-            self.failures[table] = error
-            self._to_apply.discard(table)
+            self.failures[subject] = error
+            self._to_apply.discard(subject)
 
-    def skip(self, table: str) -> None:
-        """Leave a table to the operation that holds it."""
+    def skip(self, subject: str) -> None:
+        """Leave a subject to the operation that holds it."""
         with self._lock:
-            self.skipped.add(table)
-            self._to_apply.discard(table)
+            self.skipped.add(subject)
+            self._to_apply.discard(subject)
 
-    def tell(self, phase: Phase, table: str = "", says: str = "", part: float = 0.0) -> None:
+    def tell(self, phase: Phase, subject: str = "", says: str = "", part: float = 0.0) -> None:
         """Let whoever watches know, one event at a time."""
         with self._lock:
             done, total = len(self.outcomes), len(self.plan.actions)
-            self.watch(Event(self.record.id, self.record.kind, phase, done, total, table, says, part))
+            self.watch(Event(self.record.id, self.record.kind, phase, done, total, subject, says, part))
 
     def result(self) -> dict[str, Any]:
         """What was measured: numbers added up over all actions, of anything else the last; and what is left to do."""
         done = [action for action in self.plan.actions if action.id in self.outcomes]
-        touched = {action.table for action in done}
-        total: dict[str, Any] = {"actions": len(self.outcomes), "tables": len(touched - set(self.failures))}
+        touched = {action.subject for action in done}
+        total: dict[str, Any] = {"actions": len(self.outcomes), "subjects": len(touched - set(self.failures))}
         for action in done:
             for name, value in self.outcomes[action.id].facts.items():
                 adds = _is_number(value) and _is_number(total.get(name, 0))
@@ -175,14 +175,14 @@ class Run:
         """The one error that says what became of the whole operation; none where all of it came through."""
         if not self.failures:
             return refusal(self.plan, self.record.id, self._left())
-        in_order = {table: self.failures[table] for table in self.plan.tables if table in self.failures}
+        in_order = {subject: self.failures[subject] for subject in self.plan.subjects if subject in self.failures}
         first = next(iter(in_order.values()))
-        if len(self.plan.tables) == 1 and not self.plan.refused:
+        if len(self.plan.subjects) == 1 and not self.plan.refused:
             first.details["operation"] = self.record.id
             return first
         conflicts = all(isinstance(error, Conflict) for error in in_order.values())
         look = f"Look at it: lakewarden operation show {self.record.id}"
-        documents = [{"table": table, **error.document()} for table, error in in_order.items()]
+        documents = [{"subject": subject, **error.document()} for subject, error in in_order.items()]
         hint = "Plan again for those that failed." if conflicts else look
         return _some_failed(self.plan, documents, hint, self.record.id, self._left())
 
@@ -190,19 +190,19 @@ class Run:
         """How many actions the operation had enough before."""
         undone = [action for action in self.plan.actions if action.id not in self.outcomes]
         elsewhere = self.skipped | set(self.failures)
-        return len([a for a in undone if a.table not in elsewhere]) if self.stop is Stop.BUDGET else 0
+        return len([a for a in undone if a.subject not in elsewhere]) if self.stop is Stop.BUDGET else 0
 
 
 def refusal(plan: Plan, operation: str | None = None, left: int = 0) -> LakewardenError | None:
-    """What to say of tables that were asked for and refused when the plan was made."""
-    hint = "Mend what is said of each, or leave those tables out, and plan again."
+    """What to say of subjects that were asked for and refused when the plan was made."""
+    hint = "Mend what is said of each, or leave those out, and plan again."
     return _some_failed(plan, [], hint, operation, left) if plan.refused else None
 
 
-def defect(run: Run, table: str, error: Exception) -> LakewardenError:
+def defect(run: Run, subject: str, error: Exception) -> LakewardenError:
     """A defect of ours, told without its inside: whatever it holds belongs into no message and no journal."""
     told = LakewardenError(
-        f"something went wrong on {table} that Lakewarden did not expect ({type(error).__name__})",
+        f"something went wrong on {subject} that Lakewarden did not expect ({type(error).__name__})",
         hint=f"The log has it, under {run.record.id}.",
     )
     told.__cause__ = error
@@ -213,17 +213,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _some_failed(
-    plan: Plan, failures: list[dict[str, Any]], hint: str, operation: str | None, left: int
-) -> SomeTablesFailed:
-    refused = [{"table": r.table, "code": "refused", "message": r.message, "hint": ""} for r in plan.refused]
+def _some_failed(plan: Plan, failures: list[dict[str, Any]], hint: str, operation: str | None, left: int) -> SomeFailed:
+    refused = [{"subject": r.subject, "code": "refused", "message": r.message, "hint": ""} for r in plan.refused]
     all_failures = failures + refused
-    told = "; ".join(f"{failure['table']}: {failure['message']}" for failure in all_failures[:_TOLD])
+    told = "; ".join(f"{failure['subject']}: {failure['message']}" for failure in all_failures[:_TOLD])
     more = f"; and {len(all_failures) - _TOLD} more" if len(all_failures) > _TOLD else ""
-    tables = len(plan.tables) + len(refused)
+    of = len(plan.subjects) + len(refused)
     others = f"{left} {'action' if left == 1 else 'actions'} on others left undone" if left else "the others are done"
-    return some_tables_failed([failure["code"] for failure in all_failures])(
-        f"{len(all_failures)} of {tables} tables failed, {others}: {told}{more}",
+    return some_failed([failure["code"] for failure in all_failures])(
+        f"{len(all_failures)} of {of} failed, {others}: {told}{more}",
         hint=hint,
         failures=all_failures,
         operation=operation,

@@ -1,7 +1,7 @@
-"""The only place that sequences: lease → every table of the plan → journal.
+"""The only place that sequences: lease → every subject of the plan → journal.
 
-An operation is held by a lease of its own while it runs, and each table by another; what is done to one table is
-in `table_run.py`. Tables are taken one after another, or several side by side, each in a thread of its own.
+An operation is held by a lease of its own while it runs, and each subject by another; what is done to one subject is
+in `subject_run.py`. Subjects are taken one after another, or several side by side, each in a thread of its own.
 A run that was killed anywhere is taken up again by running it again.
 """
 
@@ -28,7 +28,7 @@ from lakewarden.lifecycle.progress import Watcher, unwatched
 from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.run import Cancelled, Report, Run, Stop, defect, refusal
 from lakewarden.lifecycle.states import UNFINISHED, State, check_apply, check_resume
-from lakewarden.lifecycle.table_run import Means, TableRun, patience
+from lakewarden.lifecycle.subject_run import Means, SubjectRun, patience
 
 if TYPE_CHECKING:
     from lakewarden.engine.storage.storage import Storage
@@ -101,7 +101,7 @@ class Runner:
             refused = refusal(plan)
             if refused:
                 raise refused
-            return Report(None, plan.kind, State.DONE, {"actions": 0, "tables": 0})
+            return Report(None, plan.kind, State.DONE, {"actions": 0, "subjects": 0})
         waiting = self.journal.planned(plan.id)
         if waiting is not None and waiting.request == operation.model_dump_json():  # else said otherwise: a budget, say
             return self.run(waiting.id, wait)
@@ -148,7 +148,7 @@ class Runner:
         """Operations that have begun and not ended: those that nobody runs now, and those that are held."""
         keys = {
             lease.key for lease in self._leases.held()
-        }  # its own lease counts: those of its tables end on their own
+        }  # its own lease counts: those of its subjects end on their own
         begun = self.journal.list(states=sorted(UNFINISHED), limit=1000)
         held = [record for record in begun if _key(record.id) in keys]
         return [record for record in begun if record not in held], held
@@ -213,7 +213,7 @@ class Runner:
         ) from None
 
     def _cancelled(self, run: Run) -> Interrupted:
-        """Somebody asked it to stop, and every table is left between two actions."""
+        """Somebody asked it to stop, and every subject is left between two actions."""
         run.fence()
         self.journal.move(run.record.id, State.CANCELLED, self._clock(), result=run.result())
         return Interrupted(
@@ -223,20 +223,20 @@ class Runner:
 
     def _sequence(self, run: Run) -> Report:
         reach("operation.running")
-        at_once = min(run.operation.side_by_side(), len(run.tables))
+        at_once = min(run.operation.side_by_side(), len(run.subjects))
         means = self._means()
-        tables = [TableRun(run, table, means, number < at_once) for number, table in enumerate(run.tables)]
+        parts = [SubjectRun(run, subject, means, number < at_once) for number, subject in enumerate(run.subjects)]
         if at_once > 1:
-            self._side_by_side(run, tables, at_once)
+            self._side_by_side(run, parts, at_once)
         else:
-            for table in tables:
-                self._one(run, table)
+            for part in parts:
+                self._one(run, part)
         return self._finish(run)
 
-    def _side_by_side(self, run: Run, tables: list[TableRun], at_once: int) -> None:
-        """Several tables at once. What ends the whole run comes up when every thread is between two actions."""
+    def _side_by_side(self, run: Run, parts: list[SubjectRun], at_once: int) -> None:
+        """Several subjects at once. What ends the whole run comes up when every thread is between two actions."""
         with ThreadPoolExecutor(at_once, thread_name_prefix=run.record.id) as threads:
-            begun = [threads.submit(self._one, run, table) for table in tables]
+            begun = [threads.submit(self._one, run, part) for part in parts]
             try:
                 for ended in as_completed(begun):
                     ended.result()
@@ -245,22 +245,22 @@ class Runner:
                 threads.shutdown(cancel_futures=True)
                 raise
 
-    def _one(self, run: Run, table: TableRun) -> None:
-        """One table; what goes wrong on it does not stop the others."""
+    def _one(self, run: Run, part: SubjectRun) -> None:
+        """One subject; what goes wrong on it does not stop the others."""
         try:
-            table.finish()
+            part.finish()
         except Cancelled:
             raise
         except LakewardenError as error:
             run.mind_interrupt()
             if isinstance(error, LeaseHeld) and run.leaves_held:
-                table.skip(error)
+                part.skip(error)
             else:
-                table.fail(error)
+                part.fail(error)
         except Exception as error:
             run.mind_interrupt()
-            log.exception("operation %s met a defect on %s", run.record.id, table.name)
-            table.fail(defect(run, table.name, error))
+            log.exception("operation %s met a defect on %s", run.record.id, part.name)
+            part.fail(defect(run, part.name, error))
 
     def _finish(self, run: Run) -> Report:
         id, now, result = run.record.id, self._clock(), run.result()

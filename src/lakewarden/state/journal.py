@@ -54,9 +54,9 @@ class SqlJournal:
         with self._database.connect() as connection:
             return _one(connection, _by_id(id)) or _one(connection, _newest_of_plan(id)) or _missing(id)
 
-    def list(self, *, states: Sequence[State] = (), kind: str = "", table: str = "", limit: int = 50) -> list[Record]:
+    def list(self, *, states: Sequence[State] = (), kind: str = "", subject: str = "", limit: int = 50) -> list[Record]:
         with self._database.connect() as connection:
-            return _all(connection, _newest(states, kind, table, limit))
+            return _all(connection, _newest(states, kind, subject, limit))
 
     def planned(self, plan_id: str) -> Record | None:
         with self._database.connect() as connection:
@@ -97,7 +97,7 @@ class SqlJournal:
 
     def last_done(self, kinds: Sequence[str]) -> dict[str, datetime]:
         with self._database.connect() as connection:
-            return {row.table: row.at for row in connection.execute(_last_verified(kinds))}
+            return {row.subject: row.at for row in connection.execute(_last_verified(kinds))}
 
     def request_cancel(self, id: str) -> None:
         with self._database.begin() as connection:
@@ -187,7 +187,7 @@ def _changing(record: Record) -> dict[str, Any]:
 def _step_row(step: Step) -> dict[str, Any]:
     return {
         "action": step.action,
-        "table": step.table,
+        "subject": step.subject,
         "says": step.says,
         "progress": str(step.progress),
         "facts": dict(step.facts),
@@ -216,15 +216,15 @@ def _waiting_with_plan(plan_id: str) -> Select[int]:
     return _newest_of_plan(plan_id).where(operations.c.state == State.PLANNED)
 
 
-def _newest(states: Sequence[State], kind: str, table: str, limit: int) -> Select[int]:
-    """The newest operations in any of these states, of this kind, with a step on this table; empty means any."""
+def _newest(states: Sequence[State], kind: str, subject: str, limit: int) -> Select[int]:
+    """The newest operations in any of these states, of this kind, with a step on this subject; empty means any."""
     query = select(operations.c.number).order_by(*_NEWEST_FIRST).limit(limit)
     if states:
         query = query.where(operations.c.state.in_([str(state) for state in states]))
     if kind:
         query = query.where(operations.c.kind == kind)
-    if table:
-        query = query.where(operations.c.id.in_(select(steps.c.operation).where(steps.c.table == table)))
+    if subject:
+        query = query.where(operations.c.id.in_(select(steps.c.operation).where(steps.c.subject == subject)))
     return query
 
 
@@ -244,12 +244,12 @@ def _files(id: str, action: str) -> Select[Any]:
 
 
 def _last_verified(kinds: Sequence[str]) -> Select[Any]:
-    """For each table, when a step of an operation of these kinds was last verified."""
+    """For each subject, when a step of an operation of these kinds was last verified."""
     return (
-        select(steps.c.table, func.max(steps.c.at).label("at"))
+        select(steps.c.subject, func.max(steps.c.at).label("at"))
         .join(operations, operations.c.id == steps.c.operation)
         .where(operations.c.kind.in_(kinds), steps.c.progress == str(Progress.VERIFIED))
-        .group_by(steps.c.table)
+        .group_by(steps.c.subject)
     )
 
 

@@ -99,13 +99,13 @@ steps = Table(
     Column("operation", Text, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
     Column("position", Integer, primary_key=True),
     Column("action", Text, nullable=False),
-    Column("table", Text, nullable=False),
+    Column("subject", Text, nullable=False),
     Column("says", Text, nullable=False),
     Column("progress", Text, nullable=False),
     Column("facts", JsonText, nullable=False),
     Column("error", JsonText),
     Column("at", UtcTime),
-    Index("steps_by_table", "table", "operation"),
+    Index("steps_by_subject", "subject", "operation"),
 )
 """One row for each action of an operation, in the plan's order."""
 

@@ -163,7 +163,7 @@ def test_what_cannot_do_without_a_file_is_for_the_command_line() -> None:
         (errors.SparkUnavailable, 503),
         (errors.BrokenTable, 500),
         (errors.VerificationFailed, 500),
-        (errors.SomeTablesFailed, 500),
+        (errors.SomeFailed, 500),
         (errors.LakewardenError, 500),
     ],
 )

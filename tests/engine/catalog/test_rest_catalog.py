@@ -236,7 +236,7 @@ class TestExpiry:
         lake.age(3)
         replaced = lake.snapshots[-2]
         planned = lake.warden.retention.expire(ORDERS, keep_last=5, keep_days=0)
-        reasons = {verdict.subject: verdict.reasons for verdict in planned.plan.verdicts}
+        reasons = {verdict.item: verdict.reasons for verdict in planned.plan.verdicts}
         assert reasons[str(replaced)] == ("time travel: the catalog would forget when older versions were current",)
         planned.apply()
         assert [entry.snapshot_id for entry in lake.metadata.snapshot_log] == lake.snapshots

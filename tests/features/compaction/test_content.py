@@ -21,7 +21,7 @@ from tests.small_lake import SmallLake
 
 pytestmark = pytest.mark.spark
 _KEYS = {
-    *("actions", "tables", "files_rewritten", "files_written", "bytes_before", "bytes_after"),
+    *("actions", "subjects", "files_rewritten", "files_written", "bytes_before", "bytes_after"),
     *("deleted_rows_dropped", "delete_files_removed", "groups_sent_back"),
 }
 """What the result of a compaction tells, by whichever route."""

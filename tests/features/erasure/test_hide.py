@@ -13,7 +13,7 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.engine.rows.position_deletes import Owners, is_hide, named_positions, served_requests
-from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
+from lakewarden.errors import BadValue, Conflict, NotFound, SomeFailed
 from lakewarden.features.erasure import covering
 from lakewarden.features.erasure.held import held_files
 from lakewarden.lifecycle.failpoints import when
@@ -240,7 +240,7 @@ def test_of_many_tables_one_that_cannot_be_done_does_not_stop_the_others(lake: S
     with pytest.raises(Conflict, match="format v1, which has no delete files") as caught:
         lake.warden.erasure.hide("sales.orders")
     assert "purge" in caught.value.hint and "upgrade" in caught.value.hint
-    with pytest.raises(SomeTablesFailed, match="format v1"):
+    with pytest.raises(SomeFailed, match="format v1"):
         lake.warden.erasure.hide(all=True).apply()
     assert seen(lake) == [0, 2, 3, 4, 5]
     assert lake.head() == head

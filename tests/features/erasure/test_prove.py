@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import Engine, event
 
-from lakewarden.errors import Conflict, LakewardenError, NotFound, SomeTablesFailed, StalePlan, TracesLeft
+from lakewarden.errors import Conflict, LakewardenError, NotFound, SomeFailed, StalePlan, TracesLeft
 from lakewarden.features.erasure.proofs import ThisRun, to_close
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.records.erasure import Evidence, EvidenceKind
@@ -122,12 +122,12 @@ class TestTraces:
         id = str(lake.warden.erasure.request(subject="person", value=["p8@example.org"]).id)
         for table in ("crm.people", "crm.others"):
             assert lake.catalog.load_table(table)
-        with pytest.raises(SomeTablesFailed) as first:
+        with pytest.raises(SomeFailed) as first:
             lake.warden.erasure.prove(id).apply()
         assert first.value.exit_code == 3 and "main.crm.others" in first.value.message
         assert [proof["clean"] for proof in proofs(lake, id)] in ([True, False], [False, True])
         lake.catalog.load_table("crm.people").append(pa.Table.from_pylist([person(8)], schema=SCHEMA))
-        with pytest.raises(SomeTablesFailed) as second:
+        with pytest.raises(SomeFailed) as second:
             lake.warden.erasure.prove(id).apply()
         assert len(second.value.details["failures"]) == 2
         assert state(lake, id) == "open"
@@ -331,7 +331,7 @@ class TestSeveralTables:
         id = str(both.warden.erasure.request(subject="person", value=[VALUE]).id)
         both.catalog.drop_table("crm.others")
 
-        with pytest.raises(SomeTablesFailed, match="main.crm.others: the table .* is no longer in the catalog"):
+        with pytest.raises(SomeFailed, match="main.crm.others: the table .* is no longer in the catalog"):
             both.warden.erasure.prove(id).apply()
 
         assert state(both, id) == "open" and len(proofs(both, id)) == 1
@@ -344,7 +344,7 @@ class TestSeveralTables:
         id = str(both.warden.erasure.request(subject="person", value=["p4@example.org"]).id)
         both.catalog.rename_table("crm.others", "crm.renamed")
         plan = both.warden.erasure.prove(id).plan
-        assert set(plan.tables) == {"main.crm.people", "main.crm.renamed"} and plan.refused == ()
+        assert set(plan.subjects) == {"main.crm.people", "main.crm.renamed"} and plan.refused == ()
 
 
 class TestResumed:
@@ -359,12 +359,12 @@ class TestResumed:
         configured(lake, subjects={"person": {"crm.a": "email", "crm.b": "email"}})
         id = str(lake.warden.erasure.request(subject="person", value=["p8@example.org"]).id)
         actions = self.planned(lake, kind, id).plan.actions
-        first, second = dict.fromkeys(action.table.removeprefix("main.") for action in actions)
+        first, second = dict.fromkeys(action.subject.removeprefix("main.") for action in actions)
         self.first, self.stray = first, data_folder(lake, second) / self.STRAY
         pq.write_table(pa.Table.from_pylist([person(8)], schema=SCHEMA), self.stray)
-        with pytest.raises(SomeTablesFailed) as failed:
+        with pytest.raises(SomeFailed) as failed:
             self.planned(lake, kind, id).apply()
-        assert [failure["table"] for failure in failed.value.details["failures"]] == [f"main.{second}"]
+        assert [failure["subject"] for failure in failed.value.details["failures"]] == [f"main.{second}"]
         assert sorted(proof["clean"] for proof in proofs(lake, id)) == [False, True]
         self.stray.unlink()
         return id, str(failed.value.details["operation"])
@@ -436,10 +436,10 @@ class TestResumed:
         configured(lake, subjects={"person": {"crm.a": "email", "crm.b": "email"}})
         id = str(lake.warden.erasure.request(subject="person", value=["p8@example.org"]).id)
         planned = lake.warden.erasure.prove(id)
-        first, second = (table.removeprefix("main.") for table in planned.plan.tables)
+        first, second = (table.removeprefix("main.") for table in planned.plan.subjects)
         stray = data_folder(lake, second) / self.STRAY
         pq.write_table(pa.Table.from_pylist([person(8)], schema=SCHEMA), stray)
-        with pytest.raises(SomeTablesFailed):
+        with pytest.raises(SomeFailed):
             planned.apply()
         stray.unlink()
         lake.catalog.load_table(first).append(pa.Table.from_pylist([person(8)], schema=SCHEMA))

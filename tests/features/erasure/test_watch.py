@@ -346,7 +346,7 @@ class TestPolicy:
         request = forgotten(lake, "email", "p8@example.org")
         arrive(lake, 8)
         plan = lake.warden.policy.run(only=["retention", "watch"]).plan
-        mine = [action.verb for action in plan.actions if action.table == "main.crm.people"]
+        mine = [action.verb for action in plan.actions if action.subject == "main.crm.people"]
         assert mine[-1] == "watch" and "expire" in mine
         done = lake.run("policy", "run", "--only", "retention,watch", "--apply", "--json", check=3)
         error = json.loads(done.stdout)["error"]

@@ -283,7 +283,10 @@ class TestPlaces:
 class TestOperationsUnderWay:
     def operation(self, lake: SmallLake, state: State, id: str = "op-20261101-101112-ab12cd") -> str:
         """An operation in the journal, in this state."""
-        now, plan = datetime.now(UTC), Plan("version.tag", "t", (Action("tag", "main.sales.orders", "tag", {}),))
+        now, plan = (
+            datetime.now(UTC),
+            Plan("version.tag", "t", (Action("tag", "main.sales.orders", "main.sales.orders", "tag", {}),)),
+        )
         journal = lake.warden.ground.journal
         journal.add(Record.planned(id, plan, "{}", "somebody", now))
         for step in {

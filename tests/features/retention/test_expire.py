@@ -22,7 +22,7 @@ from lakewarden.errors import (
     Conflict,
     DeletionForbidden,
     LakewardenError,
-    SomeTablesFailed,
+    SomeFailed,
     StalePlan,
     VersionNotFound,
 )
@@ -120,7 +120,7 @@ class TestExactlyWhatThePlanSays:
         staying = [path for path in lists if path not in listed(plan)]
         assert report.result == {
             "actions": 1,
-            "tables": 1,
+            "subjects": 1,
             "snapshots_total": 7,
             "snapshots_kept": 3,
             "snapshots_expired": 4,
@@ -192,7 +192,7 @@ class TestExactlyWhatThePlanSays:
 
     def test_every_version_is_told_with_its_reasons(self, busy: SmallLake) -> None:
         plan = busy.warden.retention.expire(ORDERS, **ALL).plan
-        made, told = snapshots(busy), {int(v.subject): (v.verdict, list(v.reasons)) for v in plan.verdicts}
+        made, told = snapshots(busy), {int(v.item): (v.verdict, list(v.reasons)) for v in plan.verdicts}
         assert told[busy.head()] == ("kept", ["current", "recent (top 1)"])
         assert told[made[1]] == ("kept", ["tagged (v1)"])
         assert told[busy.refs()["dev"]] == ("kept", ["branch head (dev)", "recent (top 1) on dev"])
@@ -217,7 +217,7 @@ class TestRepresentations:
         times = {s.snapshot_id: s.timestamp_ms for s in merged.catalog.load_table(ORDERS).metadata.snapshots}
 
         planned = merged.warden.retention.expire(ORDERS)
-        assert [v.subject for v in planned.plan.verdicts if v.verdict == "expired"] == [str(twelfth)]
+        assert [v.item for v in planned.plan.verdicts if v.verdict == "expired"] == [str(twelfth)]
         assert [v.reasons for v in planned.plan.verdicts if v.verdict == "expired"] == [(f"same rows as {rewritten}",)]
         planned.apply()
 
@@ -267,7 +267,7 @@ class TestOptions:
             lake.warden.retention.expire("gold.orders", **few)
         assert "--even-production" in refused.value.hint
         plan = lake.warden.retention.expire(all=True, **few).plan
-        assert ([action.table for action in plan.actions], [finding.table for finding in plan.refused]) == (
+        assert ([action.subject for action in plan.actions], [finding.subject for finding in plan.refused]) == (
             ["main.bronze.orders"],
             ["main.gold.orders"],
         )
@@ -453,7 +453,7 @@ class TestWhatOperationsUnderWayNeed:
     def test_is_kept_when_the_plan_is_made(self, paused: tuple[SmallLake, str, int]) -> None:
         lake, id, oldest = paused
         planned = lake.warden.retention.expire(ORDERS, **ALL)
-        (verdict,) = [v for v in planned.plan.verdicts if v.subject == str(oldest)]
+        (verdict,) = [v for v in planned.plan.verdicts if v.item == str(oldest)]
         assert (verdict.verdict, verdict.reasons) == ("kept", (f"leased by {id}",))
         planned.apply()
         assert oldest in snapshots(lake)
@@ -478,7 +478,7 @@ class TestManyTables:
         events: list[Any] = []
         lake.warden.watch = events.append
         report = lake.warden.retention.expire(all=True, **ALL).apply()
-        assert (report.result["tables"], report.result["snapshots_expired"]) == (50, 100)
+        assert (report.result["subjects"], report.result["snapshots_expired"]) == (50, 100)
         assert {event.phase for event in events} >= {"applying", "working", "applied", "verifying"}
         assert all(orphans(lake.catalog.load_table(f"many.t{number:02}")) == set() for number in range(50))
         assert lake.warden.retention.expire(all=True, **ALL).is_empty
@@ -488,7 +488,7 @@ class TestManyTables:
         planned = busy.warden.retention.expire(all=True, **ALL)
         going = int(str(planned.plan.actions[0].arguments["snapshots"]).split(",")[0])
         busy.warden.version.tag(f"{ORDERS}@{going}", "late").apply()
-        with pytest.raises(SomeTablesFailed, match="1 of 2 tables failed"):
+        with pytest.raises(SomeFailed, match="1 of 2 failed"):
             planned.apply()
         assert len(snapshots(busy, "sales.other")) == 1 and len(snapshots(busy)) == 7
 
@@ -558,7 +558,7 @@ class TestOnSpark:
         assert "--expire-tags" in caught.value.hint and len(snapshots(lake)) == 4
         configure(lake, defaults={"retention": ALL})
         (refused,) = lake.warden.policy.run().plan.refused  # which holds up nothing else of its upkeep
-        assert refused.table == f"main.{ORDERS}" and "--expire-tags" in refused.message
+        assert refused.subject == f"main.{ORDERS}" and "--expire-tags" in refused.message
 
         report = lake.warden.retention.expire(ORDERS, **ALL, expire_tags=True).apply()
         assert report.result["tags_expired"] == 1 and report.result["snapshots_expired"] == 2

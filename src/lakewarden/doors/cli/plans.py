@@ -21,7 +21,7 @@ def plan_lines(plan: Plan, every: bool) -> Iterator[Text]:
 
 def applied_lines(plan: Plan) -> Iterator[Text]:
     """What was done, as it was planned."""
-    yield from (Text(f"{action.table}: {action.says}") for action in plan.actions[:SHOWN])
+    yield from (Text(f"{action.subject}: {action.says}") for action in plan.actions[:SHOWN])
     yield from _styled(plan_text.more(len(plan.actions), "lakewarden operation show"))
     yield from warnings(plan)
 

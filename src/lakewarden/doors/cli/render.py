@@ -75,8 +75,8 @@ class Screen:
     def plan(self, plan: Plan, stored: bool, files: bool = False) -> None:
         if self._json:
             return self._document({"plan": plan.document(files)})
-        if len({verdict.table for verdict in plan.verdicts}) == 1:  # of many tables nobody would read them all
-            self._rows([_VerdictRow(v.subject, v.at, v.verdict, list(v.reasons)) for v in plan.verdicts])
+        if len({verdict.subject for verdict in plan.verdicts}) == 1:  # of many tables nobody would read them all
+            self._rows([_VerdictRow(v.item, v.at, v.verdict, list(v.reasons)) for v in plan.verdicts])
             self.out.print()
         if not plan.actions:
             self._lines(warnings(plan))

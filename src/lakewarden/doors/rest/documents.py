@@ -39,7 +39,8 @@ class ActionDocument(_Shape):
 
     id: str
     verb: str
-    table: str
+    subject: str = Field(description="What it is about: a table, by its full name.")
+    lease: str = Field(description="What is held while it runs, so that no other operation changes it.")
     says: str = Field(description="What it does, for people.")
     arguments: dict[str, Any]
     requires: list[Requirement] = Field(description="What must still be so when it is applied.")
@@ -52,7 +53,7 @@ class ActionDocument(_Shape):
 
 class PlanSummary(_Shape):
     actions: int
-    tables: int
+    subjects: int
     estimate: Estimate
 
 
@@ -65,7 +66,7 @@ class PlanDocument(_Shape):
     actions: list[ActionDocument]
     summary: PlanSummary
     warnings: list[str]
-    refused: list[Finding] = Field(description="Tables that were asked for and cannot be done; the others can.")
+    refused: list[Finding] = Field(description="What was asked for and cannot be done; the rest can.")
     verdicts: list[Verdict] = Field([], description="What was decided about each version, with every reason for it.")
 
 

@@ -28,7 +28,7 @@ from lakewarden.features.table.summary import number
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, FileList, Outcome, PlannedFile
-from lakewarden.lifecycle.requirement import SnapshotKept, TableIs
+from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -55,14 +55,14 @@ def actions_for(found: Survey, arguments: Mapping[str, Any] | None = None) -> tu
 
 def holds(action: Action, lake: Reader) -> bool:
     """Whether none of the files is live any more that were to be written anew, but those that must stay."""
-    table = lake.tables.load(action.table)
+    table = lake.tables.load(action.subject)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
     left = {file.path for file in action.files.items if file.path in files.by_path}
     return not left or left <= held_files(lake, table, files)
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
-    with explaining(lake, lake.tables.name(action.table)):
+    with explaining(lake, lake.tables.name(action.subject)):
         return _through_spark(action, lake) if action.route == SPARK_SQL else _by_kernel(action, lake)
 
 
@@ -82,7 +82,8 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
     because = found.route.because or ("only Spark sorts" if sorts else "")
     return Action(
         verb=SORT if sorts else COMPACT,
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=f"{what}{dropped}{some}{delta}",
         arguments={
             "uuid": uuid,
@@ -111,12 +112,12 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
 
 def _by_kernel(action: Action, lake: Writer) -> Outcome:
     """Rewrite the groups on Spark, publish them ourselves, and take up again what was sent back."""
-    name = lake.tables.name(action.table)
+    name = lake.tables.name(action.subject)
     waiting = action.files.groups()
     total: dict[str, int] = {}
     for _ in range(_ROUNDS):
         table = lake.tables.load(name)
-        check_identity(table, action.table, str(action.arguments["uuid"]))  # another one has none of the files
+        check_identity(table, action.subject, str(action.arguments["uuid"]))  # another one has none of the files
         files = lake.files.of(table, table.snapshot_by_name(MAIN))
         groups = _live_groups(waiting, files, held_files(lake, table, files))
         if not groups:
@@ -129,7 +130,7 @@ def _by_kernel(action: Action, lake: Writer) -> Outcome:
         if not waiting:
             return Outcome(total)
     raise StalePlan(
-        f"{len(waiting)} groups of {action.table} were changed by other writers each time they had been rewritten",
+        f"{len(waiting)} groups of {action.subject} were changed by other writers each time they had been rewritten",
         "The others are done. Compact the rest when fewer write to it.",
     )
 
@@ -138,7 +139,7 @@ def _rewrite_and_publish(
     action: Action, lake: Writer, table: Table, groups: list[FileGroup]
 ) -> tuple[tuple[int, ...], dict[str, int]]:
     asked = action.arguments
-    rewriter = lake.rewriter(lake.tables.name(action.table).lake)
+    rewriter = lake.rewriter(lake.tables.name(action.subject).lake)
     layout = layout_for(
         table,
         int(asked["target_bytes"] or 0) * 5 // 4,  # a group that grows a little is not cut for it
@@ -151,7 +152,7 @@ def _rewrite_and_publish(
         table, groups, layout, folder, lambda done, all: lake.progress(done, all, "bytes rewritten")
     )
     reach("compaction.rewritten")
-    change = Rewrite(action.table, str(asked["uuid"]), result.groups, discard=rewriter.discard)
+    change = Rewrite(action.subject, str(asked["uuid"]), result.groups, discard=rewriter.discard)
     try:
         published = lake.commits.publish(change)
     except CatalogUnavailable:
@@ -187,22 +188,22 @@ def _live_groups(waiting: Mapping[int, list[str]], files: SnapshotFiles, held: C
 
 
 def _check_route(action: Action, lake: Writer, table: Table, files: SnapshotFiles) -> None:
-    usual = route_of_manifests(lake.tables.route(table, lake.tables.name(action.table)), table)
+    usual = route_of_manifests(lake.tables.route(table, lake.tables.name(action.subject)), table)
     planned = {file.path for file in action.files.items}
     now = route_of(usual, table, files, [file for file in files.data if file.path in planned])
     if now.needs_spark:
-        raise StalePlan(f"the plan is stale: {action.table}: {now.because}", "Nothing was written. Plan again.")
+        raise StalePlan(f"the plan is stale: {action.subject}: {now.because}", "Nothing was written. Plan again.")
 
 
 def _check_none_held(action: Action, lake: Writer) -> None:
     """Refuse where rows were hidden since the plan: Spark takes all files that it thinks worth it."""
-    table, where = lake.tables.load(action.table), str(action.arguments.get("where") or "")
+    table, where = lake.tables.load(action.subject), str(action.arguments.get("where") or "")
     held = held_files(lake, table, lake.files.of(table, table.snapshot_by_name(MAIN)))
     if held and where:
-        held &= lake.rows.files_of(lake.tables.resolve(action.table), where)
+        held &= lake.rows.files_of(lake.tables.resolve(action.subject), where)
     if held:
         raise StalePlan(
-            f"the plan is stale: rows of {action.table} were hidden since, and must come back if that is withdrawn",
+            f"the plan is stale: rows of {action.subject} were hidden since, and must come back if that is withdrawn",
             "Nothing was written. Plan again.",
         )
 
@@ -224,11 +225,11 @@ def _through_spark(action: Action, lake: Writer) -> Outcome:
     order = str(asked.get("sort_by") or "")
     where = str(asked.get("where") or "")
     strategy = "sort" if sorts else "binpack"
-    before = lake.tables.load(action.table).metadata.current_snapshot_id
-    done = lake.procedures.rewrite_data_files(action.table, options, strategy, order, where)
+    before = lake.tables.load(action.subject).metadata.current_snapshot_id
+    done = lake.procedures.rewrite_data_files(action.subject, options, strategy, order, where)
     if sorts and order:
         remember(action, lake, before, order)
-    return Outcome(_facts_of_spark(done, replacements_since(lake.tables.load(action.table), before)))
+    return Outcome(_facts_of_spark(done, replacements_since(lake.tables.load(action.subject), before)))
 
 
 def _facts_of_spark(done: Mapping[str, Any], made: Iterable[Snapshot]) -> dict[str, int]:

@@ -194,5 +194,5 @@ def evidence(
     """Record what an action did or found about requests in its table."""
     uuid, stamp = str(action.arguments["uuid"]), lake.stamp
     lake.tombstones.record(
-        Evidence(kind, action.table, uuid, stamp.operation, action.id, lake.clock(), tuple(requests), document)
+        Evidence(kind, action.subject, uuid, stamp.operation, action.id, lake.clock(), tuple(requests), document)
     )

@@ -34,7 +34,7 @@ from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.journal import known_to
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.records.erasure import ErasureRequest, ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def after_rollback(lake: Reader, name: TableName, table: Table, to: Snapshot) ->
 
 def holds(action: Action, lake: Reader) -> bool:
     """Whether the branch shows no row any more of those that were to be hidden."""
-    name = lake.tables.name(action.table)
+    name = lake.tables.name(action.subject)
     shown = _looked(action, lake, name, lake.tables.load(name))[1]
     if action.route == SPARK_SQL and shown.has_equality_deletes and _is_told(action, lake):
         return not shown.without_equality_deletes().rows  # which of the others equality deletes mask, Spark has seen
@@ -113,10 +113,10 @@ def holds(action: Action, lake: Reader) -> bool:
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
-    name = lake.tables.name(action.table)
+    name = lake.tables.name(action.subject)
     for _ in range(_ROUNDS):
         table = lake.tables.load(name)
-        check_identity(table, action.table, str(action.arguments["uuid"]))
+        check_identity(table, action.subject, str(action.arguments["uuid"]))
         _check_route(action, lake, name, table)
         leave_mark(lake.storage(name.lake), table, lake.tombstones.identity())
         respell(lake, name, table, requests_of(action))
@@ -128,7 +128,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
         if outcome is not None:
             return outcome
     raise StalePlan(
-        f"files of {action.table} were written anew by others each time their rows had been looked up",
+        f"files of {action.subject} were written anew by others each time their rows had been looked up",
         "Nothing was hidden on this branch. Try again when fewer write to it.",
     )
 
@@ -157,7 +157,7 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
     }
     evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # a kill right after the commit loses nothing
     change = Mask(
-        table=action.table,
+        table=action.subject,
         uuid=str(action.arguments["uuid"]),
         added=tuple(added),
         inputs={each.file.path: each.file.deletes_identity for each in shown.files},
@@ -190,13 +190,13 @@ def _give_back(action: Action, lake: Writer, requests: Sequence[str]) -> None:
     """Show again what was just hidden for a request that was withdrawn in the very moment."""
     for request in lake.tombstones.many(requests):
         if request.state is ErasureState.WITHDRAWN:
-            reveal(lake, action.table, str(action.arguments["uuid"]), request)
+            reveal(lake, action.subject, str(action.arguments["uuid"]), request)
 
 
 def _deleted(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome | None:
     """Let Spark delete the rows by file and position; nothing where others wrote some of these files anew meanwhile."""
     branch, view = str(action.arguments["branch"]), f"lakewarden_{action.id}_rows"
-    statements = lake.statements(action.table)
+    statements = lake.statements(action.subject)
     facts: dict[str, Any] = {"branch": branch, "snapshot": None, "rows": shown.by_request(), "files": []}
     facts["route"] = action.route
     evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # a kill right after it loses nothing
@@ -206,8 +206,8 @@ def _deleted(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcom
             statements.delete_rows(branch, view)
     finally:
         statements.drop_view(view)
-    table = lake.tables.load(action.table)
-    left = _looked(action, lake, lake.tables.name(action.table), table)[1]
+    table = lake.tables.load(action.subject)
+    left = _looked(action, lake, lake.tables.name(action.subject), table)[1]
     before = {each.file.path for each in shown.files}
     if left.without_equality_deletes().rows or not {each.file.path for each in left.files} <= before:
         return None
@@ -224,7 +224,9 @@ def _is_told(action: Action, lake: Reader) -> bool:
 def _check_route(action: Action, lake: Reader, name: TableName, table: Table) -> None:
     now = route_of_manifests(lake.tables.route(table, name), table)
     if now.name != action.route:
-        raise StalePlan(f"the plan is stale: {action.table} has another format now", "Nothing was hidden. Plan again.")
+        raise StalePlan(
+            f"the plan is stale: {action.subject} has another format now", "Nothing was hidden. Plan again."
+        )
 
 
 def _written(lake: Writer, table: Table, shown: Shown) -> Mapping[str, tuple[AddedFile, ShownIn]]:
@@ -256,7 +258,8 @@ def _action(table: Table, name: TableName, branch: str, shown: Shown, route: Rou
     requests = shown.requests
     return Action(
         verb=HIDE,
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=f"hide {_counted(shown.rows, 'row')} of {_counted(len(requests), 'request')} on branch {branch}"
         + (", for good" if route.needs_spark else ""),
         arguments={

@@ -21,7 +21,7 @@ from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.journal import known_to
 from lakewarden.lifecycle.plan import Action, Estimate, FileList, Plan, PlannedFile, Verdict
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import show_size
 from lakewarden.records.erasure import EvidenceKind
 
@@ -119,7 +119,8 @@ def _action(
     times = _times(lake, table, found) if route.needs_spark else 1
     return Action(
         verb=PURGE,
-        table=target,
+        subject=target,
+        lease=table_lease(due.uuid),
         says=_says(lake, table, found, rows),
         arguments={
             "uuid": due.uuid,

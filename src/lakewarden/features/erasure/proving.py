@@ -23,7 +23,7 @@ from lakewarden.features.erasure.traces import traces_left
 from lakewarden.features.orphan.age import age_of_orphans
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import show_size
 from lakewarden.records.erasure import ErasureState, EvidenceKind
 
@@ -53,7 +53,8 @@ def action_for(
         objects, total = size(table, lake.storage(name.lake))
     return Action(
         verb=PROVE,
-        table=str(name),
+        subject=str(name),
+        lease=table_lease(uuid),
         says=f"look through {objects:,} objects ({show_size(total)}) for what is to be erased",
         arguments=_arguments(lake, uuid, requests, together),
         requires=(TableIs(str(name), uuid),),
@@ -67,7 +68,8 @@ def action_for_gone(
     """To write down that a table is no more, so that nothing can be proved of it."""
     return Action(
         verb=PROVE,
-        table=table,
+        subject=table,
+        lease=table_lease(uuid),
         says="write down that the table is gone, and that nothing of it was looked through",
         arguments={**_arguments(lake, uuid, requests, together), "gone": True},
     )
@@ -126,25 +128,25 @@ def apply(action: Action, lake: Writer, run: ThisRun) -> Outcome:
     requests = still_open(action, lake)
     if action.arguments.get("gone"):
         return _gone(action, lake, requests, run)
-    table = lake.tables.load(action.table)
+    table = lake.tables.load(action.subject)
     proof = _looked(action, lake, table, requests)
     if proof.clean:
         forget_paths(
-            lake, action.table, table.metadata, lake.tombstones.hidden(str(table.metadata.table_uuid), requests)
+            lake, action.subject, table.metadata, lake.tombstones.hidden(str(table.metadata.table_uuid), requests)
         )
     evidence(lake, action, EvidenceKind.PROVED, requests, _document(table, proof))
     reach("prove.recorded")
     if not proof.clean:
-        raise traces_left(action.table, table, proof, requests, age_of_orphans(lake))
+        raise traces_left(action.subject, table, proof, requests, age_of_orphans(lake))
     closed = _close(lake, action, run)
     return Outcome({"objects_read": proof.objects, "bytes_read": proof.bytes, "requests_closed": closed})
 
 
 def _gone(action: Action, lake: Writer, requests: Sequence[str], run: ThisRun) -> Outcome:
-    found = where_is(lake, action.table, str(action.arguments["uuid"]))
+    found = where_is(lake, action.subject, str(action.arguments["uuid"]))
     if found is not None:
-        raise StalePlan(f"the plan is stale: {action.table} is there, as {found}", "Plan again.")
-    method = [f"{action.table} is no longer in the catalog: what may be left of its files was not looked through"]
+        raise StalePlan(f"the plan is stale: {action.subject} is there, as {found}", "Plan again.")
+    method = [f"{action.subject} is no longer in the catalog: what may be left of its files was not looked through"]
     nothing = {"places": [], "not_read": [], "young": 0, "objects": 0, "bytes": 0, "by_kind": {}, "snapshots": 0}
     document = {"clean": True, "gone": True, **nothing, "method": method, "metadata": "", "refs": {}}
     evidence(lake, action, EvidenceKind.PROVED, requests, document)
@@ -163,17 +165,17 @@ def _close(lake: Writer, action: Action, run: ThisRun) -> int:
 
 def _looked(action: Action, lake: Writer, table: Table, requests: Sequence[str]) -> Proof:
     uuid = str(action.arguments["uuid"])
-    check_identity(table, action.table, uuid)
-    respell(lake, lake.tables.name(action.table), table, requests, skip_unreadable=True)  # which the proof reports
+    check_identity(table, action.subject, uuid)
+    respell(lake, lake.tables.name(action.subject), table, requests, skip_unreadable=True)  # which the proof reports
     keys = lake.tombstones.hidden(uuid, requests)
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():
         return prove(
             table,
             keys,
-            lake.storage(lake.tables.name(action.table).lake),
+            lake.storage(lake.tables.name(action.subject).lake),
             before=lake.clock() - age_of_orphans(lake),
-            reload=lambda: lake.tables.load(action.table),
+            reload=lambda: lake.tables.load(action.subject),
             progress=lambda done, total: lake.progress(done, total, "bytes looked through"),
         )
 

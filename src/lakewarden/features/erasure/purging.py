@@ -66,7 +66,7 @@ NOTHING: dict[str, Any] = dict.fromkeys(
 
 def holds(action: Action, lake: Reader) -> bool:
     """Whether the purge came to its end, and the versions are gone that had the rows."""
-    there = {snapshot.snapshot_id for snapshot in lake.tables.load(action.table).metadata.snapshots}
+    there = {snapshot.snapshot_id for snapshot in lake.tables.load(action.subject).metadata.snapshots}
     if there & set(planned_snapshots(action)):
         return False
     told = lake.tombstones.evidence([EvidenceKind.PURGED], uuid=str(action.arguments["uuid"]), documents=False)
@@ -75,9 +75,9 @@ def holds(action: Action, lake: Reader) -> bool:
 
 def apply(action: Action, lake: Writer, lose_columns: bool = False) -> Outcome:
     """Erase; applied again after it stopped anywhere, it goes on."""
-    name = lake.tables.name(action.table)
+    name = lake.tables.name(action.subject)
     table = lake.tables.load(name)
-    check_identity(table, action.table, str(action.arguments["uuid"]))
+    check_identity(table, action.subject, str(action.arguments["uuid"]))
     requests = still_open(action, lake)
     respell(lake, name, table, requests)
     keys = lake.tombstones.hidden(str(action.arguments["uuid"]), requests)
@@ -120,11 +120,11 @@ def _replace_everywhere(
         for path, match in found.matches.items()
         if not is_own(table, path)
     }
-    whose = Whose.of(lake, action.table, table, found, requests)
+    whose = Whose.of(lake, action.subject, table, found, requests)
     were = whose.in_refs(lake, table, refs_before(lake, table, found))
     intent = before.joined(Intent(outside=outside, refs=were, snapshots=all_there, dirty=dirty)).joined(whose.intent())
     intent = replace(intent, metadata_before=intent.metadata_before or table.metadata_location)
-    storage = lake.storage(lake.tables.name(action.table).lake)
+    storage = lake.storage(lake.tables.name(action.subject).lake)
 
     def about_to(paths: Sequence[str]) -> None:
         nonlocal intent
@@ -135,7 +135,7 @@ def _replace_everywhere(
         reach("purge.intended")
 
     if action.route == SPARK_SQL:
-        name = lake.tables.name(action.table)
+        name = lake.tables.name(action.subject)
         refs = [ref.name for ref in dirty_refs(lake, table, found)]
         dropped = {path: match.matching for path, match in found.matches.items() if match.content == "data"}
         intent = intent.joined(Intent(rows_dropped=dropped))
@@ -147,7 +147,7 @@ def _replace_everywhere(
     expired = {p: m.matching for p, m in found.matches.items() if m.content == "data" and p in rewritten.obsolete}
     intent = intent.joined(rewritten.intent()).joined(Intent(rows_expired=expired))
     change = ReplaceFiles(
-        table=action.table,
+        table=action.subject,
         uuid=str(action.arguments["uuid"]),
         replacements=rewritten.replacements,
         obsolete=rewritten.obsolete,
@@ -161,7 +161,7 @@ def _replace_everywhere(
         raise  # it may have landed: resume looks
     except LakewardenError:
         storage.delete_all(
-            still_unreachable(lake.tables.load(action.table), [file.path for file in rewritten.new_files])
+            still_unreachable(lake.tables.load(action.subject), [file.path for file in rewritten.new_files])
         )
         raise
     return intent
@@ -180,7 +180,7 @@ def _carry_hidden(
         if at and new.file is not None:
             gone = set(new.dropped)
             moved[new.file.file_path] = [place - bisect_left(new.dropped, place) for place in at if place not in gone]
-    carry(lake, action.table, str(action.arguments["uuid"]), action.id, others, moved)
+    carry(lake, action.subject, str(action.arguments["uuid"]), action.id, others, moved)
 
 
 def _shorten_log(action: Action, lake: Writer, requests: Sequence[str], intent: Intent) -> Intent:
@@ -189,15 +189,15 @@ def _shorten_log(action: Action, lake: Writer, requests: Sequence[str], intent: 
     Where the client writes metadata, the commit itself has dropped them. Others' metadata that was written between the
     look at the table and the commit is in the log too, and references versions that went.
     """
-    table = lake.tables.load(action.table)
+    table = lake.tables.load(action.subject)
     log = [entry.metadata_file for entry in table.metadata.metadata_log]
     if not intent.files or (not dead_entries(table, intent.files) and TO_RESTORE not in table.metadata.properties):
         return intent
     if dead_entries(table, intent.files):
-        sizes = lake.storage(lake.tables.name(action.table).lake).sizes(log)
+        sizes = lake.storage(lake.tables.name(action.subject).lake).sizes(log)
         intent = intent.with_files(log, partial(is_own, table), sizes, {})
         write_down(lake, action, requests, intent)
-    lake.commits.publish(ShortenedLog(action.table, str(action.arguments["uuid"]), tuple(intent.files)))
+    lake.commits.publish(ShortenedLog(action.subject, str(action.arguments["uuid"]), tuple(intent.files)))
     return intent
 
 
@@ -206,7 +206,7 @@ def _remove(action: Action, lake: Writer, intent: Intent) -> Intent:
 
     Answers with what is gone, whichever run took it, and with what stays outside: another table may own that.
     """
-    name = lake.tables.name(action.table)
+    name = lake.tables.name(action.subject)
     table, storage = lake.tables.load(name), lake.storage(name.lake)
     free = frozenset(still_unreachable(table, [*intent.files, *intent.outside]))
     done = intent.of_free(free, partial(is_own, table))
@@ -215,7 +215,7 @@ def _remove(action: Action, lake: Writer, intent: Intent) -> Intent:
     )
     if removed.failed:
         raise StorageUnavailable(
-            f"{action.table}: {len(removed.failed)} files that hold erased rows could not be removed, as "
+            f"{action.subject}: {len(removed.failed)} files that hold erased rows could not be removed, as "
             f"{removed.failed[0][0]}: {removed.failed[0][1]}",
             "No version leads to them any more. Resume the operation when that is mended.",
         )
@@ -253,8 +253,8 @@ def _told(
     veil: Veil,
 ) -> Outcome:
     """Record what was done, as a certificate is to tell it; none of it holds a value."""
-    table = lake.tables.load(action.table)
-    storage = lake.storage(lake.tables.name(action.table).lake)
+    table = lake.tables.load(action.subject)
+    storage = lake.storage(lake.tables.name(action.subject).lake)
     sizes, outside = storage.sizes(intent.new_files), _there(storage, intent.outside)
     now = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
     there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}

@@ -54,7 +54,7 @@ class Rewritten:
 
 def rewrite(action: Action, lake: Writer, table: Table, keys: Sequence[HiddenKey], found: Searched) -> Rewritten:
     """Write every file with rows of the keys anew that a ref leads to: once, however many do."""
-    name = lake.tables.name(action.table)
+    name = lake.tables.name(action.subject)
     dirty = {*found.snapshots, *found.tainted}
     heads = {ref.snapshot_id for ref in table.metadata.refs.values() if ref.snapshot_id in dirty}
     data, deletes = lake.files.across(table, [s for s in table.metadata.snapshots if s.snapshot_id in heads])

@@ -18,7 +18,7 @@ from lakewarden.features.erasure.proving import where_is
 from lakewarden.features.erasure.revealing import Revealed, hand_over, reveal, revealed
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan, Requirement
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 if TYPE_CHECKING:
@@ -70,14 +70,14 @@ def holds(action: Action, lake: Reader) -> bool:
     request = lake.tombstones.get(str(action.arguments["request"]))
     if action.verb == WITHDRAW:
         return request.state is ErasureState.WITHDRAWN
-    return not revealed(lake, action.table, lake.tables.load(action.table), request)
+    return not revealed(lake, action.subject, lake.tables.load(action.subject), request)
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
     request = lake.tombstones.get(str(action.arguments["request"]))
     harmless = refuse_purged(lake, request)
     if action.verb == REVEAL:
-        branches, files = reveal(lake, action.table, str(action.arguments["uuid"]), request)
+        branches, files = reveal(lake, action.subject, str(action.arguments["uuid"]), request)
         return Outcome({"branches_changed": branches, "delete_files_removed": files})
     _check_shown(lake, request, "It stays open")
     for asked, uuid in tables_of(request):
@@ -168,7 +168,8 @@ def _reveal(lake: Reader, table: Table, name: str, request: str, found: Sequence
     ]
     return Action(
         verb=REVEAL,
-        table=name,
+        subject=name,
+        lease=table_lease(uuid),
         says=f"show the rows of {request} again on {_named(branches)}",
         arguments={"uuid": uuid, "request": request},
         requires=(TableIs(name, uuid),),
@@ -179,9 +180,11 @@ def _reveal(lake: Reader, table: Table, name: str, request: str, found: Sequence
 def _end(request: ErasureRequest, *tables: Requirement) -> Action:
     """The last action, which needs the lease of a table: nobody hides rows there meanwhile."""
     held = [need for need in tables if isinstance(need, TableIs)][:1]
+    first = (*held, *request.keys)[0]
     return Action(
         verb=WITHDRAW,
-        table=held[0].table if held else request.keys[0].table,
+        subject=first.table,
+        lease=table_lease(first.uuid),
         says=f"withdraw {request.id} from {', '.join(table for table, _ in tables_of(request))} and forget its values",
         arguments={"request": request.id},
         requires=tuple(held),

@@ -19,7 +19,7 @@ from lakewarden.features.erasure.returned import Returned, read_all, register
 from lakewarden.features.table.declared import Declared
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def plan_for(lake: Reader, kind: str, name: TableName, again: bool = False) -> P
     }
     action = Action(
         verb=WATCH,
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=f"look for people who came back in {files.count} new {'file' if files.count == 1 else 'files'}",
         arguments=arguments,
         requires=(TableIs(target, uuid),),
@@ -113,7 +114,7 @@ def plan_for(lake: Reader, kind: str, name: TableName, again: bool = False) -> P
 
 def holds(action: Action, lake: Reader) -> bool:
     """Whether all that was there when it was planned has been looked at, and nobody in it waits to be dealt with."""
-    before = _before(lake, lake.tables.load(action.table))
+    before = _before(lake, lake.tables.load(action.subject))
     sequence, head = action.arguments["sequence"], action.arguments["head"]
     return not before.unsettled and before.since.covers(int(sequence or 0), int(head) if head is not None else None)
 
@@ -121,26 +122,26 @@ def holds(action: Action, lake: Reader) -> bool:
 def apply(action: Action, lake: Writer) -> Outcome:
     """Look, write down how far, and say who came back: raised, unless it is asked for that they be erased again."""
     at = lake.clock()  # whatever closes from here on is for the next time
-    sight = look(lake, action.table)
+    sight = look(lake, action.subject)
     if sight is None:
-        raise StalePlan(f"no closed request is about {action.table} any more", "Plan again.")
+        raise StalePlan(f"no closed request is about {action.subject} any more", "Plan again.")
     veil = Veil.of(sight.table.metadata, sight.fields)
     with veil.over_errors():
-        seen = read_all(lake, action.table, sight.recognizer, sight.files, sight.since)
+        seen = read_all(lake, action.subject, sight.recognizer, sight.files, sight.since)
     uuid = str(sight.table.metadata.table_uuid)
     came_back = seen.without(lake.tombstones.hidden(uuid) if seen.returned else ())
-    name = lake.tables.name(action.table)
+    name = lake.tables.name(action.subject)
     asked = register(lake, name, uuid, came_back, at) if action.arguments["again"] else {}
     reach("erasure.asked-again")
     document = _document(sight, came_back, asked, veil, at) | {"not_read": seen.unreadable}
     requests = tuple(sorted(came_back))
     lake.tombstones.record(
         Evidence(
-            EvidenceKind.WATCHED, action.table, uuid, lake.stamp.operation, lake.stamp.action, at, requests, document
+            EvidenceKind.WATCHED, action.subject, uuid, lake.stamp.operation, lake.stamp.action, at, requests, document
         )
     )
     if came_back.keys() - asked.keys():
-        raise _noticed(action.table, document)
+        raise _noticed(action.subject, document)
     return Outcome(
         {
             "files_read": seen.files,

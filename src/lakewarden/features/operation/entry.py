@@ -35,7 +35,7 @@ class StepRow:
     """One action of an operation, how far it came, and how many files it concerns."""
 
     action: str
-    table: str
+    subject: str
     says: str
     state: str
     at: datetime | None
@@ -110,7 +110,7 @@ def detail(record: Record, with_files: Plan | None = None) -> OperationDetail:
         cancel_requested=record.cancel_requested,
         request=json.loads(record.request),
         steps=_steps(record),
-        findings=[f"{finding.table}: {finding.message}" for finding in record.findings],
+        findings=[f"{finding.subject}: {finding.message}" for finding in record.findings],
         warnings=list(record.plan.warnings),
         result=dict(record.result or {}),
         error=dict(record.error or {}),
@@ -127,7 +127,7 @@ def _steps(record: Record) -> list[StepRow]:
     return [
         StepRow(
             action=step.action,
-            table=step.table,
+            subject=step.subject,
             says=step.says,
             state=str(step.progress),
             at=step.at,

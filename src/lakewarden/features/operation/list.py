@@ -21,10 +21,12 @@ class List(Question[list[OperationRow]]):
 
     state: list[State] = Field([], description="Only operations in this state; may be given several times.")
     kind: str = Field("", description="Only operations of this kind, as in version.tag.")
-    table: Annotated[str, Completes("tables")] = Field("", description="Only operations on this table.")
+    subject: Annotated[str, Completes("tables")] = Field(
+        "", description="Only operations on this table, or on whatever else operations are about."
+    )
     limit: int = Field(50, gt=0, description="Show at most this many.")
 
     def ask(self, lake: Reader) -> list[OperationRow]:
-        table = str(lake.tables.name(self.table)) if self.table else ""
-        records = lake.journal.list(states=self.state, kind=self.kind, table=table, limit=self.limit)
+        subject = str(lake.tables.name(self.subject)) if self.subject else ""
+        records = lake.journal.list(states=self.state, kind=self.kind, subject=subject, limit=self.limit)
         return [row(record) for record in records]

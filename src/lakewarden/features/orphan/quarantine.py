@@ -16,7 +16,7 @@ from lakewarden.features.orphan.unfinished import Unfinished
 from lakewarden.features.table.each import plan_each
 from lakewarden.lifecycle.plan import Action, Estimate, FileList, Outcome, Plan, PlannedFile
 from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import show_size
 
 if TYPE_CHECKING:
@@ -54,17 +54,17 @@ class Quarantine(Aged, Operation):
 
     def holds(self, action: Action, lake: Reader) -> bool:
         """No listed file that may go is at its place, and none that is needed is away."""
-        listed = _Listed(self, action, lake, lake.tables.load(action.table))
+        listed = _Listed(self, action, lake, lake.tables.load(action.subject))
         return not listed.may_go and not listed.missed
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        name, table = lake.tables.name(action.table), lake.tables.load(action.table)
+        name, table = lake.tables.name(action.subject), lake.tables.load(action.subject)
         refuse_forbidden(name, table)
         storage, made_at = lake.storage(name.lake), lake.clock()
         batch = Batch(
             id=f"{lake.stamp.operation}-{lake.stamp.action}",
             location=table.metadata.location,
-            table=action.table,
+            table=action.subject,
             uuid=str(table.metadata.table_uuid),
             operation=lake.stamp.operation,
             reason="orphan",
@@ -90,7 +90,7 @@ class _Listed:
     """The files that an action lists, as they are now."""
 
     def __init__(self, asked: Aged, action: Action, lake: Reader, table: Table) -> None:
-        name = lake.tables.name(action.table)
+        name = lake.tables.name(action.subject)
         judge = Judge(name, reachable_set(table), asked.before(lake), Unfinished(lake))
         found = lake.storage(name.lake).look(file.path for file in action.files.items)
         self.may_go: list[PlannedFile] = []
@@ -107,8 +107,8 @@ class _Listed:
 
 def _bring_back(asked: Aged, action: Action, lake: Writer, batch: Batch) -> list[PlannedFile]:
     """Somebody may have made a file part of the table in the moment it was moved: then it must be where it was."""
-    name = lake.tables.name(action.table)
-    missed = _Listed(asked, action, lake, lake.tables.load(action.table)).missed
+    name = lake.tables.name(action.subject)
+    missed = _Listed(asked, action, lake, lake.tables.load(action.subject)).missed
     storage = lake.storage(name.lake)
     recorded = quarantine.find(storage, batch.location, batch.id) if missed else None
     places = {file.path: recorded.place(file) for file in recorded.files} if recorded else {}
@@ -120,7 +120,8 @@ def _action(name: TableName, table: Table, orphans: Sequence[Orphan]) -> Action:
     files = FileList.of(PlannedFile(orphan.path, orphan.bytes, orphan.kind) for orphan in orphans)
     return Action(
         verb="quarantine",
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=f"put {files.count} orphans away",
         arguments={"uuid": uuid, "location": table.metadata.location},
         requires=(TableIs(target, uuid),),

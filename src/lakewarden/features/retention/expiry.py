@@ -33,7 +33,7 @@ from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.in_use import snapshots_in_use
 from lakewarden.lifecycle.plan import Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile, Verdict
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.lifecycle.states import UNFINISHED
 from lakewarden.quantities import to_millis
 
@@ -143,7 +143,7 @@ def _least_metadata(lake: Reader, found: Expiring) -> int:
 
 def holds(action: Action, lake: Reader) -> bool:
     """Whether the versions have gone and the files have left."""
-    metadata = lake.tables.load(action.table).metadata
+    metadata = lake.tables.load(action.subject).metadata
     there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     if there & set(_snapshots(action)) or set(metadata.refs) & set(_tags(action)):
         return False
@@ -181,19 +181,19 @@ def _expire(action: Action, lake: Writer) -> None:
     snapshots = set(_snapshots(action))
 
     def check(table: Table) -> None:
-        refuse_forbidden(lake.tables.name(action.table), table)
-        needed = InUse(lake, besides=lake.stamp.operation).of(action.table, table)
+        refuse_forbidden(lake.tables.name(action.subject), table)
+        needed = InUse(lake, besides=lake.stamp.operation).of(action.subject, table)
         taken = [f"snapshot {s} is needed by {operation}" for s, operation in needed.items() if s in snapshots]
         if taken:
             raise StalePlan(f"the plan is stale: {'; '.join(taken)}", "Nothing was expired. Plan again.")
 
     uuid = str(action.arguments["uuid"])
     metadata = tuple(file.path for file in action.files.items if file.kind == "metadata")
-    change = Expiry(action.table, uuid, _snapshots(action), _tags(action), metadata, check)
+    change = Expiry(action.subject, uuid, _snapshots(action), _tags(action), metadata, check)
     if action.route != SPARK_SQL or change.snapshots or change.tags:
         lake.commits.publish(change)
     if metadata:
-        lake.commits.publish(ShortenedLog(action.table, uuid, metadata))
+        lake.commits.publish(ShortenedLog(action.subject, uuid, metadata))
 
 
 def _freed_in_all(action: Action, lake: Reader, before: Mapping[str, int]) -> Facts:
@@ -205,7 +205,7 @@ def _freed_in_all(action: Action, lake: Reader, before: Mapping[str, int]) -> Fa
 
 def _versions(action: Action, lake: Reader) -> Facts:
     """What became of the versions, looked up: others may have been added meanwhile."""
-    metadata = lake.tables.load(action.table).metadata
+    metadata = lake.tables.load(action.subject).metadata
     there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     gone = len(set(_snapshots(action)) - there)
     return {
@@ -243,7 +243,8 @@ def _action(lake: Reader, found: Expiring, route: Route) -> Action:
     how = leaving.way_out(lake, found.name.lake, location, route.needs_spark and commits)
     return Action(
         verb=EXPIRE,
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=_says(decisions, how, commits),
         arguments={
             "uuid": uuid,

@@ -17,7 +17,7 @@ from lakewarden.errors import AlreadyExists, VersionNotFound, did_you_mean
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.plan import Action, Outcome
 from lakewarden.lifecycle.request import Positional
-from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
+from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs, table_lease
 from lakewarden.quantities import Duration, SnapshotId, show_duration
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action
     apart = route.needs_spark and bool(new.note)
     make = Action(
         verb=new.kind,
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=f"{new.kind} {new.name} at {snapshot}{kept}",
         arguments={
             "ref": new.name,
@@ -138,7 +139,7 @@ def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action
 
 def created(action: Action, lake: Reader) -> bool:
     """Whether the branch, tag or note of an action stands as it should."""
-    asked, table = action.arguments, lake.tables.load(action.table)
+    asked, table = action.arguments, lake.tables.load(action.subject)
     found = next((ref for ref in refs_of(table) if ref.name == asked["ref"]), None)
     if found is None:
         return False
@@ -156,13 +157,13 @@ def create(action: Action, lake: Writer) -> Outcome:
     noted = {note_property(name): note} if note else {}
     if action.verb == "note":
         change = RefChange(
-            action.table, str(asked["uuid"]), {name: _snapshot(action)}, properties=noted, route=action.route
+            action.subject, str(asked["uuid"]), {name: _snapshot(action)}, properties=noted, route=action.route
         )
     else:
         new = _new_ref(action)
         keep_ms = int(new.keep.total_seconds() * 1000) if new.keep else None
         change = RefChange(
-            table=action.table,
+            table=action.subject,
             uuid=str(asked["uuid"]),
             expects={name: None},
             set=(SetRef(name, new.kind, _snapshot(action), keep_ms),),

@@ -20,7 +20,7 @@ from lakewarden.features.version.schemas import (
     written_with,
 )
 from lakewarden.lifecycle.plan import Action, Outcome
-from lakewarden.lifecycle.requirement import LayoutIs, RefAt, TableIs
+from lakewarden.lifecycle.requirement import LayoutIs, RefAt, TableIs, table_lease
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -69,7 +69,8 @@ def by_statements(to: Resolved, then: Schema, route: Route) -> tuple[Action, ...
     return tuple(
         Action(
             verb=f"{what}-column",
-            table=target,
+            subject=target,
+            lease=table_lease(uuid),
             says=f"{what} column {field.name}{f' back to {name}' if name else ', which was added since'}",
             arguments={"column": field.name, "field": field.field_id, "name": name, "uuid": uuid},
             requires=(TableIs(target, uuid), RefAt(target, MAIN, to.snapshot.snapshot_id)),
@@ -98,13 +99,13 @@ def set_schema(action: Action) -> SetSchema | None:
 def undo_column(action: Action, lake: Writer) -> Outcome:
     """Drop or rename one column on Spark, if it still is the column that was planned for."""
     column, name = str(action.arguments["column"]), str(action.arguments["name"])
-    found = {field.name: field.field_id for field in lake.tables.load(action.table).schema().fields}
+    found = {field.name: field.field_id for field in lake.tables.load(action.subject).schema().fields}
     if found.get(column) != _number(action, "field"):
         raise StalePlan(
-            f"the plan is stale: column {column} of {action.table} is gone, or another column has that name now",
+            f"the plan is stale: column {column} of {action.subject} is gone, or another column has that name now",
             "That column was left as it is. Plan again.",
         )
-    statements = lake.statements(action.table)
+    statements = lake.statements(action.subject)
     if action.verb == "drop-column":
         statements.drop_column(column)
     else:

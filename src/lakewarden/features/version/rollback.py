@@ -16,7 +16,7 @@ from lakewarden.features.version import restoring
 from lakewarden.features.version.schemas import changes_since, written_with
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Version
-from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
+from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs, table_lease
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -62,7 +62,7 @@ class Rollback(Operation):
     def holds(self, action: Action, lake: Reader) -> bool:
         if action.verb == masks.HIDE:
             return masks.holds(action, lake)
-        table = lake.tables.load(action.table)
+        table = lake.tables.load(action.subject)
         if not restoring.is_restored(action, table):
             return False
         if action.verb in restoring.SCHEMA_VERBS:
@@ -82,7 +82,7 @@ class Rollback(Operation):
         moves = (SetRef(MAIN, "branch", to),)
         lake.commits.publish(
             RefChange(
-                table=action.table,
+                table=action.subject,
                 uuid=str(asked["uuid"]),
                 expects={need.ref: need.snapshot for need in action.requires if isinstance(need, RefAt)},
                 route=action.route,
@@ -96,11 +96,11 @@ class Rollback(Operation):
         """Look also for what a move on Spark, killed before it could look, may have gone over: somebody's commit."""
         findings = super().verify(plan, lake)
         for action in plan.actions:
-            lost = displaced(lake.tables.load(action.table), *_from_to(action)) if action.verb == "move" else None
+            lost = displaced(lake.tables.load(action.subject), *_from_to(action)) if action.verb == "move" else None
             if lost is not None:
-                keep = f"lakewarden version tag {action.table}@{lost} NAME"
+                keep = f"lakewarden version tag {action.subject}@{lost} NAME"
                 told = f"another writer's commit {lost} is under no name now; keep it: {keep}"
-                findings.append(Finding(action.table, told))
+                findings.append(Finding(action.subject, told))
         return findings
 
     def _check_ancestor(self, to: Resolved, current: int) -> None:
@@ -144,7 +144,8 @@ def _only_schema(to: Resolved, current: int, route: Route) -> Action:
     target, uuid = str(to.name), str(to.table.metadata.table_uuid)
     return Action(
         verb="restore-schema",
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=f"main stays at {current}",
         arguments={"from": str(current), "to": str(current), "leave": "", "kept_already": True, "uuid": uuid},
         requires=(TableIs(target, uuid), RefAt(target, MAIN, current)),
@@ -169,7 +170,8 @@ def _action(verb: str, to: Resolved, current: int, route: Route) -> Action:
     }
     return Action(
         verb=verb,
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=says[verb],
         arguments={
             "from": str(current),

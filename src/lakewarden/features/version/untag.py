@@ -11,7 +11,7 @@ from lakewarden.engine.commit.refs import RefChange
 from lakewarden.features.version.refs import RefName, existing_tag, note_property
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Table
-from lakewarden.lifecycle.requirement import RefAt, TableIs
+from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
@@ -34,7 +34,8 @@ class Untag(Operation):
         reachable = lines_of(table, others)
         action = Action(
             verb="untag",
-            table=target,
+            subject=target,
+            lease=table_lease(uuid),
             says=f"remove tag {self.name} from {tag.snapshot_id}",
             arguments={"ref": self.name, "snapshot": str(tag.snapshot_id), "uuid": uuid},
             requires=(TableIs(target, uuid), RefAt(target, self.name, tag.snapshot_id)),
@@ -46,13 +47,13 @@ class Untag(Operation):
         return Plan(self.kind(), target, (action,), () if tag.snapshot_id in reachable else (alone,))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return lake.tables.ref(action.table, str(action.arguments["ref"])) is None
+        return lake.tables.ref(action.subject, str(action.arguments["ref"])) is None
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         asked, ref = action.arguments, str(action.arguments["ref"])
         lake.commits.publish(
             RefChange(
-                table=action.table,
+                table=action.subject,
                 uuid=str(asked["uuid"]),
                 expects={ref: int(asked["snapshot"] or 0)},
                 remove=(ref,),

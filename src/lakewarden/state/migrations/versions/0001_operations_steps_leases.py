@@ -46,14 +46,14 @@ def upgrade() -> None:
         sa.Column("operation", sa.Text, sa.ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
         sa.Column("position", sa.Integer, primary_key=True),
         sa.Column("action", sa.Text, nullable=False),
-        sa.Column("table", sa.Text, nullable=False),
+        sa.Column("subject", sa.Text, nullable=False),
         sa.Column("says", sa.Text, nullable=False),
         sa.Column("progress", sa.Text, nullable=False),
         sa.Column("facts", sa.Text, nullable=False),
         sa.Column("error", sa.Text),
         sa.Column("at", moment),
     )
-    op.create_index("steps_by_table", "steps", ["table", "operation"])
+    op.create_index("steps_by_subject", "steps", ["subject", "operation"])
     op.create_table(
         "action_files",
         sa.Column("operation", sa.Text, sa.ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),

@@ -1,4 +1,4 @@
-"""One table of a run: lease → look, check and apply each action → verify. Which tables, and when, is the runner's.
+"""One subject of a run: lease → look, check and apply each action → verify. Which subjects, and when, is the runner's.
 
 Whether an action is done is looked up in the lake before it is applied. Nothing is published by whoever lost a
 lease: writers look at the fence right before they commit, and this looks before it writes the journal.
@@ -7,7 +7,7 @@ lease: writers look at the fence right before they commit, and this looks before
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -34,31 +34,32 @@ class Means:
     actor: str
 
 
-class TableRun:
-    """Brings one table to its end, or to where the run is told to stop."""
+class SubjectRun:
+    """Brings one subject to its end, or to where the run is told to stop."""
 
-    def __init__(self, run: Run, table: str, means: Means, begins_unasked: bool) -> None:
+    def __init__(self, run: Run, subject: str, means: Means, begins_unasked: bool) -> None:
         self._run = run
-        self.name = table
+        self.name = subject
         self._means = means
         self._unasked = begins_unasked  # what a killed run was in the midst of is not left there
         self._applying = True
 
     def finish(self) -> None:
-        """Do what is left to do to the table, and look whether it is so. Raises what went wrong."""
-        run, table = self._run, self.name
-        part = self._unfinished()
+        """Do what is left to do to the subject, and look whether it is so. Raises what went wrong."""
+        run, part = self._run, self._unfinished()
         if all(self._is_left(action) for action in part.actions):
-            run.all_applied(table)
+            run.all_applied(self.name)
             return
-        key, label = part.actions[0].lease_key, f"table {table}"
-        with run.keeper.hold(key, label, patience(run.wait, self._means, run)) as held:
+        with ExitStack() as held:
+            keys = dict.fromkeys(action.lease for action in part.actions)
+            patient = patience(run.wait, self._means, run)
+            fences = [run.fence, *(held.enter_context(run.keeper.hold(key, self.name, patient)) for key in keys)]
 
             def fence() -> None:
-                run.fence()
-                held()
+                for look in fences:
+                    look()
 
-            reach("table.leased")
+            reach("subject.leased")
             part = part.with_files(lambda action: self._means.journal.files(run.record.id, action))
             try:
                 for action in part.actions:
@@ -70,38 +71,38 @@ class TableRun:
                 raise
             self._applying = False
             run.fence()
-            if run.all_applied(table):
+            if run.all_applied(self.name):
                 self._means.journal.move(run.record.id, State.VERIFYING, self._means.clock())
-            reach("table.verifying")
+            reach("subject.verifying")
             run.mind_interrupt()
             self._verify(self._applied(part))
-            reach("table.verified")
-        reach("table.released")
+            reach("subject.verified")
+        reach("subject.released")
 
     def fail(self, error: LakewardenError) -> None:
-        """Write down what stopped this table, with the action that it stopped at."""
+        """Write down what stopped this subject, with the action that it stopped at."""
         run = self._run
         run.fence()  # where the operation was taken over, its journal is not ours to write
         run.fail(self.name, error)
         run.tell("failed", self.name, error.message)
         progress = Progress.STALE if isinstance(error, StalePlan) else Progress.FAILED
-        undone = [action for action in run.plan.for_table(self.name).actions if action.id not in run.outcomes]
+        undone = [action for action in run.plan.for_subject(self.name).actions if action.id not in run.outcomes]
         if self._applying and undone:
             stopped_at = replace(run.step(undone[0]), progress=progress, error=error.document(), at=self._means.clock())
             self._means.journal.step(run.record.id, stopped_at)
 
     def skip(self, held: LeaseHeld) -> None:
-        """Leave the table to the operation that holds it, and write down which one that is."""
+        """Leave the subject to the operation that holds it, and write down which one that is."""
         run = self._run
         run.fence()
         run.skip(self.name)
-        first = run.step(run.plan.for_table(self.name).actions[0])
+        first = run.step(run.plan.for_subject(self.name).actions[0])
         self._means.journal.step(run.record.id, replace(first, error=held.document(), at=self._means.clock()))
         run.tell("skipped", self.name, held.message)
 
     def _unfinished(self) -> Plan:
-        """What the plan has for this table and no earlier run brought to its end."""
-        part = self._run.plan.for_table(self.name)
+        """What the plan has for this subject and no earlier run brought to its end."""
+        part = self._run.plan.for_subject(self.name)
         ended = {action.id for action in part.actions if self._run.step(action).progress is Progress.VERIFIED}
         return replace(part, actions=tuple(action for action in part.actions if action.id not in ended))
 
@@ -121,7 +122,7 @@ class TableRun:
         if self._is_left(action):
             return
         step = run.step(action)
-        run.tell("applying", action.table, action.says)
+        run.tell("applying", action.subject, action.says)
         with means.reader.tables.at_one_moment():
             self._check(action, TableIs)  # another table of the same name is none of ours
             is_done = run.operation.holds(action, means.reader)
@@ -136,13 +137,13 @@ class TableRun:
             outcome = run.operation.apply(action, self._writer(action, fence))
         reach("action.applied")
         if run.is_taken_up:  # only now: until the table has moved on, what a lost run sent may still land
-            self._writer(action, fence).sweep(action.table)
+            self._writer(action, fence).sweep(action.subject)
         run.fence()
         done = replace(step, progress=Progress.DONE, facts=dict(outcome.facts), error=None, at=means.clock())
         means.journal.step(run.record.id, done)
         run.outcomes[action.id] = outcome
         reach("action.journaled")
-        run.tell("applied", action.table, action.says)
+        run.tell("applied", action.subject, action.says)
 
     def _writer(self, action: Action, fence: Fence) -> Writer:
         stamp = Stamp(self._run.record.id, action.id, self._means.actor)
@@ -155,7 +156,7 @@ class TableRun:
         if moved:
             raise StalePlan(
                 f"the plan is stale: {'; '.join(moved)}",
-                hint="Nothing more was written to this table. Plan again, and look at what changed.",
+                hint="Nothing more was written to it. Plan again, and look at what changed.",
             )
 
     def _verify(self, part: Plan) -> None:
@@ -169,10 +170,10 @@ class TableRun:
 
     def _look_at(self, part: Plan) -> Sequence[Finding]:
         """Write down that what was applied is so, or answer with what is not."""
-        run, table = self._run, self.name
+        run = self._run
         if not part.actions:
             return ()
-        run.tell("verifying", table)
+        run.tell("verifying", self.name)
         findings = run.operation.verify(part, self._means.reader)
         run.findings += findings
         if not findings:
@@ -186,7 +187,7 @@ class TableRun:
         def tell(done: int, total: int, says: str) -> None:
             self._run.mind_interrupt()
             part = min(max(done / total, 0.0), 1.0) if total > 0 else 0.0
-            self._run.tell("working", action.table, says or action.says, part)
+            self._run.tell("working", action.subject, says or action.says, part)
 
         return tell
 
