@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lakewarden.features.lake import signing_key
-from lakewarden.features.lake.signing_key import SigningKey
+from lakewarden.features.erasure.certificates import signing_key
+from lakewarden.features.erasure.certificates.signing_key import SigningKey
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 from tests.small_lake import SmallLake
 

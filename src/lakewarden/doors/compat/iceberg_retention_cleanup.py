@@ -19,7 +19,7 @@ from typing import Any
 from lakewarden.doors.compat import script
 from lakewarden.doors.compat.iceberg_catalog import IcebergCatalog, Namespace, version_of
 from lakewarden.doors.compat.script import Result
-from lakewarden.features.table.declared import production
+from lakewarden.features.shared.declared import production
 from lakewarden.quantities import show_size
 
 

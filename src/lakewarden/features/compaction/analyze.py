@@ -9,7 +9,7 @@ from pydantic import Field
 
 from lakewarden.errors import LakewardenError
 from lakewarden.features.compaction.survey import Survey, survey
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.request import Question
 from lakewarden.quantities import Bytes
 

@@ -10,8 +10,8 @@ from lakewarden.errors import BadValue
 from lakewarden.features.compaction import compacting
 from lakewarden.features.compaction.sorting import look_for_order
 from lakewarden.features.compaction.survey import survey
-from lakewarden.features.table.each import plan_each
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.each import plan_each
+from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation
 

@@ -19,12 +19,12 @@ from lakewarden.engine.files.written_files import layout_for
 from lakewarden.engine.rewrite.driver import FileGroup
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, Packing, together
-from lakewarden.features.compaction.policy import DELTA_ENCODED
 from lakewarden.features.compaction.sorting import remember
 from lakewarden.features.compaction.survey import Survey, route_of
 from lakewarden.features.erasure.held import held_files
-from lakewarden.features.table.damage import explaining
-from lakewarden.features.table.summary import number
+from lakewarden.features.shared.damage import explaining
+from lakewarden.features.shared.file_sizes import DELTA_ENCODED
+from lakewarden.features.shared.summary import number
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, FileList, Outcome, PlannedFile

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakewarden.features.compaction import manifest_merge
-from lakewarden.features.table.each import plan_each
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.each import plan_each
+from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.base.route import Route, route_of_manifests
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.features.compaction.binpack import Candidate, Packing, pack
-from lakewarden.features.compaction.policy import CompactionPolicy, declared_policy, policy_of
 from lakewarden.features.erasure.held import held_files
+from lakewarden.features.shared.file_sizes import CompactionPolicy, declared_policy, policy_of
 from lakewarden.lifecycle.basics import SPARK_SQL
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from lakewarden.display import Shown
 from lakewarden.errors import BadValue, StorageUnavailable
 from lakewarden.features.erasure.attested import Attested
 from lakewarden.features.erasure.attesting import Issue, attest, closed_by_proof
+from lakewarden.features.erasure.certificates import signing_key
 from lakewarden.features.erasure.coverage import uncovered
 from lakewarden.features.erasure.seal import document_of, sign, sign_page
-from lakewarden.features.lake import signing_key
 from lakewarden.lifecycle.request import Positional, Question
 from lakewarden.records.erasure import EvidenceKind
 
 if TYPE_CHECKING:
-    from lakewarden.features.lake.signing_key import SigningKey
+    from lakewarden.features.erasure.certificates.signing_key import SigningKey
     from lakewarden.lifecycle.ground import Reader
 
 _TOLD = (EvidenceKind.PURGED, EvidenceKind.PROVED, EvidenceKind.WATCHED)

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from lakewarden.features.erasure import masks
 from lakewarden.features.erasure.due import named_open, present_name
-from lakewarden.features.table.each import plan_each
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.each import plan_each
+from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation
 from lakewarden.records.erasure import ErasureRequest

@@ -12,12 +12,12 @@ from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import Conflict, TableNotFound
-from lakewarden.features.compaction.policy import DELTA_ENCODED, declared_policy, policy_of
 from lakewarden.features.erasure import proving
 from lakewarden.features.erasure.intent import RefBefore
 from lakewarden.features.erasure.spelling import new_spellings, with_spellings
 from lakewarden.features.erasure.strays import refuse_strangers
 from lakewarden.features.orphan.judgement import refuse_forbidden
+from lakewarden.features.shared.file_sizes import DELTA_ENCODED, declared_policy, policy_of
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.journal import known_to
 from lakewarden.lifecycle.plan import Action, Estimate, FileList, Plan, PlannedFile, Verdict

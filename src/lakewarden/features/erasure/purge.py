@@ -12,7 +12,7 @@ from lakewarden.features.erasure import planning, proving, purging
 from lakewarden.features.erasure.due import Due, agenda
 from lakewarden.features.erasure.proofs import ThisRun
 from lakewarden.features.orphan.neighbours import Neighbours
-from lakewarden.features.table.each import joined, refusal
+from lakewarden.features.shared.each import joined, refusal
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Completes, Operation, Positional
 

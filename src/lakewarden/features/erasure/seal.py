@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.errors import BadValue, NotGenuine
-from lakewarden.features.lake.signing_key import VerifyingKey
+from lakewarden.features.erasure.certificates.signing_key import VerifyingKey
 
 if TYPE_CHECKING:
     from lakewarden.features.erasure.attested import Attested
-    from lakewarden.features.lake.signing_key import SigningKey
+    from lakewarden.features.erasure.certificates.signing_key import SigningKey
 
 DATA_BEGINS, DATA_ENDS = '<script type="application/json" id="certificate">', "</script>"
 _PAGE_SIGNATURE = re.compile(rb"<!-- signature of all above: ([A-Za-z0-9+/]{86}==) -->\s*\Z")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.features.erasure import watching
-from lakewarden.features.table.each import plan_each
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.each import plan_each
+from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation
 

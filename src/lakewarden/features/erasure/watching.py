@@ -16,7 +16,7 @@ from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprin
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import StalePlan, TracesLeft
 from lakewarden.features.erasure.returned import Returned, read_all, register
-from lakewarden.features.table.declared import Declared
+from lakewarden.features.shared.declared import Declared
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs, table_lease

@@ -14,7 +14,7 @@ from pydantic import Field
 from lakewarden.config import FILE_NAME, CatalogType, Environment, Settings, is_named_warehouse, load
 from lakewarden.display import Shown
 from lakewarden.errors import AlreadyExists, ConfigProblem, StorageUnavailable, did_you_mean
-from lakewarden.features.lake import signing_key
+from lakewarden.features.erasure.certificates import signing_key
 from lakewarden.features.lake.template import render
 from lakewarden.lifecycle.request import Positional, Setup
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.display import Shown
-from lakewarden.features.lake import signing_key
+from lakewarden.features.erasure.certificates import signing_key
 from lakewarden.lifecycle.request import Control
 
 if TYPE_CHECKING:

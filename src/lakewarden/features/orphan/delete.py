@@ -11,7 +11,7 @@ from lakewarden.engine.storage import quarantine
 from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named
 from lakewarden.features.orphan.judgement import refuse_forbidden
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.plan import Action, Estimate, Finding, Outcome, Plan
 from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.requirement import TableIs, table_lease

@@ -13,7 +13,7 @@ from lakewarden.features.orphan.judgement import Judge, refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.orphan.search import Orphan, Searched, search
 from lakewarden.features.orphan.unfinished import Unfinished
-from lakewarden.features.table.each import plan_each
+from lakewarden.features.shared.each import plan_each
 from lakewarden.lifecycle.plan import Action, Estimate, FileList, Outcome, Plan, PlannedFile
 from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.requirement import TableIs, table_lease

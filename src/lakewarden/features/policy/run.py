@@ -12,9 +12,9 @@ from lakewarden.errors import LakewardenError
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep, verbs_of
 from lakewarden.features.retention.expiry import InUse, with_percent
-from lakewarden.features.table.damage import explaining
-from lakewarden.features.table.each import joined, refusal
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.damage import explaining
+from lakewarden.features.shared.each import joined, refusal
+from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation
 from lakewarden.quantities import Duration

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.errors import LakewardenError
-from lakewarden.features.compaction import policy as compaction
 from lakewarden.features.erasure import watching
 from lakewarden.features.policy.mistakes import mistakes
 from lakewarden.features.retention import policy as retention
-from lakewarden.features.table.select import is_pattern, select
+from lakewarden.features.shared import file_sizes as compaction
+from lakewarden.features.shared.select import is_pattern, select
 from lakewarden.lifecycle.request import Completes, Positional, Question
 
 if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.features.table.declared import Declared
+    from lakewarden.features.shared.declared import Declared
     from lakewarden.lifecycle.ground import Reader
 
 

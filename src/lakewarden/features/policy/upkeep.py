@@ -14,9 +14,7 @@ from lakewarden.features.compaction import compacting, manifest_merge
 from lakewarden.features.compaction.survey import Survey, survey
 from lakewarden.features.erasure import masks, watching
 from lakewarden.features.erasure.missing_hides import rows_shown_again
-from lakewarden.features.retention import expiry
-from lakewarden.features.retention.expiry import Expiring
-from lakewarden.features.table.condition import (
+from lakewarden.features.policy.condition import (
     COMPACT_FILES,
     EXPIRE_VERSIONS,
     HIDE_ROWS,
@@ -25,8 +23,10 @@ from lakewarden.features.table.condition import (
     Symptoms,
     complaints,
 )
-from lakewarden.features.table.damage import explaining
-from lakewarden.features.table.each import refusal
+from lakewarden.features.retention import expiry
+from lakewarden.features.retention.expiry import Expiring
+from lakewarden.features.shared.damage import explaining
+from lakewarden.features.shared.each import refusal
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.records.erasure import ErasureState

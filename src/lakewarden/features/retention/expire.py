@@ -10,8 +10,8 @@ from pydantic import Field
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.retention import expiry
 from lakewarden.features.retention.policy import declared_policy, policy_of, refuse_short_production
-from lakewarden.features.table.each import plan_each
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.each import plan_each
+from lakewarden.features.shared.select import Selects
 from lakewarden.features.version import holders
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
 from lakewarden.lifecycle.request import Operation

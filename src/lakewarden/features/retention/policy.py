@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.catalog.representations import represents
 from lakewarden.engine.catalog.snapshots import ancestors, lines_of
 from lakewarden.errors import BadValue
-from lakewarden.features.table.declared import Declared, declarations, production, resolve, whole_number
+from lakewarden.features.shared.declared import Declared, declarations, production, resolve, whole_number
 from lakewarden.quantities import from_millis, parse_duration, show_duration, to_millis
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from lakewarden.errors import BrokenTable, LakewardenError
+from lakewarden.features.policy.condition import score
 from lakewarden.features.policy.upkeep import UPKEEP, diagnosis
 from lakewarden.features.retention.expiry import InUse
-from lakewarden.features.table.condition import score
-from lakewarden.features.table.damage import explaining
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.damage import explaining
+from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.request import Question
 from lakewarden.quantities import Bytes
 

@@ -11,7 +11,7 @@ from lakewarden.engine.catalog.snapshots import MAIN, ancestors
 from lakewarden.engine.commit.refs import RefChange, SetRef, displaced
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
 from lakewarden.features.erasure import masks
-from lakewarden.features.table.summary import live_rows
+from lakewarden.features.shared.summary import live_rows
 from lakewarden.features.version import restoring
 from lakewarden.features.version.schemas import changes_since, written_with
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan

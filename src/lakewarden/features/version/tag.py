@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.errors import LakewardenError, VersionNotFound
-from lakewarden.features.table.select import is_pattern, select
+from lakewarden.features.shared.select import is_pattern, select
 from lakewarden.features.version.refs import Keep, NewRef, RefName, create, create_actions, created, refs_of
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Version

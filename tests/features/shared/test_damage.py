@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakewarden.errors import BrokenTable
-from lakewarden.features.table.damage import explained
+from lakewarden.features.shared.damage import explained
 from tests.features.retention.test_expire import configure, snapshots
 from tests.reachability import aged, on_disk, orphans
 from tests.small_lake import SmallLake

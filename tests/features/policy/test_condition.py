@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.features.table.condition import Symptoms, complaints, score
+from lakewarden.features.policy.condition import Symptoms, complaints, score
 
 WELL = Symptoms(
     files=100,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.features.compaction.policy import CompactionPolicy, declared_policy, policy_of
+from lakewarden.features.shared.file_sizes import CompactionPolicy, declared_policy, policy_of
 from tests.small_lake import SmallLake
 
 MB = 1 << 20

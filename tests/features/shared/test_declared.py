@@ -9,7 +9,7 @@ import pytest
 from lakewarden.config import Settings
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.retention.policy import RetentionPolicy, declared_policy, policy_of
-from lakewarden.features.table.declared import whole_number
+from lakewarden.features.shared.declared import whole_number
 
 LAKE = {"catalog": {"type": "sql", "uri": "sqlite:///x.db"}, "warehouse": "file:///x"}
 DAY_MS = 86_400_000

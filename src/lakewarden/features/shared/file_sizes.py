@@ -1,4 +1,4 @@
-"""What size files of a table should have."""
+"""What size files of a table should have: its settings for compaction, which every other rewrite follows too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakewarden.features.table.declared import Declared, declarations, resolve, whole_number
+from lakewarden.features.shared.declared import Declared, declarations, resolve, whole_number
 
 if TYPE_CHECKING:
     from lakewarden.config import Settings

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakewarden.errors import LakewardenError
-from lakewarden.features.table.damage import explaining
+from lakewarden.features.shared.damage import explaining
 from lakewarden.lifecycle.plan import Finding, Plan
 
 if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.features.table.select import Selects
+    from lakewarden.features.shared.select import Selects
     from lakewarden.lifecycle.ground import Reader
 
 
