@@ -12,7 +12,7 @@ from urllib.parse import quote_plus
 import pytest
 from sqlalchemy import text
 
-from lakewarden.features.erasure.forgetting import veil_of
+from lakewarden.features.erasure.proofs.forgetting import veil_of
 from lakewarden.lifecycle.journal import Progress, Record
 from lakewarden.lifecycle.plan import Action, FileList, Finding, Plan, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs

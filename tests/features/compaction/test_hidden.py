@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.engine.rows.position_deletes import is_hide
 from lakewarden.errors import StalePlan
-from lakewarden.features.erasure.held import held_files
+from lakewarden.features.erasure.hidden.held_files import held_files
 from lakewarden.records.erasure import ErasureState
 from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.seen import seen

@@ -21,9 +21,9 @@ from sqlalchemy import text
 from lakewarden.doors.cli.main import run
 from lakewarden.doors.rest.app import create_app
 from lakewarden.errors import BadValue, ConfigProblem, Conflict, NotFound, StorageUnavailable
-from lakewarden.features.erasure.attested import Attested
+from lakewarden.features.erasure.certificates.content import Attested
+from lakewarden.features.erasure.certificates.seal import document_of
 from lakewarden.features.erasure.check_certificate import CheckCertificate
-from lakewarden.features.erasure.seal import document_of
 from lakewarden.records.erasure import ErasureState, EvidenceKind
 from tests.engine.lakes import open_path, read_only
 from tests.features.erasure.certified import PROVED, PURGED, carried_out, close, document, tell

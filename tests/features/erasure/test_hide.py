@@ -14,8 +14,8 @@ from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.engine.rows.position_deletes import Owners, is_hide, named_positions, served_requests
 from lakewarden.errors import BadValue, Conflict, NotFound, SomeFailed
-from lakewarden.features.erasure import covering
-from lakewarden.features.erasure.held import held_files
+from lakewarden.features.erasure.hidden import visible_rows
+from lakewarden.features.erasure.hidden.held_files import held_files
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.records.erasure import ErasureState, EvidenceKind, HiddenKey
 from tests import killing
@@ -134,7 +134,7 @@ def test_which_requests_a_hide_file_serves_is_read_once(lake: SmallLake, monkeyp
         read.append(path)
         return served_requests(path, opened)
 
-    monkeypatch.setattr(covering, "served_requests", noted)
+    monkeypatch.setattr(visible_rows, "served_requests", noted)
     assert lake.warden.erasure.hide("crm.people").is_empty
     assert len(set(read)) == len(read) == 2
 
@@ -146,7 +146,7 @@ def test_rows_are_counted_by_request_in_one_pass(lake: SmallLake) -> None:
 
     def taken(number: int) -> int:
         both = [{f"er-{n:04}": frozenset({1, 2}), f"er-{n + 1:04}": frozenset({2})} for n in range(number)]
-        shown = covering.Shown(tuple(covering.ShownIn(file, positions) for positions in both))
+        shown = visible_rows.Shown(tuple(visible_rows.ShownIn(file, positions) for positions in both))
         found = shown.by_request()
         assert list(found) == list(shown.requests)
         assert [found["er-0000"], found["er-0001"], found[f"er-{number:04}"]] == [2, 3, 1]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakewarden.errors import BrokenTable, LakewardenError, TableNotFound
-from lakewarden.features.erasure.due import agenda
+from lakewarden.features.erasure.requests.due import agenda
 from tests.features.erasure.people import configured, ids, with_people
 from tests.features.erasure.seen import append, seen
 from tests.small_lake import SmallLake

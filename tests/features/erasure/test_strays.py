@@ -16,7 +16,7 @@ from pyiceberg.table.update import RemoveSnapshotsUpdate
 from lakewarden.engine.history import unreferenced_copies
 from lakewarden.engine.proof.objects import listed
 from lakewarden.errors import Conflict, DeletionForbidden, StorageUnavailable, TracesLeft
-from lakewarden.features.erasure import purging
+from lakewarden.features.erasure.purging import steps as purging
 from tests.features.erasure.people import SCHEMA, ids, person, with_people
 from tests.small_lake import SmallLake
 

@@ -21,7 +21,7 @@ from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, Packing, together
 from lakewarden.features.compaction.sorting import remember
 from lakewarden.features.compaction.survey import Survey, route_of
-from lakewarden.features.erasure.held import held_files
+from lakewarden.features.erasure.hidden.held_files import held_files
 from lakewarden.features.shared.damage import explaining
 from lakewarden.features.shared.file_sizes import DELTA_ENCODED
 from lakewarden.features.shared.summary import number

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.base.route import Route, route_of_manifests
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.features.compaction.binpack import Candidate, Packing, pack
-from lakewarden.features.erasure.held import held_files
+from lakewarden.features.erasure.hidden.held_files import held_files
 from lakewarden.features.shared.file_sizes import CompactionPolicy, declared_policy, policy_of
 from lakewarden.lifecycle.basics import SPARK_SQL
 

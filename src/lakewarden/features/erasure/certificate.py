@@ -12,11 +12,11 @@ from pydantic import Field
 
 from lakewarden.display import Shown
 from lakewarden.errors import BadValue, StorageUnavailable
-from lakewarden.features.erasure.attested import Attested
-from lakewarden.features.erasure.attesting import Issue, attest, closed_by_proof
 from lakewarden.features.erasure.certificates import signing_key
-from lakewarden.features.erasure.coverage import uncovered
-from lakewarden.features.erasure.seal import document_of, sign, sign_page
+from lakewarden.features.erasure.certificates.content import Attested
+from lakewarden.features.erasure.certificates.from_evidence import Issue, attest, closed_by_proof
+from lakewarden.features.erasure.certificates.seal import document_of, sign, sign_page
+from lakewarden.features.erasure.requests.keys_asked import uncovered
 from lakewarden.lifecycle.request import Positional, Question
 from lakewarden.records.erasure import EvidenceKind
 
@@ -77,7 +77,7 @@ def _refuse_name(path: Path) -> None:
 def _content(certificate: Attested, key: SigningKey, path: Path) -> bytes:
     import json
 
-    from lakewarden.features.erasure.certificate_page import page
+    from lakewarden.features.erasure.certificates.page import page
 
     if path.suffix.lower() == ".html":
         return sign_page(page(certificate), key)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.features.erasure import masks
-from lakewarden.features.erasure.due import named_open, present_name
+from lakewarden.features.erasure.hidden import hide_action
+from lakewarden.features.erasure.requests.due import named_open, present_name
 from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
@@ -42,13 +42,15 @@ class Hide(Selects, Operation):
 
     def plan(self, lake: Reader) -> Plan:
         named = [request.id for request in self._named(lake)]
-        return plan_each(lake, self.kind(), self, lambda name: masks.plan_for(lake, self.kind(), name, named, self.now))
+        return plan_each(
+            lake, self.kind(), self, lambda name: hide_action.plan_for(lake, self.kind(), name, named, self.now)
+        )
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return masks.holds(action, lake)
+        return hide_action.holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return masks.apply(action, lake)
+        return hide_action.apply(action, lake)
 
     def _named(self, lake: Reader) -> list[ErasureRequest]:
         return named_open(lake, self.request, "Only open requests hide rows.")

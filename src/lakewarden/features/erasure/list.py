@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.features.erasure.entry import RequestRow, row
+from lakewarden.features.erasure.requests.entry import RequestRow, row
 from lakewarden.lifecycle.request import Completes, Question
 from lakewarden.records.erasure import ErasureState
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, PrivateAttr
 
 from lakewarden.errors import Conflict
-from lakewarden.features.erasure import proving
-from lakewarden.features.erasure.proofs import ThisRun
+from lakewarden.features.erasure.proofs import prove_action
+from lakewarden.features.erasure.proofs.recorded import ThisRun
 from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
 from lakewarden.lifecycle.request import Operation, Positional
 from lakewarden.records.erasure import ErasureRequest, ErasureState
@@ -46,20 +46,20 @@ class Prove(Operation):
         tables = dict.fromkeys((key.table, key.uuid) for key in request.keys)
         together = sorted(uuid for _, uuid in tables)
         for table, uuid in tables:
-            name = proving.where_is(lake, table, uuid)
+            name = prove_action.where_is(lake, table, uuid)
             if name is not None:
-                actions.append(proving.action_for(lake, name, lake.tables.load(name), (request.id,), together))
+                actions.append(prove_action.action_for(lake, name, lake.tables.load(name), (request.id,), together))
             elif self.accept_missing:
-                actions.append(proving.action_for_gone(lake, table, uuid, (request.id,), together))
+                actions.append(prove_action.action_for_gone(lake, table, uuid, (request.id,), together))
             else:
                 refused.append(Finding(table, _gone(request, table)))
         return Plan(self.kind(), request.id, tuple(actions), (), tuple(refused))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return proving.holds(action, lake, self._run)
+        return prove_action.holds(action, lake, self._run)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return proving.apply(action, lake, self._run)
+        return prove_action.apply(action, lake, self._run)
 
     def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
         return self._run.concluded(result)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, PrivateAttr
 
 from lakewarden.errors import LakewardenError
-from lakewarden.features.erasure import planning, proving, purging
-from lakewarden.features.erasure.due import Due, agenda
-from lakewarden.features.erasure.proofs import ThisRun
+from lakewarden.features.erasure.proofs import prove_action
+from lakewarden.features.erasure.proofs.recorded import ThisRun
+from lakewarden.features.erasure.purging import planning
+from lakewarden.features.erasure.purging import steps as purging
+from lakewarden.features.erasure.requests.due import Due, agenda
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.shared.each import joined, refusal
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
@@ -58,10 +60,18 @@ class Purge(Operation):
         return replace(plan, warnings=tuple(dict.fromkeys(plan.warnings)))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return proving.holds(action, lake, self._run) if action.verb == proving.PROVE else purging.holds(action, lake)
+        return (
+            prove_action.holds(action, lake, self._run)
+            if action.verb == prove_action.PROVE
+            else purging.holds(action, lake)
+        )
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return proving.apply(action, lake, self._run) if action.verb == proving.PROVE else self._purge(action, lake)
+        return (
+            prove_action.apply(action, lake, self._run)
+            if action.verb == prove_action.PROVE
+            else self._purge(action, lake)
+        )
 
     def _purge(self, action: Action, lake: Writer) -> Outcome:
         return purging.apply(action, lake, self.lose_columns)

@@ -10,7 +10,7 @@ from pydantic import Field
 from lakewarden.display import Shown
 from lakewarden.engine.rows.keys import canonical, is_of_kind
 from lakewarden.errors import BadValue
-from lakewarden.features.erasure.spelling import TEXT
+from lakewarden.features.erasure.requests.spelling import TEXT
 from lakewarden.lifecycle.request import Control, Positional, ReadsInput, TakesInput
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.features.erasure.entry import RequestDetail, detail
+from lakewarden.features.erasure.requests.entry import RequestDetail, detail
 from lakewarden.lifecycle.request import Positional, Question
 from lakewarden.records.erasure import EvidenceKind
 

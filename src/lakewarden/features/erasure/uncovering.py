@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.position_deletes import served_requests
 from lakewarden.errors import Conflict, StalePlan
-from lakewarden.features.erasure.losses import losses
-from lakewarden.features.erasure.proving import where_is
-from lakewarden.features.erasure.revealing import Revealed, hand_over, reveal, revealed
+from lakewarden.features.erasure.hidden.losses import losses
+from lakewarden.features.erasure.hidden.revealing import Revealed, hand_over, reveal, revealed
+from lakewarden.features.erasure.proofs.prove_action import where_is
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan, Requirement
 from lakewarden.lifecycle.requirement import TableIs, table_lease

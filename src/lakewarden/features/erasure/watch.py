@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.features.erasure import watching
+from lakewarden.features.erasure.recurrence import watch_action
 from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.plan import Action, Outcome, Plan
@@ -31,14 +31,14 @@ class Watch(Selects, Operation):
 
     def plan(self, lake: Reader) -> Plan:
         def plan_one(name: TableName) -> Plan:
-            if not self.is_one and not watching.declared(lake.settings, name).value:
+            if not self.is_one and not watch_action.declared(lake.settings, name).value:
                 return Plan(self.kind(), str(name))
-            return watching.plan_for(lake, self.kind(), name, self.again)
+            return watch_action.plan_for(lake, self.kind(), name, self.again)
 
         return plan_each(lake, self.kind(), self, plan_one)
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return watching.holds(action, lake)
+        return watch_action.holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return watching.apply(action, lake)
+        return watch_action.apply(action, lake)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.errors import LakewardenError
-from lakewarden.features.erasure import watching
+from lakewarden.features.erasure.recurrence import watch_action
 from lakewarden.features.policy.mistakes import mistakes
 from lakewarden.features.retention import policy as retention
 from lakewarden.features.shared import file_sizes as compaction
@@ -65,7 +65,7 @@ def _values(lake: Reader, name: TableName) -> list[PolicyValue]:
     rows = [PolicyValue(target, "policy", "skip", "yes", "tables")] if skipped else []
     rows += _rows(target, "retention", retention.declared_policy(lake.settings, name, properties, {}))
     rows += _rows(target, "compaction", compaction.declared_policy(lake.settings, name, properties, {}))
-    rows += _rows(target, "erasure", [watching.declared(lake.settings, name)])
+    rows += _rows(target, "erasure", [watch_action.declared(lake.settings, name)])
     quarantine = lake.settings.quarantine
     rows.append(PolicyValue(target, "quarantine", "expired_files", quarantine.expired_files, "quarantine"))
     if properties.get("gc.enabled", "true").lower() == "false":

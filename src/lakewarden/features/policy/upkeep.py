@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 from lakewarden.errors import BrokenTable, Conflict, DeletionForbidden
 from lakewarden.features.compaction import compacting, manifest_merge
 from lakewarden.features.compaction.survey import Survey, survey
-from lakewarden.features.erasure import masks, watching
-from lakewarden.features.erasure.missing_hides import rows_shown_again
+from lakewarden.features.erasure.hidden import hide_action
+from lakewarden.features.erasure.hidden.missing_hides import rows_shown_again
+from lakewarden.features.erasure.recurrence import watch_action
 from lakewarden.features.policy.condition import (
     COMPACT_FILES,
     EXPIRE_VERSIONS,
@@ -56,14 +57,14 @@ _REMEDIES = {
     manifest_merge.MERGE: MERGE_MANIFESTS,
     compacting.COMPACT: COMPACT_FILES,
     compacting.SORT: COMPACT_FILES,
-    masks.HIDE: HIDE_ROWS,
+    hide_action.HIDE: HIDE_ROWS,
 }
 VERBS = (
     Verbs((expiry.EXPIRE,), expiry.holds, expiry.apply),
     Verbs((manifest_merge.MERGE,), manifest_merge.holds, manifest_merge.apply),
     Verbs((compacting.COMPACT, compacting.SORT), compacting.holds, compacting.apply),
-    Verbs((masks.HIDE,), masks.holds, masks.apply),
-    Verbs((watching.WATCH,), watching.holds, watching.apply),
+    Verbs((hide_action.HIDE,), hide_action.holds, hide_action.apply),
+    Verbs((watch_action.WATCH,), watch_action.holds, watch_action.apply),
 )
 
 
@@ -88,7 +89,7 @@ def upkeep(
     compaction = compacting.actions_for(found) if "compaction" in only else ()
     retention = _retention(lake, kind, expiring, neighbours) if expiring else Plan(kind, str(name))
     merging = manifest_merge.actions_for(lake, name, _more_manifests(found, compaction)) if "manifests" in only else ()
-    hides = masks.missing(lake, kind, name, found.table) if "hide" in only else ()
+    hides = hide_action.missing(lake, kind, name, found.table) if "hide" in only else ()
     waits = any(action.route == SPARK_SQL for action in compaction)  # which a hide in between would make stale
     first, last = ((), hides) if waits else (hides, ())
     plan = replace(
@@ -115,8 +116,8 @@ def _expiring(lake: Reader, name: TableName, in_use: expiry.InUse) -> tuple[Expi
 
 def _watch(lake: Reader, kind: str, name: TableName, only: Sequence[str]) -> tuple[Action, ...]:
     """What looks whether somebody came back, where the policy says so."""
-    wanted = "watch" in only and watching.declared(lake.settings, name).value
-    return watching.plan_for(lake, kind, name).actions if wanted else ()
+    wanted = "watch" in only and watch_action.declared(lake.settings, name).value
+    return watch_action.plan_for(lake, kind, name).actions if wanted else ()
 
 
 def _retention(lake: Reader, kind: str, expiring: Expiring, neighbours: Neighbours) -> Plan:

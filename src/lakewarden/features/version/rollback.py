@@ -10,7 +10,7 @@ from pydantic import Field
 from lakewarden.engine.catalog.snapshots import MAIN, ancestors
 from lakewarden.engine.commit.refs import RefChange, SetRef, displaced
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
-from lakewarden.features.erasure import masks
+from lakewarden.features.erasure.hidden import hide_action
 from lakewarden.features.shared.summary import live_rows
 from lakewarden.features.version import restoring
 from lakewarden.features.version.schemas import changes_since, written_with
@@ -54,14 +54,14 @@ class Rollback(Operation):
         if moves:
             self._check_ancestor(to, current)
         actions = _actions(to, current, moves, schema, lake.tables.route(to.table, to.name))
-        hides, shown = masks.after_rollback(lake, to.name, to.table, to.snapshot) if moves else ((), [])
+        hides, shown = hide_action.after_rollback(lake, to.name, to.table, to.snapshot) if moves else ((), [])
         warnings = [*([_loss(to)] if moves else []), *shown, *restoring.warnings(to, schema)]
         warnings += _undo(to, current, actions)
         return Plan(self.kind(), str(to.name), (*actions, *hides), tuple(warnings))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        if action.verb == masks.HIDE:
-            return masks.holds(action, lake)
+        if action.verb == hide_action.HIDE:
+            return hide_action.holds(action, lake)
         table = lake.tables.load(action.subject)
         if not restoring.is_restored(action, table):
             return False
@@ -73,8 +73,8 @@ class Rollback(Operation):
         return tagged and (action.verb == "keep" or _is_back(table, was, to))
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        if action.verb == masks.HIDE:
-            return masks.apply(action, lake)
+        if action.verb == hide_action.HIDE:
+            return hide_action.apply(action, lake)
         if action.verb in restoring.COLUMN_VERBS:
             return restoring.undo_column(action, lake)
         asked, (was, to) = action.arguments, _from_to(action)

@@ -12,10 +12,10 @@ from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import Conflict, TableNotFound
-from lakewarden.features.erasure import proving
-from lakewarden.features.erasure.intent import RefBefore
-from lakewarden.features.erasure.spelling import new_spellings, with_spellings
-from lakewarden.features.erasure.strays import refuse_strangers
+from lakewarden.features.erasure.proofs import prove_action
+from lakewarden.features.erasure.purging.intent import RefBefore
+from lakewarden.features.erasure.purging.stray_copies import refuse_strangers
+from lakewarden.features.erasure.requests.spelling import new_spellings, with_spellings
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.shared.file_sizes import DELTA_ENCODED, declared_policy, policy_of
 from lakewarden.lifecycle.basics import SPARK_SQL
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.rows.search import Searched
-    from lakewarden.features.erasure.due import Due
+    from lakewarden.features.erasure.requests.due import Due
     from lakewarden.features.orphan.neighbours import Neighbours
     from lakewarden.lifecycle.ground import Reader
 
@@ -48,7 +48,7 @@ def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_col
             f"{due.table} is another table than the one that was asked to forget",
             "The one that was meant is gone or has another name: lakewarden erasure show ID tells its uuid.",
         )
-    if proving.is_proved(lake, table, due.ids):
+    if prove_action.is_proved(lake, table, due.ids):
         return Plan(kind, str(name))
     refuse_forbidden(name, table)
     spelled = new_spellings(lake, name, table, due.ids)
@@ -66,7 +66,7 @@ def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_col
         if not lose_columns:
             refuse_losing_columns(lake, name, table, found)
     warnings = _warnings(lake, name, table, found, action)
-    prove = proving.action_for(lake, name, table, due.ids)
+    prove = prove_action.action_for(lake, name, table, due.ids)
     return Plan(kind, str(name), (action, prove), warnings, verdicts=tuple(_verdicts(str(name), table, found)))
 
 

@@ -11,7 +11,7 @@ from lakewarden.engine.history.unreferenced_copies import strays
 from lakewarden.engine.proof.objects import places
 from lakewarden.engine.storage.quarantine import OWN_FOLDER, batches, forget
 from lakewarden.errors import StorageUnavailable
-from lakewarden.features.erasure.intent import OldFile
+from lakewarden.features.erasure.purging.intent import OldFile
 from lakewarden.features.orphan.age import age_of_orphans
 from lakewarden.features.orphan.judgement import kind_of, refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours, is_metadata, refuse_foreign

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.rows.position_deletes import is_hide, served_requests
 from lakewarden.errors import NotFound
-from lakewarden.features.erasure.remembered import remembered
+from lakewarden.features.erasure.hidden.remembered import remembered
 from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:

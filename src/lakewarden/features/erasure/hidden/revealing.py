@@ -22,7 +22,7 @@ from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.delete_files import Unmask
 from lakewarden.engine.rows.position_deletes import Owners, file_name, is_hide, named_positions, served_requests, write
 from lakewarden.errors import BrokenTable, CatalogUnavailable, LakewardenError
-from lakewarden.features.erasure.remembered import carry, remembered
+from lakewarden.features.erasure.hidden.remembered import carry, remembered
 from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from lakewarden.errors import BadValue, NotGenuine
 from lakewarden.features.erasure.certificates.signing_key import VerifyingKey
 
 if TYPE_CHECKING:
-    from lakewarden.features.erasure.attested import Attested
+    from lakewarden.features.erasure.certificates.content import Attested
     from lakewarden.features.erasure.certificates.signing_key import SigningKey
 
 DATA_BEGINS, DATA_ENDS = '<script type="application/json" id="certificate">', "</script>"
@@ -45,7 +45,7 @@ def document_of(certificate: Attested) -> dict[str, Any]:
     """A certificate as JSON has it."""
     from pydantic import TypeAdapter
 
-    from lakewarden.features.erasure.attested import Attested
+    from lakewarden.features.erasure.certificates.content import Attested
 
     document: dict[str, Any] = TypeAdapter(Attested).dump_python(certificate, mode="json")
     return document

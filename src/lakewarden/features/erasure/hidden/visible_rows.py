@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.rows.position_deletes import Owners, named_positions, served_requests
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
-from lakewarden.features.erasure.spelling import new_spellings, with_spellings
+from lakewarden.features.erasure.requests.spelling import new_spellings, with_spellings
 from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakewarden.display import Shown
-from lakewarden.features.erasure.own_part import own_part, rows_and_values
+from lakewarden.features.erasure.requests.own_part import own_part, rows_and_values
 from lakewarden.records.erasure import ErasureRequest, Evidence, EvidenceKind
 
 

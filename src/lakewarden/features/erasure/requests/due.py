@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.errors import BadValue, Conflict, LakewardenError
-from lakewarden.features.erasure import proving
+from lakewarden.features.erasure.proofs import prove_action
 from lakewarden.records.erasure import ErasureRequest, ErasureState
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], 
 def present_name(lake: Reader, asked: str, uuid: str) -> str:
     """What a table is called now. Of one that is not found, or cannot be looked for, planning says so."""
     try:
-        return str(proving.where_is(lake, asked, uuid) or asked)
+        return str(prove_action.where_is(lake, asked, uuid) or asked)
     except LakewardenError:
         return asked
 

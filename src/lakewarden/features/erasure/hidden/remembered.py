@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.locations import place_digest
-from lakewarden.features.erasure.losses import hidden_by, line_of
+from lakewarden.features.erasure.hidden.losses import hidden_by, line_of
 from lakewarden.records.erasure import Evidence, EvidenceKind
 
 if TYPE_CHECKING:

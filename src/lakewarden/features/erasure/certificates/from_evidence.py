@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from lakewarden.errors import Conflict
-from lakewarden.features.erasure.attested import (
+from lakewarden.features.erasure.certificates.content import (
     FORMAT,
     VERSION,
     Attested,
@@ -29,7 +29,7 @@ from lakewarden.features.erasure.attested import (
     TableErased,
     ValueHash,
 )
-from lakewarden.features.erasure.own_part import own_part, rows_and_values
+from lakewarden.features.erasure.requests.own_part import own_part, rows_and_values
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 _EVIDENCE_VERSION = 1

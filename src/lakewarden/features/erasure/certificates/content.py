@@ -1,7 +1,7 @@
 """What a certificate of erasure says, as values.
 
-It holds no value that was asked to be erased, only salted hashes. Where what it says comes from is in `attesting.py`,
-how it is signed in `seal.py`, and how it looks on paper in `certificate_page.py`.
+It holds no value that was asked to be erased, only salted hashes. `from_evidence.py` puts it together, `seal.py` signs
+it, and `page.py` is how it looks on paper.
 """
 
 from __future__ import annotations

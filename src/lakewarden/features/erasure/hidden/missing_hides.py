@@ -12,8 +12,8 @@ from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.position_deletes import served_requests
 from lakewarden.errors import LakewardenError
-from lakewarden.features.erasure.covering import Lookout
-from lakewarden.features.erasure.losses import hidden_by
+from lakewarden.features.erasure.hidden.losses import hidden_by
+from lakewarden.features.erasure.hidden.visible_rows import Lookout
 from lakewarden.lifecycle.journal import known_to
 from lakewarden.records.erasure import ErasureState, EvidenceKind
 

@@ -17,7 +17,7 @@ from lakewarden.engine.kernel.messages import Drop
 from lakewarden.engine.rewrite.equality_deletes import without_keys
 from lakewarden.engine.rewrite.single_files import RewrittenFile
 from lakewarden.engine.rows.keys import widest
-from lakewarden.features.erasure.intent import Intent, NewFile, OldFile
+from lakewarden.features.erasure.purging.intent import Intent, NewFile, OldFile
 from lakewarden.features.shared.file_sizes import declared_policy, policy_of
 
 if TYPE_CHECKING:

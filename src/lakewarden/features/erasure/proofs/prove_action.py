@@ -15,11 +15,11 @@ from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.proof.scan import prove, size
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import BrokenTable, LakewardenError, StalePlan, TableNotFound
-from lakewarden.features.erasure.forgetting import forget_paths
-from lakewarden.features.erasure.intent import evidence
-from lakewarden.features.erasure.proofs import Proofs, fields_of, to_close
-from lakewarden.features.erasure.spelling import respell
-from lakewarden.features.erasure.traces import traces_left
+from lakewarden.features.erasure.proofs.forgetting import forget_paths
+from lakewarden.features.erasure.proofs.recorded import Proofs, fields_of, to_close
+from lakewarden.features.erasure.proofs.traces import traces_left
+from lakewarden.features.erasure.purging.intent import evidence
+from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.features.orphan.age import age_of_orphans
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Outcome
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.proof.scan import Proof
-    from lakewarden.features.erasure.proofs import ThisRun
+    from lakewarden.features.erasure.proofs.recorded import ThisRun
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.records.erasure import ErasureRequest
 

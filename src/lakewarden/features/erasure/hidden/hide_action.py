@@ -22,14 +22,14 @@ from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.position_deletes import file_name, write
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
-from lakewarden.features.erasure.covering import Lookout, Shown, ShownIn
-from lakewarden.features.erasure.intent import evidence
-from lakewarden.features.erasure.losses import hidden_by, stamped
-from lakewarden.features.erasure.missing_hides import hidden_for_nobody, hidden_once, suspects
-from lakewarden.features.erasure.proving import requests_of
-from lakewarden.features.erasure.remembered import entry
-from lakewarden.features.erasure.revealing import reveal
-from lakewarden.features.erasure.spelling import respell
+from lakewarden.features.erasure.hidden.losses import hidden_by, stamped
+from lakewarden.features.erasure.hidden.missing_hides import hidden_for_nobody, hidden_once, suspects
+from lakewarden.features.erasure.hidden.remembered import entry
+from lakewarden.features.erasure.hidden.revealing import reveal
+from lakewarden.features.erasure.hidden.visible_rows import Lookout, Shown, ShownIn
+from lakewarden.features.erasure.proofs.prove_action import requests_of
+from lakewarden.features.erasure.purging.intent import evidence
+from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.journal import known_to

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.shares import Share, shares
-from lakewarden.features.erasure.intent import Intent
+from lakewarden.features.erasure.purging.intent import Intent
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.rows.search import Searched
-    from lakewarden.features.erasure.intent import RefBefore
+    from lakewarden.features.erasure.purging.intent import RefBefore
     from lakewarden.lifecycle.ground import Reader
 
 

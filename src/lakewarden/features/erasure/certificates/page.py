@@ -12,11 +12,11 @@ from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.features.erasure.seal import document_of, embedded
+from lakewarden.features.erasure.certificates.seal import document_of, embedded
 from lakewarden.quantities import show_size
 
 if TYPE_CHECKING:
-    from lakewarden.features.erasure.attested import Attested
+    from lakewarden.features.erasure.certificates.content import Attested
 
 _STYLE = """
 :root { --ink: #1c2430; --soft: #5d6878; --line: #d9dee6; --faint: #f5f7fa; --good: #17643a; --goodbg: #edf7f1; }

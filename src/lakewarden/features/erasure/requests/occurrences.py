@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.rows.search import search
 from lakewarden.engine.rows.shares import Share, shares
 from lakewarden.errors import LakewardenError
-from lakewarden.features.erasure.spelling import TEXT, new_spellings, stored_texts
+from lakewarden.features.erasure.requests.spelling import TEXT, new_spellings, stored_texts
 from lakewarden.records.erasure import Folding
 
 if TYPE_CHECKING:

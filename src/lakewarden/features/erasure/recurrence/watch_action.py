@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprint
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import StalePlan, TracesLeft
-from lakewarden.features.erasure.returned import Returned, read_all, register
+from lakewarden.features.erasure.recurrence.returned import Returned, read_all, register
 from lakewarden.features.shared.declared import Declared
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile
