@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, ClassVar
 
+from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.basics import Fence, Stamp, Tell
 from lakewarden.lifecycle.journal import Journal, MemoryJournal
 from lakewarden.lifecycle.leases import Leases, MemoryLeases
-from lakewarden.lifecycle.plan import Action, FileList, Finding, Outcome, Plan, PlannedFile
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.progress import Event
 from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from lakewarden.errors import LakewardenError, SomeFailed
-from lakewarden.lifecycle.plan import Action
+from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.states import State
 from tests.lifecycle.house import House, Mark
 

@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.errors import StateUnavailable
-from lakewarden.lifecycle.plan import Action, FileList, Plan, PlannedFile, pack_files, unpack_files
+from lakewarden.lifecycle.action import Action
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile, pack_files, unpack_files
 from lakewarden.lifecycle.states import State
 from lakewarden.state.journal import SqlJournal
 from tests.lifecycle.house import House, Mark

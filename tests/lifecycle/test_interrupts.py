@@ -20,9 +20,9 @@ import pytest
 
 from lakewarden.errors import Interrupted, SparkUnavailable
 from lakewarden.lifecycle import failpoints
+from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.interrupts import deferred, heard, listening, mind
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action
 from lakewarden.lifecycle.states import State
 from tests.lifecycle.house import House, Mark
 from tests.small_lake import SmallLake

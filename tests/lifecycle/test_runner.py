@@ -20,8 +20,9 @@ from lakewarden.errors import (
     StorageUnavailable,
     VerificationFailed,
 )
+from lakewarden.lifecycle.action import Action, Facts, Finding, Outcome
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action, Facts, Finding, Outcome, Plan
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Event
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept
 from lakewarden.lifecycle.states import State

@@ -11,7 +11,7 @@ from threading import Barrier, Event
 import pytest
 
 from lakewarden.errors import LakewardenError, LeaseLost, SomeFailed
-from lakewarden.lifecycle.plan import Action
+from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.states import State
 from tests.lifecycle.house import House, Mark
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from lakewarden.lifecycle.action import Action, Estimate
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action, Estimate, FileList, Plan, PlannedFile
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import RefAt, TableIs
 
 NOON = datetime(2026, 3, 29, 12, 0, 0, 123456, UTC)

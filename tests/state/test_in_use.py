@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.in_use import snapshots_in_use
 from lakewarden.lifecycle.journal import Journal, Progress
-from lakewarden.lifecycle.plan import Action, Plan
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
 from lakewarden.lifecycle.states import State
 from tests.state.records import NOON, an_operation

@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from lakewarden.errors import AlreadyExists, IllegalTransition, OperationNotFound
+from lakewarden.lifecycle.action import Action, Finding
 from lakewarden.lifecycle.journal import Journal, Progress, Record
-from lakewarden.lifecycle.plan import Action, FileList, Finding, Plan
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList
 from lakewarden.lifecycle.states import State
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakewarden.errors import LakewardenError
+from lakewarden.lifecycle.action import Finding
 from lakewarden.lifecycle.journal import MemoryJournal, Progress
-from lakewarden.lifecycle.plan import Finding
 from lakewarden.lifecycle.states import State
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal

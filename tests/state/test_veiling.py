@@ -13,8 +13,10 @@ import pytest
 from sqlalchemy import text
 
 from lakewarden.features.erasure.proofs.forgetting import veil_of
+from lakewarden.lifecycle.action import Action, Finding
 from lakewarden.lifecycle.journal import Progress, Record
-from lakewarden.lifecycle.plan import Action, FileList, Finding, Plan, PlannedFile
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.states import State
 from lakewarden.state.database import Database

@@ -76,7 +76,7 @@ class Writer(Reader, Protocol):
     def sweep(self, table: str) -> int:
         """Remove what earlier runs of this very action wrote to a table's folders and never published.
 
-        The runner's to call, once the action holds: what an earlier run had sent before it was lost can land no more.
+        For `tidy`, once the action holds: what an earlier run had sent before it was lost can land no more.
         """
         ...
 

@@ -15,7 +15,9 @@ from threading import RLock
 from typing import Any, Protocol
 
 from lakewarden.errors import AlreadyExists, OperationNotFound
-from lakewarden.lifecycle.plan import FileList, Finding, Plan
+from lakewarden.lifecycle.action import Finding
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList
 from lakewarden.lifecycle.states import State, check_move
 
 

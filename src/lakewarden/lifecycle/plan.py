@@ -4,158 +4,23 @@ A plan is frozen and serialisable. Its id is a hash of what it would do, so that
 an unchanged lake gives the same id; estimates and times never enter it. What a door shows and what
 the runner applies is the same list of actions.
 
-The files that an action concerns may be very many, so a plan's JSON holds only their number, size and digest.
-The journal keeps the files themselves beside it, and the runner loads those of the subject it works on.
+Of the files that an action concerns, a plan's JSON holds only their number, size and digest. The journal keeps the
+files themselves beside it, and the runner loads those of the subject it works on.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import sys
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import islice
-from operator import attrgetter
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Discriminator, TypeAdapter
+from pydantic import TypeAdapter
 
 from lakewarden.errors import StateUnavailable
-from lakewarden.lifecycle.basics import PUBLISH
-from lakewarden.lifecycle.requirement import LayoutIs, RefAt, SnapshotKept, TableIs
-from lakewarden.quantities import Bytes
-
-Requirement = Annotated[TableIs | RefAt | LayoutIs | SnapshotKept, Discriminator("kind")]
-Facts = Mapping[str, int | float | str | bool | None]
-
-_AT_ONCE = 1000  # files that are encoded together
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A prediction, labelled as one; what came true is in the operation's result."""
-
-    files: int = 0
-    bytes: Bytes = 0
-    rows: int = 0
-    seconds: float = 0.0
-
-    def __add__(self, other: Estimate) -> Estimate:
-        return Estimate(
-            self.files + other.files,
-            self.bytes + other.bytes,
-            self.rows + other.rows,
-            round(self.seconds + other.seconds, 3),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedFile:
-    """One file that an action concerns; files that are worked on together have the same group."""
-
-    path: str
-    bytes: Bytes
-    kind: str
-    group: int = 0
-
-
-@dataclass(frozen=True)
-class FileList:
-    """The files that an action concerns: how many, how large, and a digest that stands for every one of them.
-
-    Two lists with the same digest are the same list, whether or not their items are at hand.
-    """
-
-    count: int = 0
-    bytes: Bytes = 0
-    digest: str = ""
-    items: tuple[PlannedFile, ...] = field(default=(), repr=False, compare=False)
-
-    @staticmethod
-    def of(files: Iterable[PlannedFile]) -> FileList:
-        """The list of these files; in which order they are given makes no difference."""
-        items = tuple(sorted(files, key=attrgetter("group", "path", "kind", "bytes")))
-        return _listed(items, _encoded(items)) if items else FileList()
-
-    def groups(self) -> dict[int, list[str]]:
-        """The paths of the files that are worked on together, by their group."""
-        found: dict[int, list[str]] = {}
-        for file in self.items:
-            found.setdefault(file.group, []).append(file.path)
-        return found
-
-
-def pack_files(files: FileList) -> bytes:
-    """All files of a list in a few bytes each, as a journal keeps them."""
-    packer = zlib.compressobj(level=1)
-    return b"".join([*map(packer.compress, _encoded(files.items)), packer.flush()])
-
-
-def unpack_files(packed: bytes) -> FileList:
-    """The list that was packed. Its digest is of what was read, so a damaged list is not the planned one; one that
-    was veiled passes for what it was."""
-    encoded = zlib.decompress(packed)
-    columns = json.loads(encoded)
-    kinds = map(sys.intern, columns["kind"])  # few words, many files
-    items = map(PlannedFile, columns["path"], columns["bytes"], kinds, columns["group"])
-    listed = _listed(tuple(items), [encoded])
-    return replace(listed, digest=columns["veiled"]) if "veiled" in columns else listed
-
-
-def veil_files(packed: bytes, told: Callable[[str], str]) -> bytes:
-    """A packed list whose paths are told otherwise, as where they tell of somebody who was erased."""
-    columns = json.loads(zlib.decompress(packed))
-    paths = [told(path) for path in columns["path"]]
-    if paths == columns["path"]:
-        return packed
-    veiled = {**columns, "path": paths, "veiled": unpack_files(packed).digest}
-    return zlib.compress(json.dumps(veiled, separators=(",", ":")).encode(), level=1)
-
-
-@dataclass(frozen=True)
-class Action:
-    """One atomic step on one subject, usually one Iceberg commit on a table."""
-
-    verb: str
-    subject: str
-    """What it is about, by the name that people know: `main.sales.orders`."""
-    lease: str
-    """What must be held while it runs, so that no other operation changes the same: for a table, see `table_lease`."""
-    says: str
-    arguments: Facts
-    requires: tuple[Requirement, ...] = ()
-    expects: Facts = field(default_factory=dict)
-    estimate: Estimate = Estimate()
-    route: str = PUBLISH
-    because: str = ""
-    files: FileList = FileList()
-
-    @cached_property
-    def id(self) -> str:
-        return _digest(_acts(self))
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something a verification saw that should not be so."""
-
-    subject: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a plan decided about one thing it looked at, and every reason for that."""
-
-    subject: str
-    item: str
-    at: datetime
-    verdict: str
-    reasons: tuple[str, ...] = ()
+from lakewarden.lifecycle import plan_text
+from lakewarden.lifecycle.action import Action, Estimate, Finding, Verdict, digest
+from lakewarden.lifecycle.planned_files import FileList
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,9 +38,9 @@ class Plan:
 
     @cached_property
     def id(self) -> str:
-        actions = [_acts(action) for action in self.actions]
+        actions = [action.deed for action in self.actions]
         refused = {"refused": [asdict(finding) for finding in self.refused]} if self.refused else {}
-        return "plan-" + _digest({"kind": self.kind, "target": self.target, "actions": actions, **refused})
+        return "plan-" + digest({"kind": self.kind, "target": self.target, "actions": actions, **refused})
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -242,14 +107,10 @@ class Plan:
         }
 
     def __repr__(self) -> str:
-        from lakewarden.lifecycle.plan_text import as_text
-
-        return as_text(self)
+        return plan_text.as_text(self)
 
     def _repr_html_(self) -> str:
-        from lakewarden.lifecycle.plan_text import as_html
-
-        return as_html(self)
+        return plan_text.as_html(self)
 
     def to_json(self) -> str:
         return _PLAN.dump_json(self, exclude={"actions": _EVERY_ACTIONS_FILES}).decode()
@@ -259,50 +120,11 @@ class Plan:
         return _PLAN.validate_json(text)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What applying one action did, measured: numbers are added up into the operation's result."""
-
-    facts: Facts = field(default_factory=dict)
-
-
-def _acts(action: Action) -> dict[str, Any]:
-    requires = [asdict(need) for need in action.requires]
-    files = {"files": action.files.digest} if action.files.count else {}
-    names = {"verb": action.verb, "subject": action.subject}
-    return {**names, "arguments": dict(action.arguments), "requires": requires, **files}
-
-
-def _listed(items: tuple[PlannedFile, ...], encoded: Iterable[bytes]) -> FileList:
-    digest = hashlib.sha256()
-    for piece in encoded:
-        digest.update(piece)
-    return FileList(len(items), sum(file.bytes for file in items), digest.hexdigest()[:32], items)
-
-
-def _encoded(items: Sequence[PlannedFile]) -> Iterator[bytes]:
-    """JSON column by column, which is quicker to write and to read than a million small objects; in pieces.
-
-    The whole of it would take as much memory as the files themselves.
-    """
-    for place, name in enumerate(("path", "bytes", "kind", "group")):
-        yield f'{"]," if place else "{"}"{name}":['.encode()
-        values, comma = map(attrgetter(name), items), ""
-        while some := list(islice(values, _AT_ONCE)):
-            yield (comma + json.dumps(some, separators=(",", ":"))[1:-1]).encode()
-            comma = ","
-    yield b"]}"
-
-
 def _grouped(actions: Iterable[Action]) -> dict[str, list[Action]]:
     grouped: dict[str, list[Action]] = {}
     for action in actions:
         grouped.setdefault(action.subject, []).append(action)
     return grouped
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
 _EVERY_ACTIONS_FILES = {"__all__": {"files": {"items"}}}

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from lakewarden.display import show_value, table_html
+from lakewarden.lifecycle.action import Action, Finding, Verdict
+from lakewarden.lifecycle.planned_files import PlannedFile
 from lakewarden.quantities import show_size
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.plan import Action, Plan, PlannedFile
 
 SHOWN = 20
 """Actions that are shown one by one, unless all are asked for."""
+
+
+class Plan(Protocol):
+    """What is shown of a plan."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def actions(self) -> tuple[Action, ...]: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+    @property
+    def refused(self) -> tuple[Finding, ...]: ...
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]: ...
 
 
 class Line(NamedTuple):

@@ -31,7 +31,8 @@ from typing import (
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 from pydantic.fields import FieldInfo
 
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
+from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.plan import Plan
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
@@ -202,6 +203,9 @@ class Operation(Request):
     def apply(self, action: Action, lake: Writer) -> Outcome:
         """Do one action whose requirements hold and whose postcondition does not yet."""
 
+    def tidy(self, action: Action, lake: Writer) -> None:
+        """Remove what a killed run left of this action. Called once it holds: nothing that was sent can still land."""
+
     def verify(self, plan: Plan, lake: Reader) -> list[Finding]:
         """Look for anything that is not as the plan said. Never receives what `apply` said it did."""
         return [
@@ -229,6 +233,14 @@ class Operation(Request):
     @classmethod
     def kind(cls) -> str:
         return cls.address().kind
+
+
+class TableOperation(Operation):
+    """An operation whose subjects are tables: what a killed run wrote to their folders and never published is swept."""
+
+    def tidy(self, action: Action, lake: Writer) -> None:
+        if any(need.identifies for need in action.requires):  # else there is no table, such as where it is gone
+            lake.sweep(action.subject)
 
 
 class Control(Request, Generic[Answer]):

@@ -15,10 +15,11 @@ from typing import Any
 from lakewarden.display import Shown
 from lakewarden.errors import Conflict, LakewardenError, SomeFailed, some_failed
 from lakewarden.lifecycle import interrupts
+from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.basics import Fence
 from lakewarden.lifecycle.journal import Progress, Record, Step
 from lakewarden.lifecycle.leases import Keeper
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Event, Phase, Watcher
 from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.states import State

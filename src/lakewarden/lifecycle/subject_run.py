@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from lakewarden.errors import LakewardenError, LeaseHeld, StalePlan, VerificationFailed
+from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.basics import Clock, Fence, Stamp, Tell
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.journal import Journal, Progress
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.run import Run
 from lakewarden.lifecycle.states import State
 
@@ -124,7 +124,7 @@ class SubjectRun:
         step = run.step(action)
         run.tell("applying", action.subject, action.says)
         with means.reader.tables.at_one_moment():
-            self._check(action, TableIs)  # another table of the same name is none of ours
+            self._check(action, only_which=True)  # another table of the same name is none of ours
             is_done = run.operation.holds(action, means.reader)
         if is_done:
             outcome = Outcome(step.facts if step.progress is Progress.DONE else action.expects)
@@ -136,8 +136,8 @@ class SubjectRun:
             run.has_begun, self._unasked = True, False
             outcome = run.operation.apply(action, self._writer(action, fence))
         reach("action.applied")
-        if run.is_taken_up:  # only now: until the table has moved on, what a lost run sent may still land
-            self._writer(action, fence).sweep(action.subject)
+        if run.is_taken_up:  # only now: until the subject has moved on, what a lost run sent may still land
+            run.operation.tidy(action, self._writer(action, fence))
         run.fence()
         done = replace(step, progress=Progress.DONE, facts=dict(outcome.facts), error=None, at=means.clock())
         means.journal.step(run.record.id, done)
@@ -149,10 +149,13 @@ class SubjectRun:
         stamp = Stamp(self._run.record.id, action.id, self._means.actor)
         return self._means.open_writer(stamp, fence, self._teller(action))
 
-    def _check(self, action: Action, *kinds: type) -> None:
-        """Refuse as stale unless what the action requires is so, saying what moved from what to what."""
-        needs = [need for need in action.requires if not kinds or isinstance(need, kinds)]
-        moved = [broken for need in needs if (broken := need.broken(self._means.reader, action))]
+    def _check(self, action: Action, only_which: bool = False) -> None:
+        """Refuse as stale unless what the action requires is so, saying what moved from what to what.
+
+        With `only_which`, only that the subject is the very thing that was planned for.
+        """
+        needs = [need for need in action.requires if need.identifies or not only_which]
+        moved = [broken for need in needs if (broken := need.broken(self._means.reader))]
         if moved:
             raise StalePlan(
                 f"the plan is stale: {'; '.join(moved)}",

@@ -18,8 +18,10 @@ from sqlalchemy import Connection, Insert, RowMapping, ScalarSelect, Select, Upd
 from sqlalchemy.exc import IntegrityError
 
 from lakewarden.errors import AlreadyExists
+from lakewarden.lifecycle.action import Finding
 from lakewarden.lifecycle.journal import Progress, Record, Step, advanced, not_found
-from lakewarden.lifecycle.plan import FileList, Finding, Plan, pack_files, unpack_files
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, pack_files, unpack_files
 from lakewarden.lifecycle.states import State
 from lakewarden.state.database import Database
 from lakewarden.state.tables import action_files, operations, steps

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, column, or_, select, union, update
 from sqlalchemy import table as plain_table
 
-from lakewarden.lifecycle.plan import veil_files
+from lakewarden.lifecycle.planned_files import veil_files
 from lakewarden.state.tables import action_files, operations, steps
 
 Told = Callable[[str], str]

@@ -14,8 +14,10 @@ from lakewarden.doors.cli.main import run
 from lakewarden.doors.cli.render import Screen
 from lakewarden.features.operation.entry import FileRow
 from lakewarden.features.version.tag import Tag
+from lakewarden.lifecycle.action import Action, Estimate, Finding
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action, Estimate, FileList, Finding, Plan, PlannedFile
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.progress import Event
 from lakewarden.lifecycle.run import Report
 from lakewarden.lifecycle.states import State

@@ -32,8 +32,10 @@ from lakewarden.doors.cli.main import run
 from lakewarden.doors.rest.capabilities import path_of
 from lakewarden.doors.rest.documents import PlanAnswer, ReportAnswer
 from lakewarden.features.version.tag import Tag
+from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action, FileList, Plan, PlannedFile
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.request import Question, Request, Setup
 from lakewarden.lifecycle.run import Report
 from lakewarden.lifecycle.states import State

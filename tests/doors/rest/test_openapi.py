@@ -15,7 +15,8 @@ from lakewarden.doors.rest.app import create_app
 from lakewarden.doors.rest.capabilities import path_of
 from lakewarden.doors.rest.failures import status_of
 from lakewarden.doors.rest.parameters import accepted, works_on_this_machine
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Operation, Question, Request
 from tests.small_lake import SmallLake
 

@@ -17,8 +17,9 @@ import yaml
 from lakewarden import Warden
 from lakewarden.errors import BadValue, DeletionForbidden
 from lakewarden.features.orphan.judgement import is_hidden, kind_of
+from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action, Plan
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.states import State
 from tests.features.orphan.orphans import age, age_all, contents, folder, plant, set_property
 from tests.small_lake import SCHEMA, SmallLake

@@ -8,7 +8,8 @@ from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakewarden.doors.documents import encode
-from lakewarden.lifecycle.plan import Estimate, Finding, PlannedFile, Requirement, Verdict
+from lakewarden.lifecycle.action import Estimate, Finding, Verdict
+from lakewarden.lifecycle.planned_files import PlannedFile
 from lakewarden.quantities import Bytes
 
 
@@ -34,6 +35,14 @@ class FilesDocument(_Shape):
     items: list[PlannedFile] = Field([], description='All of them; only with `"files": true`.')
 
 
+class RequirementDocument(_Shape):
+    """Something that must still be so, with what its kind tells: such as the table and its uuid."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+
+
 class ActionDocument(_Shape):
     """One atomic step of a plan."""
 
@@ -43,7 +52,7 @@ class ActionDocument(_Shape):
     lease: str = Field(description="What is held while it runs, so that no other operation changes it.")
     says: str = Field(description="What it does, for people.")
     arguments: dict[str, Any]
-    requires: list[Requirement] = Field(description="What must still be so when it is applied.")
+    requires: list[RequirementDocument] = Field(description="What must still be so when it is applied.")
     expects: dict[str, Any]
     estimate: Estimate
     route: str

@@ -12,8 +12,9 @@ from lakewarden.features.compaction.sorting import look_for_order
 from lakewarden.features.compaction.survey import survey
 from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Compact(Selects, Operation):
+class Compact(Selects, TableOperation):
     """Write small files anew as few large ones, and drop for good the rows that are deleted already.
 
     Files of one partition are put together up to the target size, where that pays. What readers see stays the same,

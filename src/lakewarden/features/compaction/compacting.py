@@ -25,9 +25,10 @@ from lakewarden.features.erasure.hidden.held_files import held_files
 from lakewarden.features.shared.damage import explaining
 from lakewarden.features.shared.file_sizes import DELTA_ENCODED
 from lakewarden.features.shared.summary import number
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.plan import Action, Estimate, FileList, Outcome, PlannedFile
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.catalog.snapshots import MAIN, notes_of
 from lakewarden.engine.commit.merged_manifests import ManifestMerge
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
-from lakewarden.lifecycle.plan import Action, Estimate, FileList, Outcome, PlannedFile
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.files.live_files import LiveFile
+    from lakewarden.lifecycle.action import Action
     from lakewarden.lifecycle.ground import Writer
-    from lakewarden.lifecycle.plan import Action
 
 SORTED = "lakewarden.sorted"
 

@@ -10,8 +10,9 @@ from lakewarden.features.erasure.hidden import hide_action
 from lakewarden.features.erasure.requests.due import named_open, present_name
 from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
 from lakewarden.records.erasure import ErasureRequest
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Hide(Selects, Operation):
+class Hide(Selects, TableOperation):
     """Hide the rows of open requests from every engine, on every branch, until they are purged or withdrawn.
 
     Each branch gets one commit, with one delete file for each data file that has such rows, for requests in their grace

@@ -9,8 +9,9 @@ from pydantic import Field, PrivateAttr
 from lakewarden.errors import Conflict
 from lakewarden.features.erasure.proofs import prove_action
 from lakewarden.features.erasure.proofs.recorded import ThisRun
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
-from lakewarden.lifecycle.request import Operation, Positional
+from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Positional, TableOperation
 from lakewarden.records.erasure import ErasureRequest, ErasureState
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _HINTS = {
 }
 
 
-class Prove(Operation):
+class Prove(TableOperation):
     """Look through all that is stored of a request's tables for what it asks to erase. A clean proof closes it.
 
     Every object is read: data and delete files, manifests, metadata and statistics, what no version leads to, what is

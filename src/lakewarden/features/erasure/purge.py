@@ -15,14 +15,15 @@ from lakewarden.features.erasure.purging import steps as purging
 from lakewarden.features.erasure.requests.due import Due, agenda
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.shared.each import joined, refusal
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Completes, Operation, Positional
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Completes, Positional, TableOperation
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Purge(Operation):
+class Purge(TableOperation):
     """Erase the rows of requests from every version of their tables, and prove it.
 
     Every branch and tag keeps its name, settings, schema and all other rows, and points to a version without the rows;

@@ -16,8 +16,9 @@ from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.erasure.hidden.losses import losses
 from lakewarden.features.erasure.hidden.revealing import Revealed, hand_over, reveal, revealed
 from lakewarden.features.erasure.proofs.prove_action import where_is
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan, Requirement
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
@@ -45,6 +46,7 @@ def plan_for(lake: Reader, kind: str, request: ErasureRequest) -> Plan:
     actions: list[Action] = []
     warnings: list[str] = []
     there: list[TableIs] = []
+    held: TableIs | None = None  # the table of the last action, whose lease is then held already
     for asked, uuid in tables_of(request):
         found = _table(lake, asked, uuid)
         if found is None:
@@ -55,11 +57,12 @@ def plan_for(lake: Reader, kind: str, request: ErasureRequest) -> Plan:
         masks = live_masks(lake, table, request.id)
         if found_hidden := revealed(lake, name, table, request):
             actions.append(_reveal(lake, table, name, request.id, found_hidden))
+            held = there[-1]
         if masks.tags:
             warnings.append(f"{name}: tags made while the rows were hidden stay without them: {', '.join(masks.tags)}")
         warnings += losses(lake, name, table, request.id)
     if request.state is ErasureState.OPEN:
-        actions.append(_end(request, *(actions[-1].requires if actions else there)))
+        actions.append(_end(request, *([held] if held else there)))
     elif not actions:
         raise Conflict(f"request {request.id} is withdrawn already", "Only an open request can be changed.")
     return Plan(kind, request.id, tuple(actions), tuple(warnings))
@@ -177,17 +180,16 @@ def _reveal(lake: Reader, table: Table, name: str, request: str, found: Sequence
     )
 
 
-def _end(request: ErasureRequest, *tables: Requirement) -> Action:
+def _end(request: ErasureRequest, *tables: TableIs) -> Action:
     """The last action, which needs the lease of a table: nobody hides rows there meanwhile."""
-    held = [need for need in tables if isinstance(need, TableIs)][:1]
-    first = (*held, *request.keys)[0]
+    first = (*tables, *request.keys)[0]
     return Action(
         verb=WITHDRAW,
         subject=first.table,
         lease=table_lease(first.uuid),
         says=f"withdraw {request.id} from {', '.join(table for table, _ in tables_of(request))} and forget its values",
         arguments={"request": request.id},
-        requires=tuple(held),
+        requires=tables[:1],
     )
 
 

@@ -9,15 +9,16 @@ from pydantic import Field
 from lakewarden.features.erasure.recurrence import watch_action
 from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
 
 if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Watch(Selects, Operation):
+class Watch(Selects, TableOperation):
     """Look whether people who were erased came back with data that is new since then.
 
     Every table that a closed request was about is meant unless some are named. Only the key columns of new files are

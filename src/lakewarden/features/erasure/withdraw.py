@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.features.erasure import uncovering
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation, Positional
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Positional, TableOperation
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Withdraw(Operation):
+class Withdraw(TableOperation):
     """Take a request for erasure back: its rows are seen again by everyone, and its values are forgotten.
 
     Delete files that hide its rows from other engines leave every branch first. Once rows of it were purged it is

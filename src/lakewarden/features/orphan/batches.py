@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.storage.quarantine import Batch, batches
 from lakewarden.errors import LakewardenError, NotFound, did_you_mean
-from lakewarden.lifecycle.plan import FileList, PlannedFile
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 
 if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName

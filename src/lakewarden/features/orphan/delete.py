@@ -12,8 +12,9 @@ from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.shared.select import Selects
-from lakewarden.lifecycle.plan import Action, Estimate, Finding, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.action import Action, Estimate, Finding, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Delete(Selects, Operation):
+class Delete(Selects, TableOperation):
     """Delete for good what is in quarantine and whose grace is over.
 
     Files that a version of the table leads to again are not deleted: bring them back with orphan restore. How long

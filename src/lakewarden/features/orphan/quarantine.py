@@ -14,8 +14,10 @@ from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.orphan.search import Orphan, Searched, search
 from lakewarden.features.orphan.unfinished import Unfinished
 from lakewarden.features.shared.each import plan_each
-from lakewarden.lifecycle.plan import Action, Estimate, FileList, Outcome, Plan, PlannedFile
-from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.request import TableOperation
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import show_size
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 _MOST_FILES = 50_000  # of one action, and so of one batch: its record is read as a whole
 
 
-class Quarantine(Aged, Operation):
+class Quarantine(Aged, TableOperation):
     """Put a table's orphans away, from where they can be brought back until the grace is over.
 
     Each file is looked at again right before it is moved: what has become part of the table, was changed, or may be

@@ -12,8 +12,9 @@ from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.storage import quarantine
 from lakewarden.errors import BrokenTable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named
-from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
-from lakewarden.lifecycle.request import Completes, Operation, Positional
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Completes, Positional, TableOperation
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Restore(Operation):
+class Restore(TableOperation):
     """Bring files back from quarantine to where they were. Never over a file that is there again."""
 
     id: Annotated[str, Positional()] = Field(

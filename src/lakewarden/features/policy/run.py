@@ -15,8 +15,9 @@ from lakewarden.features.retention.expiry import InUse, with_percent
 from lakewarden.features.shared.damage import explaining
 from lakewarden.features.shared.each import joined, refusal
 from lakewarden.features.shared.select import Selects
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
 from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Run(Selects, Operation):
+class Run(Selects, TableOperation):
     """Do all the upkeep that the policies ask for: expire old versions, merge manifests, compact files.
 
     Rows that erasure hide has hidden and that a branch shows again are hidden again. New data of tables that people

@@ -28,8 +28,9 @@ from lakewarden.features.retention import expiry
 from lakewarden.features.retention.expiry import Expiring
 from lakewarden.features.shared.damage import explaining
 from lakewarden.features.shared.each import refusal
+from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from lakewarden.features.retention.policy import declared_policy, policy_of, ref
 from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
 from lakewarden.features.version import holders
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
 from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Expire(Selects, Operation):
+class Expire(Selects, TableOperation):
     """Let old versions go, and remove the files that only they needed.
 
     A version stays if it is current, among the newest, young enough, tagged, at the head of a branch or in its

@@ -29,10 +29,12 @@ from lakewarden.features.retention.policy import (
     declared_policy,
     policy_of,
 )
+from lakewarden.lifecycle.action import Action, Estimate, Facts, Outcome, Verdict
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.in_use import snapshots_in_use
-from lakewarden.lifecycle.plan import Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile, Verdict
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.lifecycle.states import UNFINISHED
 from lakewarden.quantities import to_millis

@@ -12,7 +12,8 @@ from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.storage.quarantine import Batch, QuarantinedFile, stash
 from lakewarden.errors import StalePlan, StorageUnavailable
 from lakewarden.features.orphan.judgement import refuse_forbidden
-from lakewarden.lifecycle.plan import Action, Facts, PlannedFile
+from lakewarden.lifecycle.action import Action, Facts
+from lakewarden.lifecycle.planned_files import PlannedFile
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from lakewarden.errors import LakewardenError
 from lakewarden.features.shared.damage import explaining
-from lakewarden.lifecycle.plan import Finding, Plan
+from lakewarden.lifecycle.action import Finding
+from lakewarden.lifecycle.plan import Plan
 
 if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName

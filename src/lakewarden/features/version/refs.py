@@ -14,8 +14,8 @@ from pydantic import AfterValidator, Field
 from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.engine.commit.refs import RefChange, SetRef
 from lakewarden.errors import AlreadyExists, VersionNotFound, did_you_mean
+from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
-from lakewarden.lifecycle.plan import Action, Outcome
 from lakewarden.lifecycle.request import Positional
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs, table_lease
 from lakewarden.quantities import Duration, SnapshotId, show_duration

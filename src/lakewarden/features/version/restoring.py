@@ -19,7 +19,7 @@ from lakewarden.features.version.schemas import (
     statements_back,
     written_with,
 )
-from lakewarden.lifecycle.plan import Action, Outcome
+from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.requirement import LayoutIs, RefAt, TableIs, table_lease
 
 if TYPE_CHECKING:

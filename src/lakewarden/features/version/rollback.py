@@ -14,8 +14,9 @@ from lakewarden.features.erasure.hidden import hide_action
 from lakewarden.features.shared.summary import live_rows
 from lakewarden.features.version import restoring
 from lakewarden.features.version.schemas import changes_since, written_with
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
-from lakewarden.lifecycle.request import Operation, Version
+from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation, Version
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs, table_lease
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Rollback(Operation):
+class Rollback(TableOperation):
     """Make an earlier version the current one. The state left behind is tagged, so nothing is lost.
 
     The tag is called before-rollback- with the id of the snapshot that was current, and the plan shows the command

@@ -9,15 +9,16 @@ from pydantic import Field
 from lakewarden.engine.catalog.snapshots import lines_of
 from lakewarden.engine.commit.refs import RefChange
 from lakewarden.features.version.refs import RefName, existing_tag, note_property
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation, Table
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Table, TableOperation
 from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Untag(Operation):
+class Untag(TableOperation):
     """Take a tag away. Its version stays until retention expires it, if nothing else protects it."""
 
     destructive = True

@@ -30,10 +30,11 @@ from lakewarden.features.erasure.hidden.visible_rows import Lookout, Shown, Show
 from lakewarden.features.erasure.proofs.prove_action import requests_of
 from lakewarden.features.erasure.purging.intent import evidence
 from lakewarden.features.erasure.requests.spelling import respell
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.journal import known_to
-from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.records.erasure import ErasureRequest, ErasureState, EvidenceKind
 

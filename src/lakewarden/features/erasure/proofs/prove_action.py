@@ -21,8 +21,8 @@ from lakewarden.features.erasure.proofs.traces import traces_left
 from lakewarden.features.erasure.purging.intent import evidence
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.features.orphan.age import age_of_orphans
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.plan import Action, Estimate, Outcome
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import show_size
 from lakewarden.records.erasure import ErasureState, EvidenceKind

@@ -14,8 +14,8 @@ from lakewarden.features.orphan.judgement import kind_of
 from lakewarden.records.erasure import Evidence, EvidenceKind
 
 if TYPE_CHECKING:
+    from lakewarden.lifecycle.action import Action
     from lakewarden.lifecycle.ground import Reader, Writer
-    from lakewarden.lifecycle.plan import Action
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,11 @@ from lakewarden.features.erasure.purging.stray_copies import refuse_strangers
 from lakewarden.features.erasure.requests.spelling import new_spellings, with_spellings
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.shared.file_sizes import DELTA_ENCODED, declared_policy, policy_of
+from lakewarden.lifecycle.action import Action, Estimate, Verdict
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.journal import known_to
-from lakewarden.lifecycle.plan import Action, Estimate, FileList, Plan, PlannedFile, Verdict
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import show_size
 from lakewarden.records.erasure import EvidenceKind

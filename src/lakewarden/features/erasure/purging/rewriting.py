@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import LiveFile
     from lakewarden.engine.rows.search import Searched
     from lakewarden.engine.storage.storage import StoredFiles
+    from lakewarden.lifecycle.action import Action
     from lakewarden.lifecycle.ground import Writer
-    from lakewarden.lifecycle.plan import Action
     from lakewarden.records.erasure import HiddenKey
 
 _READERS = 8

@@ -41,9 +41,9 @@ from lakewarden.features.erasure.purging.whose import Whose
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
+from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.plan import Action, Outcome
 from lakewarden.records.erasure import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:

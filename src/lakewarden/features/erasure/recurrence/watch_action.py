@@ -17,8 +17,10 @@ from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import StalePlan, TracesLeft
 from lakewarden.features.erasure.recurrence.returned import Returned, read_all, register
 from lakewarden.features.shared.declared import Declared
+from lakewarden.lifecycle.action import Action, Estimate, Facts, Outcome
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.plan import Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
