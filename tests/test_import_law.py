@@ -52,8 +52,10 @@ ONLY_IN = {
     "starlette": ("doors.rest",),
     "yaml": ("config", "features.lake"),
 }
-ROOMS = ("kernel", "base", "catalog", "storage", "files", "spark", "rows", "commit", "rewrite", "proof", "history")
-"""Packages of the engine: each imports only those before it, for types too."""
+ENGINE = ("kernel", "base", "catalog", "storage", "files", "spark", "rows", "commit", "rewrite", "proof", "history")
+ERASURE = ("requests", "hidden", "proofs", "purging", "certificates", "recurrence")
+ROOMS = {"engine": ENGINE, "features.erasure": ERASURE}
+"""Packages in their order: each imports only those before it, for types too, and nothing that stands on top of them."""
 NOUNS = ("shared", "orphan", "erasure", "compaction", "version", "retention", "policy", "table", "lake")
 """Nouns of features/, after what several of them share: each uses only those before it, for types too."""
 ALONE = ("operation",)
@@ -101,16 +103,19 @@ def violations(module: str, code: str) -> list[str]:
             target = rest.split(".")[0]
             if target != part and target not in MAY_IMPORT[part]:
                 found.append(f"{module} imports {target}")
-        if rest.startswith("engine.") and part == "engine":
-            found += _later_room(module, rest)
+        found += [told for house in ROOMS for told in _later_room(house, module, rest)]
         if rest.startswith("features.") and part == "features":
             found += _later_noun(module, rest) + _verb_of_another_noun(module, rest)
     return found
 
 
-def _later_room(module: str, imported: str) -> list[str]:
-    own, other = module.split(".")[1], imported.split(".")[1]
-    return [f"{module} imports {imported}"] if ROOMS.index(other) > ROOMS.index(own) else []
+def _later_room(house: str, module: str, imported: str) -> list[str]:
+    if not (module.startswith(f"{house}.") and imported.startswith(f"{house}.")):
+        return []
+    own, other = (name.removeprefix(f"{house}.").split(".")[0] for name in (module, imported))
+    on_top = len(ROOMS[house])
+    order = {room: place for place, room in enumerate(ROOMS[house])}
+    return [f"{module} imports {imported}"] if order.get(other, on_top) > order.get(own, on_top) else []
 
 
 def _later_noun(module: str, imported: str) -> list[str]:
@@ -173,6 +178,8 @@ def test_a_planted_circle_is_found() -> None:
         ("records.erasure", "from lakewarden.lifecycle.plan import Plan"),
         ("engine.commit.direct", "import lakewarden.state.leases"),
         ("engine.files.bounds", "from lakewarden.engine.rows.keys import widest"),
+        ("features.erasure.requests.due", "from lakewarden.features.erasure.proofs import recorded"),
+        ("features.erasure.purging.planning", "from lakewarden.features.erasure.purge import Purge"),
         ("engine.rows.read", "if TYPE_CHECKING:\n    from lakewarden.engine.commit.changes import Mask"),
         ("features.version.tag", "from lakewarden.warden import Warden"),
         ("features.version.tag", "import sqlalchemy"),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.features.erasure.hidden import hide_action
-from lakewarden.features.erasure.requests.due import named_open, present_name
+from lakewarden.features.erasure.requests.due import named_open
+from lakewarden.features.erasure.requests.whereabouts import present_name
 from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Action, Outcome

@@ -9,6 +9,7 @@ from pydantic import Field, PrivateAttr
 from lakewarden.errors import Conflict
 from lakewarden.features.erasure.proofs import prove_action
 from lakewarden.features.erasure.proofs.recorded import ThisRun
+from lakewarden.features.erasure.requests.whereabouts import tables_of, where_is
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Positional, TableOperation
@@ -44,10 +45,10 @@ class Prove(TableOperation):
             raise Conflict(f"request {request.id} is {request.state} already", _HINTS[request.state])
         actions: list[Action] = []
         refused: list[Finding] = []
-        tables = dict.fromkeys((key.table, key.uuid) for key in request.keys)
+        tables = tables_of(request)
         together = sorted(uuid for _, uuid in tables)
         for table, uuid in tables:
-            name = prove_action.where_is(lake, table, uuid)
+            name = where_is(lake, table, uuid)
             if name is not None:
                 actions.append(prove_action.action_for(lake, name, lake.tables.load(name), (request.id,), together))
             elif self.accept_missing:

@@ -15,7 +15,7 @@ from lakewarden.engine.rows.position_deletes import served_requests
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.erasure.hidden.losses import losses
 from lakewarden.features.erasure.hidden.revealing import Revealed, hand_over, reveal, revealed
-from lakewarden.features.erasure.proofs.prove_action import where_is
+from lakewarden.features.erasure.requests.whereabouts import tables_of, where_is
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Plan
@@ -100,11 +100,6 @@ def _check_shown(lake: Reader, request: ErasureRequest, so_far: str) -> None:
                 f"rows of request {request.id} are hidden in {found[0]} still, or again",
                 f"{so_far}. Withdraw it once more: lakewarden erasure withdraw {request.id}",
             )
-
-
-def tables_of(request: ErasureRequest) -> list[tuple[str, str]]:
-    """The tables that a request is about, by the name they were asked for and uuid."""
-    return list(dict.fromkeys((key.table, key.uuid) for key in request.keys))
 
 
 def live_masks(lake: Reader, table: Table, request: str) -> Masks:

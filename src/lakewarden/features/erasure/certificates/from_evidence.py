@@ -30,6 +30,7 @@ from lakewarden.features.erasure.certificates.content import (
     ValueHash,
 )
 from lakewarden.features.erasure.requests.own_part import own_part, rows_and_values
+from lakewarden.features.erasure.requests.whereabouts import tables_of
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 _EVIDENCE_VERSION = 1
@@ -84,9 +85,7 @@ def attest(
     hashes, hashing = _hashes(request, digests)
     counts = {name: sum(_number(each.document.get("counts", {}), name) for each in purged) for name in _COUNTS}
     gone = sorted({key.table for key in request.keys if last[key.uuid].document.get("gone")})
-    tables = [
-        _table(request, table, uuid, purged) for table, uuid in dict.fromkeys((k.table, k.uuid) for k in request.keys)
-    ]
+    tables = [_table(request, table, uuid, purged) for table, uuid in tables_of(request)]
     return Attested(
         format=FORMAT,
         version=VERSION,

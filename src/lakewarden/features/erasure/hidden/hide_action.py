@@ -27,8 +27,7 @@ from lakewarden.features.erasure.hidden.missing_hides import hidden_for_nobody, 
 from lakewarden.features.erasure.hidden.remembered import entry
 from lakewarden.features.erasure.hidden.revealing import reveal
 from lakewarden.features.erasure.hidden.visible_rows import Lookout, Shown, ShownIn
-from lakewarden.features.erasure.proofs.prove_action import requests_of
-from lakewarden.features.erasure.purging.intent import evidence
+from lakewarden.features.erasure.requests.of_actions import evidence, requests_of
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL

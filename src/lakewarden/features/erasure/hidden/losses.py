@@ -16,7 +16,7 @@ from lakewarden.engine.catalog.snapshots import ancestors, notes_of
 from lakewarden.engine.rows.position_deletes import is_hide, named_positions
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import LakewardenError, OperationNotFound
-from lakewarden.features.erasure.proofs.recorded import fields_of
+from lakewarden.features.erasure.requests.keys_asked import fields_of
 from lakewarden.lifecycle.basics import SPARK_SQL, Stamp
 from lakewarden.lifecycle.journal import Progress
 from lakewarden.records.erasure import Evidence, EvidenceKind

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.proof.scan import prove, size
 from lakewarden.engine.rows.redaction import Veil
-from lakewarden.errors import BrokenTable, LakewardenError, StalePlan, TableNotFound
+from lakewarden.errors import StalePlan
 from lakewarden.features.erasure.proofs.forgetting import forget_paths
-from lakewarden.features.erasure.proofs.recorded import Proofs, fields_of, to_close
+from lakewarden.features.erasure.proofs.recorded import Proofs, to_close
 from lakewarden.features.erasure.proofs.traces import traces_left
-from lakewarden.features.erasure.purging.intent import evidence
+from lakewarden.features.erasure.requests.keys_asked import fields_of
+from lakewarden.features.erasure.requests.of_actions import evidence, requests_of, still_open
 from lakewarden.features.erasure.requests.spelling import respell
+from lakewarden.features.erasure.requests.whereabouts import where_is
 from lakewarden.features.orphan.age import age_of_orphans
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
@@ -73,27 +75,6 @@ def action_for_gone(
         says="write down that the table is gone, and that nothing of it was looked through",
         arguments={**_arguments(lake, uuid, requests, together), "gone": True},
     )
-
-
-def where_is(lake: Reader, table: str, uuid: str) -> TableName | None:
-    """The name that a table has now: the one it had when it was asked for, or another one in its lake.
-
-    None only where it is gone for sure: a table that cannot be read may be the one.
-    """
-    if lake.tables.uuid(table) == uuid:
-        return lake.tables.name(table)
-    names = lake.tables.names(lake.tables.name(table).lake)
-    read = list(lake.tables.read_all(names, lambda name: (name, _uuid_or_why(lake, name))))
-    found = next((name for name, what in read if what == uuid), None)
-    unread = [(name, what) for name, what in read if isinstance(what, LakewardenError)]
-    if found is None and unread:
-        name, error = unread[0]
-        why = f"{name} cannot be read: {error.message}"
-        raise BrokenTable(
-            f"{table} has another name now or is gone, which cannot be told while {why}",
-            error.hint or "Mend that table, or drop it.",
-        )
-    return found
 
 
 def is_proved(lake: Reader, table: Table, requests: Sequence[str]) -> bool:
@@ -203,33 +184,7 @@ def _to_close(lake: Reader, action: Action, operation: str, run: ThisRun) -> lis
     return to_close(lake, requests_of(action), together, operation, run)
 
 
-def _uuid_or_why(lake: Reader, table: TableName) -> str | LakewardenError | None:
-    """Which table has this name, or why that cannot be told; nothing where there is none any more."""
-    try:
-        return str(lake.tables.load(table).metadata.table_uuid)
-    except TableNotFound:
-        return None
-    except LakewardenError as error:
-        return error
-
-
 def _arguments(lake: Reader, uuid: str, requests: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
     told = lake.tombstones.evidence([EvidenceKind.PROVED], uuid=uuid, documents=False)
     rounds = len(told)  # the same again is another proof
     return {"uuid": uuid, "requests": ",".join(requests), "together": ",".join(together), "round": rounds}
-
-
-def requests_of(action: Action) -> tuple[str, ...]:
-    """The requests that a planned action is for."""
-    return tuple(str(action.arguments["requests"]).split(","))
-
-
-def still_open(action: Action, lake: Reader) -> tuple[str, ...]:
-    """The requests of an action; refused where one has ended since, as its values are known no more."""
-    requests = requests_of(action)
-    for request in lake.tombstones.many(requests):
-        if request.state is not ErasureState.OPEN:
-            raise StalePlan(
-                f"the plan is stale: request {request.id} is {request.state}", "Nothing more was done. Plan again."
-            )
-    return requests

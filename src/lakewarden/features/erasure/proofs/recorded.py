@@ -155,9 +155,3 @@ def to_close(
         elif all(proof.operation == operation for proof in outdated):
             run.outdated[request.id] = outdated[0].table
     return ready
-
-
-def fields_of(lake: Reader, uuid: str, requests: Sequence[str]) -> list[int]:
-    """The columns of a table that requests are about, by field id."""
-    keys = [key for request in lake.tombstones.many(requests) for key in request.keys]
-    return sorted({key.field_id for key in keys if key.uuid == uuid})

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.features.erasure.requests.of_actions import evidence
 from lakewarden.features.orphan.judgement import kind_of
-from lakewarden.records.erasure import Evidence, EvidenceKind
+from lakewarden.records.erasure import EvidenceKind
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.action import Action
@@ -186,13 +187,3 @@ def intended(lake: Reader, action: Action, requests: Sequence[str]) -> Intent:
 
 def write_down(lake: Writer, action: Action, requests: Sequence[str], intent: Intent) -> None:
     evidence(lake, action, EvidenceKind.INTENT, requests, intent.document())
-
-
-def evidence(
-    lake: Writer, action: Action, kind: EvidenceKind, requests: Sequence[str], document: Mapping[str, Any]
-) -> None:
-    """Record what an action did or found about requests in its table."""
-    uuid, stamp = str(action.arguments["uuid"]), lake.stamp
-    lake.tombstones.record(
-        Evidence(kind, action.subject, uuid, stamp.operation, action.id, lake.clock(), tuple(requests), document)
-    )

@@ -27,8 +27,7 @@ from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavailable
 from lakewarden.features.erasure.hidden.remembered import carry, remembered
-from lakewarden.features.erasure.proofs.prove_action import still_open
-from lakewarden.features.erasure.purging.intent import Intent, OldFile, OutsideFile, evidence, intended, write_down
+from lakewarden.features.erasure.purging.intent import Intent, OldFile, OutsideFile, intended, write_down
 from lakewarden.features.erasure.purging.planning import (
     dirty_refs,
     planned_snapshots,
@@ -38,6 +37,7 @@ from lakewarden.features.erasure.purging.planning import (
 from lakewarden.features.erasure.purging.rewriting import rewrite
 from lakewarden.features.erasure.purging.stray_copies import erase_strays
 from lakewarden.features.erasure.purging.whose import Whose
+from lakewarden.features.erasure.requests.of_actions import evidence, still_open
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours

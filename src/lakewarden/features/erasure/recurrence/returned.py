@@ -16,8 +16,8 @@ from lakewarden.engine.rows.column_texts import column_names, column_texts
 from lakewarden.engine.rows.keys import canonical
 from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprint
 from lakewarden.errors import BadValue, BrokenTable
-from lakewarden.features.erasure.proofs.prove_action import where_is
 from lakewarden.features.erasure.requests.spelling import spellings_of
+from lakewarden.features.erasure.requests.whereabouts import where_is
 from lakewarden.records.erasure import ErasureRequest
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.errors import BadValue, Conflict, LakewardenError
-from lakewarden.features.erasure.proofs import prove_action
+from lakewarden.errors import BadValue, Conflict
+from lakewarden.features.erasure.requests.whereabouts import present_name
 from lakewarden.records.erasure import ErasureRequest, ErasureState
 
 if TYPE_CHECKING:
@@ -60,14 +60,6 @@ def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], 
                 names[key.uuid] = present_name(lake, key.table, key.uuid)
             tables.setdefault(key.uuid, []).append(request)
     return Agenda(tuple(Due(names[id], id, tuple(some)) for id, some in sorted(tables.items())), tuple(told))
-
-
-def present_name(lake: Reader, asked: str, uuid: str) -> str:
-    """What a table is called now. Of one that is not found, or cannot be looked for, planning says so."""
-    try:
-        return str(prove_action.where_is(lake, asked, uuid) or asked)
-    except LakewardenError:
-        return asked
 
 
 def named_open(lake: Reader, requests: Sequence[str], hint: str) -> list[ErasureRequest]:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from lakewarden.display import Shown
 from lakewarden.features.erasure.requests.own_part import own_part, rows_and_values
+from lakewarden.features.erasure.requests.whereabouts import tables_of
 from lakewarden.records.erasure import ErasureRequest, Evidence, EvidenceKind
 
 
@@ -120,7 +121,7 @@ def detail(request: ErasureRequest, now: datetime, told: Sequence[Evidence]) -> 
         keys=[KeyRow(key.table, key.path, key.kind) for key in request.keys],
         progress=[
             _progress(request, table, [each for each in told if each.uuid == uuid])
-            for table, uuid in dict.fromkeys((key.table, key.uuid) for key in request.keys)
+            for table, uuid in tables_of(request)
         ],
         operations=[RequestEvent(each.at, str(each.kind), each.table, each.operation) for each in told],
     )

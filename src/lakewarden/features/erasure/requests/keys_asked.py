@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.keys import find_key
@@ -26,6 +27,12 @@ def keys_of(lake: Reader, table: str | None, key: str | None, subject: str | Non
     if table is None:
         raise BadValue("nothing says whose rows", "lakewarden erasure request TABLE --key COLUMN, or --subject NAME")
     return (_key(lake, table, key or _only_declared(lake, table)),)
+
+
+def fields_of(lake: Reader, uuid: str, requests: Sequence[str]) -> list[int]:
+    """The columns of a table that requests are about, by field id."""
+    keys = [key for request in lake.tombstones.many(requests) for key in request.keys]
+    return sorted({key.field_id for key in keys if key.uuid == uuid})
 
 
 def uncovered(lake: Reader, keys: tuple[KeyAsked, ...]) -> list[str]:

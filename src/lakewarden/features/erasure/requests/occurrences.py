@@ -13,6 +13,7 @@ from lakewarden.engine.rows.search import search
 from lakewarden.engine.rows.shares import Share, shares
 from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.requests.spelling import TEXT, new_spellings, stored_texts
+from lakewarden.features.erasure.requests.whereabouts import tables_of
 from lakewarden.records.erasure import Folding
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def look(lake: Reader, tombstones: Tombstones, request: ErasureRequest, values: 
     It is registered already, so whatever cannot be read is a note and no failure.
     """
     told, occurring = Look(), set[str]()
-    tables = dict.fromkeys((key.table, key.uuid) for key in request.keys)
+    tables = tables_of(request)
     unread = 0
     for table, uuid in tables:
         name = lake.tables.name(table)
