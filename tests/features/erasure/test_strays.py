@@ -16,7 +16,7 @@ from pyiceberg.table.update import RemoveSnapshotsUpdate
 from lakewarden.engine.history import unreferenced_copies
 from lakewarden.engine.proof.objects import listed
 from lakewarden.errors import Conflict, DeletionForbidden, StorageUnavailable, TracesLeft
-from lakewarden.features.erasure.purging import steps as purging
+from lakewarden.features.erasure import purge
 from tests.features.erasure.people import SCHEMA, ids, person, with_people
 from tests.small_lake import SmallLake
 
@@ -134,7 +134,7 @@ def test_a_new_purge_ends_what_another_left(lake: SmallLake, monkeypatch: pytest
         raise StorageUnavailable("crm.people: 1 file could not be removed")
 
     with monkeypatch.context() as while_full:
-        while_full.setattr(purging, "_remove", refused)
+        while_full.setattr(purge, "_remove", refused)
         with pytest.raises(StorageUnavailable):
             lake.warden.erasure.purge("crm.people").apply()
     result = lake.warden.erasure.purge("crm.people").apply().result

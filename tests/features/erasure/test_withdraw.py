@@ -11,7 +11,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.errors import Conflict, LakewardenError, LeaseHeld, NotFound, StalePlan
-from lakewarden.features.erasure.uncovering import live_masks
+from lakewarden.features.erasure.withdraw import live_masks
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.records.erasure import Evidence, EvidenceKind
 from tests import killing
