@@ -39,7 +39,7 @@ def test_every_module_with_a_request_is_a_verb() -> None:
             if isinstance(node, ast.ClassDef)
             for base in node.bases
         }
-        if bases & {"Operation", "Question", "Control", "Setup"}:
+        if bases & {"Operation", "TableOperation", "Question", "Control", "Setup"}:
             assert ".".join(path.relative_to(TOP / "src").with_suffix("").parts) in verbs
 
 
