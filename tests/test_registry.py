@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden import registry
 from lakewarden.doors.cli.commands import derive, root
-from lakewarden.doors.reference import page, pages
+from lakewarden.doors.reference_pages import page, pages
 from lakewarden.doors.rest.app import create_app
 from lakewarden.errors import WrongUse
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup

@@ -30,7 +30,7 @@ from pyiceberg.types import (
 from lakewarden import Warden, registry
 from lakewarden.doors.cli.main import run
 from lakewarden.doors.rest.capabilities import path_of
-from lakewarden.doors.rest.documents import PlanAnswer, ReportAnswer
+from lakewarden.doors.rest.shapes import PlanAnswer, ReportAnswer
 from lakewarden.features.version.tag import Tag
 from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.journal import Record

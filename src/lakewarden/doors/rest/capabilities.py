@@ -12,7 +12,6 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI, Query, Response
 
 from lakewarden.doors.documents import answered
-from lakewarden.doors.rest.documents import Document, ErrorAnswer, PlanAnswer, ReportAnswer
 from lakewarden.doors.rest.failures import NotOverRest
 from lakewarden.doors.rest.parameters import (
     accepted,
@@ -22,6 +21,7 @@ from lakewarden.doors.rest.parameters import (
     time_to_wait,
     works_on_this_machine,
 )
+from lakewarden.doors.rest.shapes import Document, ErrorAnswer, PlanAnswer, ReportAnswer
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
 from lakewarden.lifecycle.run import Report
 from lakewarden.warden import Warden

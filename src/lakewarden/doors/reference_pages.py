@@ -1,4 +1,4 @@
-"""Writes the reference pages, one a capability, from the declarations: `python -m lakewarden.doors.reference DIR`."""
+"""Writes the reference pages from the declarations, one each: `python -m lakewarden.doors.reference_pages DIR`."""
 
 from __future__ import annotations
 
