@@ -75,8 +75,8 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:
             yield from ((alias.name, False) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
-            full = [f"{base}.{alias.name}" for alias in node.names]
-            yield from ((name if _is_ours(name) else base, False) for name in full)
+            full = (f"{base}.{alias.name}" for alias in node.names)
+            yield from dict.fromkeys((name if _is_ours(name) else base, False) for name in full)
         else:
             yield from imports(node)
 
