@@ -189,7 +189,7 @@ def _reveal(lake: Reader, table: Table, name: str, request: str, found: Sequence
 
 def _end(request: ErasureRequest, *tables: TableIs) -> Action:
     """The last action, which needs the lease of a table: nobody hides rows there meanwhile."""
-    first = (*tables, *request.keys)[0]
+    first = tables[0] if tables else request.keys[0]
     return Action(
         verb=WITHDRAW,
         subject=first.table,
