@@ -104,7 +104,7 @@ class Bench:
         for _ in range(times):
             for name, some in read.items():
                 for contender in contenders:
-                    rows = self.spark.session().read.option("snapshot-id", contender.snapshot).table(f"main.{TABLE}")
+                    rows = self.spark.session().read.option("versionAsOf", contender.snapshot).table(f"main.{TABLE}")
                     took = _seconds(rows.select(*some).write.format("noop").mode("overwrite").save)
                     contender.timed.setdefault(name, []).append(took)
 

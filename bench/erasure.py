@@ -37,7 +37,7 @@ ROWS = f"""
            timestamp_seconds(1700000000 + id * 3) AS at, CONCAT('note ', pmod(hash(id, 2), 20000)) AS note
     FROM range({{start}}, {{end}}, 1, {{files}})
 """  # noqa: S608 - constants
-AT_LEAST, AT_MOST = 4.0, 1.25
+AT_LEAST, AT_MOST = 8.0, 1.25
 Content = dict[str, tuple[Any, ...]]
 
 

@@ -2,8 +2,8 @@
 
 Lakes are made in two sizes, the larger ten times the smaller. Their metadata is real; their data files are empty, since
 nothing here opens them. Each measurement runs in a process of its own, which first asks the same about a tiny table, so
-that neither imports nor the interpreter count. Printed are seconds, the most memory that was needed on top, and the
-exponent of growth: the slope of processor time over size, both as logarithms. One is linear.
+that neither imports nor the interpreter count. Printed are seconds, the median of three runs, the most memory that was
+needed on top, and the exponent of growth: the slope of processor time over size, both as logarithms. One is linear.
 
 Exit code 1 if an exponent is above 1.1, or if plans over the largest number of small files in one partition need more
 than 30 seconds or 300 MB.
@@ -17,6 +17,7 @@ import argparse
 import json
 import math
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,11 +36,17 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 STEEPEST = 1.1
+ROUNDS = 3
 MOST_SECONDS, MOST_MB = 30.0, 300.0
 LEAST_SECONDS = 0.05  # of processor time in the larger lake: below this an exponent says nothing
 _SPAN = 400 * 86_400_000  # milliseconds from the first version to the last
 _PER_MANIFEST = 1000
 _LISTED = 10  # manifests that a snapshot of a long history lists, as writers that merge them keep it
+
+
+def _new_name() -> str:
+    return f"measured-{uuid.uuid4().hex}"
+
 
 Ask = Callable[[Warden, str], Any]
 ABOUT_ONE: dict[str, Ask] = {
@@ -55,8 +62,8 @@ ABOUT_VERSIONS: dict[str, Ask] = {
     "version list": lambda warden, table: warden.version.list(table, limit=10**6),
     "version held": lambda warden, table: warden.version.held(table),
     **ABOUT_ONE,
-    "version tag": lambda warden, table: warden.version.tag(table, "measured").apply(),
-    "version tag of an old version": lambda warden, table: warden.version.tag(f"{table}@first", "old").apply(),
+    "version tag": lambda warden, table: warden.version.tag(table, _new_name()).apply(),
+    "version tag of an old version": lambda warden, table: warden.version.tag(f"{table}@first", _new_name()).apply(),
 }
 ABOUT_MANY: dict[str, Ask] = {
     "table list": lambda warden, table: warden.table.list(),
@@ -65,7 +72,7 @@ ABOUT_MANY: dict[str, Ask] = {
     "retention expire (plan)": lambda warden, table: warden.retention.expire(all=True).plan.document(),
     "policy run (plan)": lambda warden, table: warden.policy.run().plan.document(),
     "orphan find": lambda warden, table: warden.orphan.find(all=True),
-    "version tag": lambda warden, table: warden.version.tag("bench.*", "measured").apply(),
+    "version tag": lambda warden, table: warden.version.tag("bench.*", _new_name()).apply(),
 }
 LIMITED = ("compaction compact (plan)", "policy run (plan)")
 QUESTIONS = {
@@ -228,6 +235,13 @@ def _apart(*arguments: str) -> str:
     return subprocess.run([sys.executable, __file__, *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def _measured(kind: str, folder: Path, question: str) -> dict[str, float]:
+    """The medians of a few measurements, each in a process of its own; of memory, the most."""
+    found = [json.loads(_apart("--measure", kind, str(folder), question)) for _ in range(ROUNDS)]
+    medians = {what: statistics.median(each[what] for each in found) for what in ("seconds", "cpu")}
+    return {**medians, "mb": max(each["mb"] for each in found)}
+
+
 def compare(kind: str, sizes: tuple[int, int]) -> list[str]:
     """Measure everything that is asked of one kind of lake, in both sizes; what is beyond the limits, in words."""
     beyond = []
@@ -239,7 +253,7 @@ def compare(kind: str, sizes: tuple[int, int]) -> list[str]:
         print(f"\n{kind}: {sizes[0]:,} and {sizes[1]:,}, made in {time.perf_counter() - began:.0f} s")
         print(f"{'':32}{'seconds':>16}{'cpu seconds':>16}{'MB':>14}{'KB each':>9}{'exponent':>10}")
         for question in QUESTIONS[kind]:
-            less, more = (json.loads(_apart("--measure", kind, str(folder), question)) for folder in folders)
+            less, more = (_measured(kind, folder, question) for folder in folders)
             slope = math.log(more["cpu"] / less["cpu"]) / math.log(sizes[1] / sizes[0])
             exponent = f"{slope:.2f}" if more["cpu"] >= LEAST_SECONDS else "-"
             print(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base import collector
 from lakewarden.engine.base.kept import Kept
 
 if TYPE_CHECKING:
@@ -31,8 +32,12 @@ class KnownMetadata:
         self._parsed: Kept[_Parsed] = Kept(most, lambda parsed: parsed.length)
 
     def read(self, file: InputFile) -> TableMetadata:
-        from pyiceberg.serializers import FromInputFile
-
         length = len(file)
-        key = f"{file.location}#{length}"
-        return self._parsed.get(key, lambda: _Parsed(FromInputFile.table_metadata(file), length)).metadata
+        return self._parsed.get(f"{file.location}#{length}", lambda: _Parsed(_parsed(file), length)).metadata
+
+
+def _parsed(file: InputFile) -> TableMetadata:
+    from pyiceberg.serializers import FromInputFile
+
+    with collector.paused():
+        return FromInputFile.table_metadata(file)

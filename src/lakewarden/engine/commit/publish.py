@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from lakewarden.engine.base.collector import paused
 from lakewarden.engine.base.faults import first_line, is_refusal, told, translate
 from lakewarden.engine.base.file_naming import naming
 from lakewarden.engine.base.route import Route, route_of_manifests
@@ -66,7 +67,7 @@ class Publisher:
                 self._fence()
                 reach("commit.fenced")
                 is_sent = True
-                with naming(self._stamp), deferred():  # an interrupt waits until it is known whether it landed
+                with naming(self._stamp), paused(), deferred():  # an interrupt waits until it is known if it landed
                     table.catalog.commit_table(table, (*attempt.requires, *_unmoved(table)), attempt.updates)
                 reach("commit.landed")
                 return True
