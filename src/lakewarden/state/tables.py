@@ -144,7 +144,7 @@ erasure_requests = Table(
     Column("values", Integer, nullable=False),
     Column("state", Text, nullable=False),
     Column("closed_at", UtcTime),
-    Column("folding", Text, nullable=False, server_default=""),
+    Column("folding", Text, nullable=False),
     Index("erasure_requests_by_state", "state", "created_at"),
 )
 """One row for each request that rows be erased."""
