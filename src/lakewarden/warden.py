@@ -44,12 +44,13 @@ from lakewarden.engine.storage.storage import Storage, StoredFiles, Stores
 from lakewarden.errors import BadValue, did_you_mean
 from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.basics import Clock, Fence, Probe, Stamp, Tell
+from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.journal import Journal
 from lakewarden.lifecycle.leases import Leases
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
-from lakewarden.lifecycle.run import Report
 from lakewarden.lifecycle.runner import Runner
 from lakewarden.lifecycle.signature import signature_of
 
@@ -59,8 +60,9 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.history.spark_route import SparkCleansing
     from lakewarden.engine.spark.statements import TableStatements
-    from lakewarden.records.erasure import HiddenKey, Tombstones
+    from lakewarden.records.erasure import HiddenKey
     from lakewarden.state.database import Database
+    from lakewarden.state.stores import StateWriter
 
 Answer = TypeVar("Answer")
 
@@ -101,17 +103,17 @@ class Ground:
         """What is hidden of a table; refused where another control database knows that."""
         table, storage = version.table, self.storage(version.name.lake)
         refuse_foreign_mark(storage, version.name, table, self._control())
-        return self.tombstones.hidden(str(table.metadata.table_uuid)) if self.database.exists() else []
+        return self.state.erasure.hidden(str(table.metadata.table_uuid)) if self.database.exists() else []
 
     def _control(self) -> str:
         """What the control database is known by in the lake; nothing where no request can have been registered yet."""
-        return self.tombstones.identity() if self.database.exists() else ""
+        return self.state.erasure.identity() if self.database.exists() else ""
 
     @cached_property
-    def tombstones(self) -> Tombstones:
-        from lakewarden.state.tombstones import SqlTombstones
+    def state(self) -> StateWriter:
+        from lakewarden.state.stores import StateWriter
 
-        return SqlTombstones(self.database)
+        return StateWriter(self.database)
 
     @cached_property
     def stores(self) -> dict[str, Stores]:
@@ -183,8 +185,8 @@ class Workbench:
         return self._ground.journal
 
     @property
-    def tombstones(self) -> Tombstones:
-        return self._ground.tombstones
+    def state(self) -> StateWriter:
+        return self._ground.state
 
     @property
     def probes(self) -> Sequence[Probe]:
@@ -303,12 +305,11 @@ class Warden:
         return Runner(
             journal=ground.journal,
             leases=ground.leases,
-            tombstones=ground.tombstones,
             reader=ground,
             open_writer=lambda stamp, fence, tell: Workbench(ground, stamp, fence, tell),
             find_operation=registry.operation,
             clock=ground.clock,
-            new_id=lambda: f"op-{ground.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            new_id=self._new_id,
             actor=f"{ground.environment.user}@{socket.gethostname()}",
             holder=f"{socket.gethostname()}:{os.getpid()}",
             lease_timeout=ground.settings.leases.timeout,
@@ -322,7 +323,22 @@ class Warden:
         return Planned(operation, operation.plan(self.ground), self.runner)
 
     def steer(self, control: Control[Answer]) -> Answer:
-        return _shown(control.act(self.runner))
+        return _shown(control.act(self._desk()))
+
+    def _desk(self) -> ControlDesk:
+        ground, runner = self.ground, self.runner
+        return ControlDesk(
+            lake=ground,
+            state=ground.state,
+            runner=runner,
+            journal=ground.journal,
+            actor=runner.actor,
+            new_id=self._new_id,
+            storage=lambda lake: Storage(ground.stores[lake]),
+        )
+
+    def _new_id(self) -> str:
+        return f"op-{self.ground.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
     def dataframe(self, version: str) -> DataFrame:
         """A version of a table, `table[@ref]`, as a Spark DataFrame."""

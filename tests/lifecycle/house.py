@@ -137,7 +137,6 @@ class House:
         self.runner = Runner(
             journal=self.journal,
             leases=self.leases,
-            tombstones=None,  # type: ignore[arg-type]
             reader=self.lake,  # type: ignore[arg-type]
             open_writer=self._writer,
             find_operation=lambda kind: Mark,

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from lakewarden import registry
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
-from lakewarden.lifecycle.run import Report
 
 _KINDS = {
     "question": "A question: reads, and changes nothing.",

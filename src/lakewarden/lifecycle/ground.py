@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage.storage import Storage, StoredFiles
     from lakewarden.lifecycle.basics import Clock, Probe, Stamp
     from lakewarden.lifecycle.journal import JournalReader
-    from lakewarden.records.erasure import TombstoneReader, Tombstones
+    from lakewarden.state.stores import StateReader, StateWriter
 
 
 class Reader(Protocol):
@@ -40,7 +40,7 @@ class Reader(Protocol):
     @property
     def journal(self) -> JournalReader: ...
     @property
-    def tombstones(self) -> TombstoneReader: ...
+    def state(self) -> StateReader: ...
     @property
     def probes(self) -> Sequence[Probe]: ...
     @property
@@ -63,7 +63,7 @@ class Writer(Reader, Protocol):
     @property
     def stamp(self) -> Stamp: ...
     @property
-    def tombstones(self) -> Tombstones: ...
+    def state(self) -> StateWriter: ...
 
     def rewriter(self, lake: str) -> Rewriter:
         """What writes files of a lake anew, on Spark."""

@@ -1,7 +1,7 @@
 """The declaration of a capability, which is also its request: a model with the fields a user may give.
 
-Every capability is a `Question` or an `Operation`; the few that steer Lakewarden itself, such as applying
-a stored plan, are `Control`s, and what needs no installation, such as making one, is a `Setup`. Its address, a
+Every capability is a `Question` or an `Operation`. Registrations and what steers Lakewarden itself, such as applying
+a stored plan, are `Control`s; what needs no installation, such as making one, is a `Setup`. Its address, a
 noun and a verb, comes from its module: `lakewarden.features.version.tag` is `version tag` on the command line,
 `/api/v1/version/tag` over REST and `warden.version.tag` in Python. Fields become arguments and options everywhere.
 """
@@ -35,8 +35,8 @@ from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.plan import Plan
 
 if TYPE_CHECKING:
+    from lakewarden.lifecycle.desk import ControlDesk
     from lakewarden.lifecycle.ground import Reader, Writer
-    from lakewarden.lifecycle.runner import Runner
 
 Answer = TypeVar("Answer")
 
@@ -244,10 +244,16 @@ class TableOperation(Operation):
 
 
 class Control(Request, Generic[Answer]):
-    """Steers Lakewarden itself. It has no plan of its own: it is how plans and lakes are handled."""
+    """Registers something, or steers Lakewarden itself. It has no plan of its own."""
+
+    journaled: ClassVar[bool] = True
+    """Whether the journal has a record of what it changed or answered, which `act` leaves by `desk.record`.
+
+    One that steers operations leaves none, since they have their own; nor does one that only shows something.
+    """
 
     @abstractmethod
-    def act(self, runner: Runner) -> Answer: ...
+    def act(self, desk: ControlDesk) -> Answer: ...
 
     def found(self, answer: Answer) -> bool:
         """Whether the answer is something a check should stop at (exit code 3)."""

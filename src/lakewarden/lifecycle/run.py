@@ -1,4 +1,4 @@
-"""One run of one operation: what it has come to so far, its report, and the one error that says what became of it.
+"""One run of one operation: what it has come to so far, and the one error that says what became of it.
 
 Several threads may work on one run, each on a subject of its own; what they share is guarded here.
 """
@@ -12,7 +12,6 @@ from enum import StrEnum
 from threading import RLock
 from typing import Any
 
-from lakewarden.display import Shown
 from lakewarden.errors import Conflict, LakewardenError, SomeFailed, some_failed
 from lakewarden.lifecycle import interrupts
 from lakewarden.lifecycle.action import Action, Finding, Outcome
@@ -22,7 +21,6 @@ from lakewarden.lifecycle.leases import Keeper
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Event, Phase, Watcher
 from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.states import State
 
 _TOLD = 5  # failures that are told in words; all of them are in the details
 
@@ -37,37 +35,6 @@ class Stop(StrEnum):
 
 class Cancelled(Exception):
     """Leaves a subject where it is, since somebody asked the operation to stop."""
-
-
-@dataclass(frozen=True)
-class Report(Shown):
-    """How an applied operation ended; one that had nothing to do was not written down and has no id."""
-
-    id: str | None
-    kind: str
-    state: State
-    result: dict[str, Any]
-    left: tuple[str, ...] = ()
-    """What was not begun when the operation had enough, as `subject: says`."""
-    skipped: tuple[str, ...] = ()
-    """Which subjects were left to other operations that hold them, each with its holder."""
-
-    @staticmethod
-    def of(record: Record) -> Report:
-        pending = [step for step in record.steps if step.progress is Progress.PENDING]
-        held = {step.subject: str(step.error["message"]) for step in pending if step.error}
-        left = tuple(f"{step.subject}: {step.says}" for step in pending if step.subject not in held)
-        return Report(record.id, record.kind, record.state, dict(record.result or {}), left, tuple(held.values()))
-
-    def document(self) -> dict[str, Any]:
-        """The report as every door shows it. Findings are never in it: they make an operation fail, with an error."""
-        return {
-            "operation": {"id": self.id, "kind": self.kind, "state": str(self.state)},
-            "result": self.result,
-            "findings": [],
-            **({"left": list(self.left)} if self.left else {}),
-            **({"skipped": list(self.skipped)} if self.skipped else {}),
-        }
 
 
 @dataclass

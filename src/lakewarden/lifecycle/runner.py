@@ -14,7 +14,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
 from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StateUnavailable
 from lakewarden.lifecycle.basics import Clock, Fence, Stamp, Tell
@@ -25,14 +24,11 @@ from lakewarden.lifecycle.journal import Journal, Record
 from lakewarden.lifecycle.leases import Keeper, Leases
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.run import Cancelled, Report, Run, Stop, defect, refusal
+from lakewarden.lifecycle.run import Cancelled, Run, Stop, defect, refusal
 from lakewarden.lifecycle.states import UNFINISHED, State, check_apply, check_resume
 from lakewarden.lifecycle.subject_run import Means, SubjectRun, patience
-
-if TYPE_CHECKING:
-    from lakewarden.engine.storage.storage import Storage
-    from lakewarden.records.erasure import Tombstones
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +41,6 @@ class Runner:
         *,
         journal: Journal,
         leases: Leases,
-        tombstones: Tombstones,
         reader: Reader,
         open_writer: Callable[[Stamp, Fence, Tell], Writer],
         find_operation: Callable[[str], type[Operation]],
@@ -61,7 +56,6 @@ class Runner:
         self.watch = watch
         self._leases = leases
         self.reader = reader
-        self.tombstones = tombstones
         self._open_writer = open_writer
         self._find_operation = find_operation
         self._clock = clock
@@ -82,18 +76,6 @@ class Runner:
         record = Record.planned(self._new_id(), plan, operation.model_dump_json(), self.actor, self._clock())
         self.journal.add(record)
         return record
-
-    def storage(self, lake: str) -> Storage:
-        """A lake's files, for controls: without a lease, so only for what nobody else changes."""
-        return self._open_writer(Stamp("", "", self.actor), lambda: None, lambda *_: None).storage(lake)
-
-    def note(self, kind: str, target: str, request: str, result: dict[str, Any]) -> str:
-        """Write down what a control did that leaves no other trace; answers with the record's id."""
-        now = self._clock()
-        record = Record.planned(self._new_id(), Plan(kind, target), request, self.actor, now)
-        done = replace(record, state=State.DONE, started_at=now, finished_at=now, applied_by=self.actor, result=result)
-        self.journal.add(done)
-        return done.id
 
     def start(self, operation: Operation, plan: Plan, wait: timedelta = timedelta()) -> Report:
         """Apply a plan right away; it is written down in the same moment as running. An empty one is done."""

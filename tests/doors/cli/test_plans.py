@@ -19,7 +19,7 @@ from lakewarden.lifecycle.journal import Record
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.progress import Event
-from lakewarden.lifecycle.run import Report
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.states import State
 from tests.small_lake import SmallLake
 

@@ -36,8 +36,8 @@ from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.journal import Record
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Question, Request, Setup
-from lakewarden.lifecycle.run import Report
 from lakewarden.lifecycle.states import State
 from tests.doors.rest.client import API, Client, error_of
 from tests.small_lake import SmallLake

@@ -76,7 +76,7 @@ def test_only_a_closed_request_holds_nothing(lake: SmallLake) -> None:
 
     other = lake.warden.erasure.request("sales.orders", key="id", value=["4"])
     lake.warden.erasure.hide("sales.orders").apply()
-    ground.tombstones.move(other.id, ErasureState.CLOSED, ground.clock())
+    ground.state.erasure.move(other.id, ErasureState.CLOSED, ground.clock())
     assert held_files(ground, table.table, table.files) == {file_with(table, 2)}
 
 

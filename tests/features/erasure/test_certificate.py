@@ -110,7 +110,7 @@ class TestSays:
         request = carried_out(lake, value=values)
         said = certify(lake, request)
         [many] = said.value_hashes
-        digests = lake.warden.ground.tombstones.digests(request)[0]
+        digests = lake.warden.ground.state.erasure.digests(request)[0]
         alone = sorted(hashlib.sha256(f"{request}:".encode() + digest).digest() for digest in digests)
         assert (many.values, len(alone), said.values) == (10_000, 10_000, 10_000)
         assert many.sha256 == hashlib.sha256(b"".join(alone)).hexdigest()
@@ -269,7 +269,7 @@ class TestRefused:
     def test_withdrawn(self, lake: SmallLake) -> None:
         with_people(lake)
         request = lake.warden.erasure.request("crm.people", key="email", value=["a"]).id
-        lake.warden.runner.tombstones.move(request, ErasureState.WITHDRAWN, datetime.now(UTC))
+        lake.warden.ground.state.erasure.move(request, ErasureState.WITHDRAWN, datetime.now(UTC))
         with pytest.raises(Conflict, match="was withdrawn"):
             certify(lake, request)
 

@@ -107,7 +107,7 @@ def test_a_row_that_two_requests_name_stays_hidden_for_the_other(lake: SmallLake
     planned.apply()
     assert lake.warden.erasure.hide("crm.people").is_empty
     assert sorted(hide_files(lake).values(), key=str) == sorted([({1}, {one.id}), ({1, 2}, {one.id, two.id})], key=str)
-    told = lake.warden.ground.tombstones.evidence([EvidenceKind.HIDDEN], request=two.id)
+    told = lake.warden.ground.state.erasure.evidence([EvidenceKind.HIDDEN], request=two.id)
     assert [evidence.requests for evidence in told] == [(two.id,)]
     document = told[0].document
     assert (document["branch"], document["rows"], document["snapshot"]) == (
@@ -282,7 +282,7 @@ class TestNoValueIsTold:
         told += lake.run("operation", "list", "--json").stdout
         for row in json.loads(lake.run("operation", "list", "--json").stdout):
             told += lake.run("operation", "show", row["id"], "--json").stdout
-        told += repr(lake.warden.ground.tombstones.evidence())
+        told += repr(lake.warden.ground.state.erasure.evidence())
         assert seen(lake) == [0, 1, 2, 3, 5]
         assert "hide 1 row" in told
         assert "p4" not in told
@@ -336,7 +336,7 @@ class TestOthersMeanwhile:
         with_people(lake)
         one = lake.warden.erasure.request("crm.people", key="id", value=["1"])
         lake.warden.erasure.request("crm.people", key="id", value=["2"])
-        store = lake.warden.ground.tombstones
+        store = lake.warden.ground.state.erasure
         now = lake.warden.ground.clock()
         when("commit.landed", lambda: store.move(one.id, ErasureState.WITHDRAWN, now))
         lake.warden.erasure.hide("crm.people").apply()
@@ -355,7 +355,7 @@ def test_killed_anywhere_it_is_finished_by_a_resume(lake: SmallLake, point: str)
     assert len(lake.warden.ground.files.of(table, table.current_snapshot()).deletes) == 2
     folder = Path(table.metadata.location.removeprefix("file://"))
     assert len([path for path in folder.rglob("*.parquet") if is_hide(str(path))]) == 2  # none is left behind
-    (told,) = lake.warden.ground.tombstones.evidence([EvidenceKind.HIDDEN], request=asked.id)
+    (told,) = lake.warden.ground.state.erasure.evidence([EvidenceKind.HIDDEN], request=asked.id)
     assert told.document["rows"] == {asked.id: 2}
     lake.warden.erasure.withdraw(asked.id).apply()
     assert seen(lake) == [0, 1, 2, 3, 4, 5]

@@ -35,7 +35,7 @@ def request(lake: SmallLake, *values: str, table: str = "crm.people", key: str =
 
 
 def proofs(lake: SmallLake, id: str) -> list[dict[str, Any]]:
-    told = lake.warden.ground.tombstones.evidence([EvidenceKind.PROVED], request=id)
+    told = lake.warden.ground.state.erasure.evidence([EvidenceKind.PROVED], request=id)
     return [dict(evidence.document) for evidence in told]
 
 
@@ -58,7 +58,7 @@ class TestClean:
         assert report.result["objects_read"] == 10 and report.result["bytes_read"] > 0
         assert state(lake, id) == "closed"
         uuid = str(lake.catalog.load_table("crm.people").metadata.table_uuid)
-        assert lake.warden.ground.tombstones.hidden(uuid) == []
+        assert lake.warden.ground.state.erasure.hidden(uuid) == []
         (proof,) = proofs(lake, id)
         assert proof["clean"] and proof["places"] == [] and proof["young"] == 0
         assert proof["by_kind"] == {"data": 2, "manifest": 2, "manifest-list": 2, "metadata": 4}  # the mark too
@@ -260,7 +260,7 @@ class TestManyRequests:
         def proved(operation: str, requests: Sequence[str], clean: bool) -> None:
             facts = {"clean": clean, "metadata": location}
             at = ground.clock()
-            ground.tombstones.record(
+            ground.state.erasure.record(
                 Evidence(EvidenceKind.PROVED, "main.crm.people", uuid, operation, "act-1", at, tuple(requests), facts)
             )
 

@@ -273,7 +273,7 @@ class TestWhatDoesNotComeBack:
         now, some = lake.warden.ground.clock(), {"files": [{"path": "x", "bytes": 1}]}
 
         def purged(document: dict[str, Any]) -> None:
-            lake.warden.ground.tombstones.record(
+            lake.warden.ground.state.erasure.record(
                 Evidence(EvidenceKind.PURGED, "main.crm.people", uuid, "op-1", "a", now, (asked.id,), document)
             )
 
@@ -291,7 +291,7 @@ class TestWhatDoesNotComeBack:
 
         def intended(*snapshots: int) -> None:
             document = {"snapshots": list(snapshots), "files": []}
-            lake.warden.ground.tombstones.record(
+            lake.warden.ground.state.erasure.record(
                 Evidence(EvidenceKind.INTENT, "main.crm.people", uuid, "op-1", "a", now, (asked.id,), document)
             )
 
@@ -335,7 +335,7 @@ class TestBesidePurges:
         with pytest.raises(LakewardenError, match=f"request {asked.id} is withdrawn"):
             lake.warden.operation.resume(begun.id)
         assert seen(lake) == ids(lake) == [0, 1, 2, 3, 4, 5]
-        assert lake.warden.ground.tombstones.evidence([EvidenceKind.INTENT]) == []
+        assert lake.warden.ground.state.erasure.evidence([EvidenceKind.INTENT]) == []
 
     def test_withdrawn_before_a_purge_of_another_table_commits(self, any_lake: SmallLake) -> None:
         lake = any_lake

@@ -10,7 +10,7 @@ from rich.text import Text
 from lakewarden.lifecycle import plan_text
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.plan_text import SHOWN, Line
-from lakewarden.lifecycle.run import Report
+from lakewarden.lifecycle.report import Report
 from lakewarden.quantities import show_size
 
 

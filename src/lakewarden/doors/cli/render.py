@@ -30,9 +30,9 @@ from lakewarden.doors.cli.plans import (
 from lakewarden.doors.documents import answered, encode
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Question, Setup
 from lakewarden.lifecycle.rows import Rows
-from lakewarden.lifecycle.run import Report
 
 Answering = Question[Any] | Control[Any] | Setup[Any]
 _WIDE = 240  # what is piped is not cut to a terminal's width

@@ -22,8 +22,8 @@ from lakewarden.doors.rest.parameters import (
     works_on_this_machine,
 )
 from lakewarden.doors.rest.shapes import Document, ErrorAnswer, PlanAnswer, ReportAnswer
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
-from lakewarden.lifecycle.run import Report
 from lakewarden.warden import Warden
 
 PREFIX = "/api/v1"

@@ -51,8 +51,8 @@ class Certificate(Question[Attested | Issued]):
     def ask(self, lake: Reader) -> Attested | Issued:
         if self.out is not None:
             _refuse_name(self.out)
-        request = lake.tombstones.get(self.id)
-        told = lake.tombstones.evidence(_TOLD, request=request.id)
+        request = lake.state.erasure.get(self.id)
+        told = lake.state.erasure.evidence(_TOLD, request=request.id)
         closed_by_proof(request, told)  # before anything is looked up for nothing
         key = signing_key.load(lake.settings.signing_key)
         issue = Issue(
@@ -62,7 +62,7 @@ class Certificate(Question[Attested | Issued]):
             fingerprint=key.public.fingerprint,
             other_tables=[f"{other}." for other in uncovered(lake, request.keys)],
         )
-        certificate = sign(attest(request, told, lake.tombstones.digests(request.id), issue), key)
+        certificate = sign(attest(request, told, lake.state.erasure.digests(request.id), issue), key)
         if self.out is None:
             return certificate
         _write(self.out, _content(certificate, key, self.out))

@@ -40,7 +40,7 @@ class Prove(TableOperation):
     _run: ThisRun = PrivateAttr(default_factory=ThisRun)
 
     def plan(self, lake: Reader) -> Plan:
-        request = lake.tombstones.get(self.id)
+        request = lake.state.erasure.get(self.id)
         if request.state is not ErasureState.OPEN:
             raise Conflict(f"request {request.id} is {request.state} already", _HINTS[request.state])
         actions: list[Action] = []

@@ -122,7 +122,7 @@ def _is_purged(action: Action, lake: Reader) -> bool:
     there = {snapshot.snapshot_id for snapshot in lake.tables.load(action.subject).metadata.snapshots}
     if there & set(planned_snapshots(action)):
         return False
-    told = lake.tombstones.evidence([EvidenceKind.PURGED], uuid=str(action.arguments["uuid"]), documents=False)
+    told = lake.state.erasure.evidence([EvidenceKind.PURGED], uuid=str(action.arguments["uuid"]), documents=False)
     return any(evidence.action == action.id for evidence in told)
 
 
@@ -133,7 +133,7 @@ def _purge(action: Action, lake: Writer, lose_columns: bool) -> Outcome:
     check_identity(table, action.subject, str(action.arguments["uuid"]))
     requests = still_open(action, lake)
     respell(lake, name, table, requests)
-    keys = lake.tombstones.hidden(str(action.arguments["uuid"]), requests)
+    keys = lake.state.erasure.hidden(str(action.arguments["uuid"]), requests)
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():
         refuse_forbidden(name, table)
@@ -224,7 +224,7 @@ def _carry_hidden(
     action: Action, lake: Writer, table: Table, requests: Sequence[str], replacements: Mapping[str, Replacement]
 ) -> None:
     """Remember where rows that are hidden for other requests are in the new files."""
-    others = {request.id for request in lake.tombstones.list([ErasureState.OPEN], str(action.arguments["uuid"]))}
+    others = {request.id for request in lake.state.erasure.list([ErasureState.OPEN], str(action.arguments["uuid"]))}
     others -= set(requests)
     hidden = remembered(lake, table, others)
     moved: dict[str, list[int]] = {}

@@ -43,7 +43,7 @@ class Withdraw(TableOperation):
     id: Annotated[str, Positional()] = Field(description="The request's id.")
 
     def plan(self, lake: Reader) -> Plan:
-        request = lake.tombstones.get(self.id)
+        request = lake.state.erasure.get(self.id)
         if request.state is ErasureState.CLOSED:
             raise Conflict(f"request {request.id} is closed already", "Its rows are erased.")
         refuse_purged(lake, request)
@@ -75,13 +75,13 @@ class Withdraw(TableOperation):
 
     def holds(self, action: Action, lake: Reader) -> bool:
         """Whether no branch of the table hides rows of the request, or the request has ended."""
-        request = lake.tombstones.get(str(action.arguments["request"]))
+        request = lake.state.erasure.get(str(action.arguments["request"]))
         if action.verb == WITHDRAW:
             return request.state is ErasureState.WITHDRAWN
         return not revealed(lake, action.subject, lake.tables.load(action.subject), request)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        request = lake.tombstones.get(str(action.arguments["request"]))
+        request = lake.state.erasure.get(str(action.arguments["request"]))
         harmless = refuse_purged(lake, request)
         if action.verb == REVEAL:
             branches, files = reveal(lake, action.subject, str(action.arguments["uuid"]), request)
@@ -91,7 +91,7 @@ class Withdraw(TableOperation):
             if found := _table(lake, asked, uuid):
                 hand_over(lake, *found, request, action.id)
         reach("withdraw.revealed")
-        lake.tombstones.move(request.id, ErasureState.WITHDRAWN, lake.clock(), harmless)
+        lake.state.erasure.move(request.id, ErasureState.WITHDRAWN, lake.clock(), harmless)
         _check_shown(lake, request, "It is withdrawn")  # somebody may have hidden them in the very moment
         return Outcome({"requests_withdrawn": 1})
 
@@ -132,7 +132,7 @@ def refuse_purged(lake: Reader, request: ErasureRequest) -> Sequence[Evidence]:
     Answers with what purges have told that is harmless. Whether one is at work is looked up after that was read and
     before the tables are: one that begins later tells of it, and then what is known here is not all.
     """
-    told = lake.tombstones.evidence([EvidenceKind.PURGED, EvidenceKind.INTENT], request=request.id)
+    told = lake.state.erasure.evidence([EvidenceKind.PURGED, EvidenceKind.INTENT], request=request.id)
     purged = [each for each in told if each.kind is EvidenceKind.PURGED and each.document.get("files")]
     if purged:
         tables = sorted({each.table for each in purged})
@@ -140,7 +140,7 @@ def refuse_purged(lake: Reader, request: ErasureRequest) -> Sequence[Evidence]:
             f"rows of request {request.id} are erased already in {', '.join(tables)}, and cannot come back",
             "A proof closes it: lakewarden erasure prove.",
         )
-    at_work = lake.tombstones.at_work(request.id)
+    at_work = lake.state.erasure.at_work(request.id)
     if at_work:
         raise Conflict(
             f"operation {at_work[0]} is about to erase rows of request {request.id}",

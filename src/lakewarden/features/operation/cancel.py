@@ -9,7 +9,7 @@ from lakewarden.features.operation.identity import OperationId
 from lakewarden.lifecycle.request import Control
 
 if TYPE_CHECKING:
-    from lakewarden.lifecycle.runner import Runner
+    from lakewarden.lifecycle.desk import ControlDesk
 
 
 class Cancel(Control[OperationRow]):
@@ -18,7 +18,9 @@ class Cancel(Control[OperationRow]):
     What was applied stays applied; nothing is taken back.
     """
 
+    journaled = False
+
     id: OperationId
 
-    def act(self, runner: Runner) -> OperationRow:
-        return row(runner.cancel(self.id))
+    def act(self, desk: ControlDesk) -> OperationRow:
+        return row(desk.runner.cancel(self.id))

@@ -15,7 +15,7 @@ from lakewarden.lifecycle.states import State
 from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
-    from lakewarden.lifecycle.runner import Runner
+    from lakewarden.lifecycle.desk import ControlDesk
 
 
 class Resume(Control[list[OperationRow]]):
@@ -25,45 +25,46 @@ class Resume(Control[list[OperationRow]]):
     that died keeps its operation until its lease runs out, which is waited for; one that lives is left alone.
     """
 
+    journaled = False
     nothing = "Nothing to resume."
 
     id: AnyOperationId = None
     wait: Duration | None = Field(None, description="Wait at most this long for leases; else until they run out.")
 
-    def act(self, runner: Runner) -> list[OperationRow]:
+    def act(self, desk: ControlDesk) -> list[OperationRow]:
         if self.id is not None:
-            return [self._one(runner, runner.resumable(self.id).id)]
-        runner.await_dead_holders(self.wait)
-        return self._all(runner)
+            return [self._one(desk, desk.runner.resumable(self.id).id)]
+        desk.runner.await_dead_holders(self.wait)
+        return self._all(desk)
 
-    def _one(self, runner: Runner, id: str) -> OperationRow:
-        runner.await_dead_holders(self.wait, only=id)
-        _, held = runner.unfinished()
+    def _one(self, desk: ControlDesk, id: str) -> OperationRow:
+        desk.runner.await_dead_holders(self.wait, only=id)
+        _, held = desk.runner.unfinished()
         lives = id in {other.id for other in held}
-        runner.run(id, wait=timedelta() if lives else self._for_tables(runner))
-        return row(runner.journal.get(id))
+        desk.runner.run(id, wait=timedelta() if lives else self._for_tables(desk))
+        return row(desk.journal.get(id))
 
-    def _all(self, runner: Runner) -> list[OperationRow]:
-        free, held = runner.unfinished()
-        ended = {record.id: self._problem(runner, record.id) for record in reversed(free)}
+    def _all(self, desk: ControlDesk) -> list[OperationRow]:
+        free, held = desk.runner.unfinished()
+        ended = {record.id: self._problem(desk, record.id) for record in reversed(free)}
         failed = [f"{id}: {problem}" for id, problem in ended.items() if problem]
         if failed:
             raise SomeOperationsFailed(
                 f"{len(failed)} of {len(ended)} operations could not be finished: {'; '.join(failed[:5])}",
                 "lakewarden operation show ID tells more of each.",
             )
-        return [row(runner.journal.get(id)) for id in (*ended, *(record.id for record in held))]
+        return [row(desk.journal.get(id)) for id in (*ended, *(record.id for record in held))]
 
-    def _problem(self, runner: Runner, id: str) -> str:
+    def _problem(self, desk: ControlDesk, id: str) -> str:
         try:
-            runner.run(id, wait=self._for_tables(runner))
+            desk.runner.run(id, wait=self._for_tables(desk))
         except Interrupted:
-            if runner.journal.get(id).state is not State.CANCELLED:
+            if desk.journal.get(id).state is not State.CANCELLED:
                 raise  # whoever interrupts one means all
         except LakewardenError as error:
             return error.message
         return ""
 
-    def _for_tables(self, runner: Runner) -> timedelta:
+    def _for_tables(self, desk: ControlDesk) -> timedelta:
         """A dead holder's tables come free about when its operation does."""
-        return runner.lease_timeout if self.wait is None else self.wait
+        return desk.runner.lease_timeout if self.wait is None else self.wait

@@ -150,7 +150,7 @@ def symptoms(lake: Reader, name: TableName, expiring: Expiring | None, found: Su
     files, location = found.files, found.table.metadata_location
     bundles = manifest_merge.bundles(files.manifests)
     stored = lake.storage(name.lake).sizes([location])[location] or 0
-    requests, now = lake.tombstones.list([ErasureState.OPEN], str(found.table.metadata.table_uuid)), lake.clock()
+    requests, now = lake.state.erasure.list([ErasureState.OPEN], str(found.table.metadata.table_uuid)), lake.clock()
     return Symptoms(
         files=len(files.data),
         small_files=sum(file.bytes < found.policy.small for file in files.data),

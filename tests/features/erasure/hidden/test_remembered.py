@@ -152,6 +152,6 @@ def test_a_row_that_was_deleted_before_stays_deleted(lake: SmallLake) -> None:
 
 def test_paths_and_values_are_not_in_what_is_remembered(merged: tuple[SmallLake, str]) -> None:
     lake, request = merged
-    told = str([each.document for each in lake.warden.ground.tombstones.evidence([], request=request)])
+    told = str([each.document for each in lake.warden.ground.state.erasure.evidence([], request=request)])
     (file, *_) = [task.file.file_path for task in lake.catalog.load_table(TABLE).scan().plan_files()]
     assert "'at'" in told and file.rpartition("/")[2] not in told

@@ -93,7 +93,7 @@ def test_what_was_left_behind_goes_and_is_told(lake: SmallLake) -> None:
     asked = ask(lake)
     lake.warden.erasure.purge("crm.people").apply()
     assert not left.exists()
-    told = lake.warden.ground.tombstones.evidence(request=asked)
+    told = lake.warden.ground.state.erasure.evidence(request=asked)
     assert any(file["path"].endswith(left.name) for each in told for file in each.document.get("files", ()))
 
 

@@ -34,7 +34,7 @@ def _by_merged_deletes(lake: Reader, table: Table, files: SnapshotFiles) -> froz
     """Those whose hide file another engine merged with deletes of its own: no file tells hidden rows from those."""
     if not files.deletes:
         return frozenset()
-    asked = lake.tombstones.list([ErasureState.OPEN], str(table.metadata.table_uuid))
+    asked = lake.state.erasure.list([ErasureState.OPEN], str(table.metadata.table_uuid))
     hidden = remembered(lake, table, [request.id for request in asked])
     deleted = (file for file in files.data if any(not is_hide(delete.path) for delete in file.deletes))
     return frozenset(file.path for file in deleted if place_digest(file.path) in hidden) if hidden else frozenset()
@@ -55,14 +55,14 @@ def _by_hide_files(lake: Reader, files: SnapshotFiles) -> frozenset[str]:
 def _holding(lake: Reader, requests: set[str]) -> set[str]:
     """Those that are not closed, or that only another control database knows."""
     try:
-        return {request.id for request in lake.tombstones.many(sorted(requests)) if _holds(request)}
+        return {request.id for request in lake.state.erasure.many(sorted(requests)) if _holds(request)}
     except NotFound:
         return {request for request in requests if _is_unknown_or_holds(lake, request)}
 
 
 def _is_unknown_or_holds(lake: Reader, request: str) -> bool:
     try:
-        return _holds(lake.tombstones.get(request))
+        return _holds(lake.state.erasure.get(request))
     except NotFound:
         return True
 

@@ -54,7 +54,7 @@ _EARLIER = "earlier versions still show these rows to whoever asks for one, unti
 def plan_for(lake: Reader, kind: str, name: TableName, named: Sequence[str], now: bool) -> Plan:
     """What is to be hidden in one table, on which branches; and what cannot be."""
     table = lake.tables.load(name)
-    asked = lake.tombstones.list([ErasureState.OPEN], str(table.metadata.table_uuid))
+    asked = lake.state.erasure.list([ErasureState.OPEN], str(table.metadata.table_uuid))
     requests = sorted((r for r in asked if not named or r.id in named), key=lambda request: request.id)
     if not requests or not table.metadata.refs:
         return Plan(kind, str(name))
@@ -84,7 +84,7 @@ def missing(lake: Reader, kind: str, name: TableName, table: Table) -> tuple[Act
 
 def after_rollback(lake: Reader, name: TableName, table: Table, to: Snapshot) -> tuple[tuple[Action, ...], list[str]]:
     """What hides rows again once main is at an earlier version in which they are not hidden, and warnings."""
-    refuse_foreign_mark(lake.storage(name.lake), name, table, lake.tombstones.identity())
+    refuse_foreign_mark(lake.storage(name.lake), name, table, lake.state.erasure.identity())
     requests = sorted(hidden_once(lake, table))
     shown = Lookout(lake, name, table, requests).at([to])[to.snapshot_id] if requests else Shown()
     warnings = [
@@ -118,7 +118,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
         table = lake.tables.load(name)
         check_identity(table, action.subject, str(action.arguments["uuid"]))
         _check_route(action, lake, name, table)
-        leave_mark(lake.storage(name.lake), table, lake.tombstones.identity())
+        leave_mark(lake.storage(name.lake), table, lake.state.erasure.identity())
         respell(lake, name, table, requests_of(action))
         lookout, shown = _looked(action, lake, name, table)
         if not shown.rows:
@@ -181,14 +181,14 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
 
 def _earlier(action: Action, lake: Writer, table: Table) -> Mapping[str, Any]:
     """What a run of the same action recorded that was killed after its commit."""
-    told = lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=str(action.arguments["uuid"]))
+    told = lake.state.erasure.evidence([EvidenceKind.HIDDEN], uuid=str(action.arguments["uuid"]))
     own = [each for each in told if (each.operation, each.action) == (lake.stamp.operation, action.id)]
     return own[0].document if own and hidden_by(lake, table, own[0]) is not None else {}
 
 
 def _give_back(action: Action, lake: Writer, requests: Sequence[str]) -> None:
     """Show again what was just hidden for a request that was withdrawn in the very moment."""
-    for request in lake.tombstones.many(requests):
+    for request in lake.state.erasure.many(requests):
         if request.state is ErasureState.WITHDRAWN:
             reveal(lake, action.subject, str(action.arguments["uuid"]), request)
 
@@ -217,7 +217,7 @@ def _deleted(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcom
 
 
 def _is_told(action: Action, lake: Reader) -> bool:
-    told = lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=str(action.arguments["uuid"]))
+    told = lake.state.erasure.evidence([EvidenceKind.HIDDEN], uuid=str(action.arguments["uuid"]))
     return any(evidence.action == action.id and evidence.document.get("done") for evidence in told)
 
 

@@ -33,7 +33,7 @@ _Moment = tuple[int | None, int | None]  # the snapshot that did it, and the las
 def losses(lake: Reader, name: str, table: Table, request: str) -> list[str]:
     """In words, for each branch, how many rows of a request do not come back, and why."""
     uuid = str(table.metadata.table_uuid)
-    told = lake.tombstones.evidence([EvidenceKind.HIDDEN], request=request, uuid=uuid)
+    told = lake.state.erasure.evidence([EvidenceKind.HIDDEN], request=request, uuid=uuid)
     veil = Veil.of(table.metadata, fields_of(lake, uuid, [request]))
     found: Counter[tuple[str, _Moment]] = Counter()
     unknown: dict[str, str] = {}

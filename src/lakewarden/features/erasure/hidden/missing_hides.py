@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 def hidden_once(lake: Reader, table: Table) -> dict[str, dict[int, str]]:
     """The open requests whose rows were hidden in a table, and the snapshots that did it, with their branches."""
     uuid = str(table.metadata.table_uuid)
-    asked = {request.id for request in lake.tombstones.list([ErasureState.OPEN], uuid)}
+    asked = {request.id for request in lake.state.erasure.list([ErasureState.OPEN], uuid)}
     found: dict[str, dict[int, str]] = {}
-    for evidence in lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=uuid) if asked else ():
+    for evidence in lake.state.erasure.evidence([EvidenceKind.HIDDEN], uuid=uuid) if asked else ():
         by = None if evidence.document.get("carried") else hidden_by(lake, table, evidence)
         for request in asked & set(evidence.requests) if by is not None else ():
             found.setdefault(request, {})[by or 0] = str(evidence.document["branch"])
@@ -73,7 +73,7 @@ def rows_shown_again(lake: Reader, name: TableName, table: Table) -> int:
 
 def hidden_for_nobody(lake: Reader, table: Table, at: Snapshot) -> list[str]:
     """The withdrawn requests whose rows a version hides still: it is from before they were withdrawn."""
-    withdrawn = {one.id for one in lake.tombstones.list([ErasureState.WITHDRAWN], str(table.metadata.table_uuid))}
+    withdrawn = {one.id for one in lake.state.erasure.list([ErasureState.WITHDRAWN], str(table.metadata.table_uuid))}
     if not withdrawn:
         return []
     files = lake.files.of(table, at)

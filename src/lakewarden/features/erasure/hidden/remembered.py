@@ -36,7 +36,7 @@ def entry(path: str, positions: Iterable[int]) -> dict[str, Any]:
 def remembered(lake: Reader, table: Table, requests: Collection[str], branch: str | None = None) -> Hidden:
     """The rows that were hidden for one of these requests: on a branch's own line, or on any branch."""
     found: dict[str, set[int]] = {}
-    told = lake.tombstones.evidence([EvidenceKind.HIDDEN], uuid=str(table.metadata.table_uuid)) if requests else ()
+    told = lake.state.erasure.evidence([EvidenceKind.HIDDEN], uuid=str(table.metadata.table_uuid)) if requests else ()
     wanted = set(requests)
     for each in (each for each in told if not wanted.isdisjoint(each.requests) and _landed(lake, table, each, branch)):
         for file in (file for file in each.document["files"] if "at" in file):
@@ -63,7 +63,7 @@ def carry(
         "route": "",
     }
     asked = tuple(sorted(requests))
-    lake.tombstones.record(
+    lake.state.erasure.record(
         Evidence(EvidenceKind.HIDDEN, name, uuid, lake.stamp.operation, step, lake.clock(), asked, document)
     )
 

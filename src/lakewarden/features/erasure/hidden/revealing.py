@@ -99,8 +99,8 @@ class _Look:
         self._lake, self._table, self._request = lake, table, request
         self._storage: StoredFiles = lake.storage(lake.tables.name(name).lake)
         self._uuid = str(table.metadata.table_uuid)
-        asked = lake.tombstones.list([ErasureState.OPEN], self._uuid)
-        self._owners = Owners({one.id: lake.tombstones.hidden(self._uuid, [one.id]) for one in asked})
+        asked = lake.state.erasure.list([ErasureState.OPEN], self._uuid)
+        self._owners = Owners({one.id: lake.state.erasure.hidden(self._uuid, [one.id]) for one in asked})
         self._open = {one.id for one in asked} - {request.id}
         self._is_open = request.state is ErasureState.OPEN
         self._known: dict[str, dict[str, set[int]]] = {}

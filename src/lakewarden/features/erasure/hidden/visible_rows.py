@@ -121,7 +121,7 @@ class Lookout:
         self._table = table
         self._storage = lake.storage(name.lake)
         self._uuid = str(table.metadata.table_uuid)
-        asked = lake.tombstones.many(requests)
+        asked = lake.state.erasure.many(requests)
         self._requests = sorted(request.id for request in asked if request.state is ErasureState.OPEN)
         self._fields = {key.field_id for request in asked for key in request.keys if key.uuid == self._uuid}
         self._spelled = new_spellings(lake, name, table, self._requests)
@@ -140,7 +140,9 @@ class Lookout:
         return Owners({request: self._keys([request]) for request in self._requests})
 
     def _keys(self, requests: Sequence[str]) -> list[HiddenKey]:
-        return with_spellings(self._lake, self._lake.tombstones.hidden(self._uuid, requests), self._spelled, requests)
+        return with_spellings(
+            self._lake, self._lake.state.erasure.hidden(self._uuid, requests), self._spelled, requests
+        )
 
     def at(self, snapshots: Sequence[Snapshot]) -> dict[int, Shown]:
         """What each of some snapshots shows."""

@@ -27,7 +27,7 @@ def forget_paths(lake: Writer, table: str, metadata: TableMetadata, keys: Sequen
     spelled = spellings(metadata, keys)
     if spelled:
         marks = [f"{name}=" for name in spelled]
-        lake.tombstones.veil(table, str(metadata.table_uuid), marks, veil_of(spelled))
+        lake.state.erasure.veil(table, str(metadata.table_uuid), marks, veil_of(spelled))
 
 
 def spellings(metadata: TableMetadata, keys: Sequence[HiddenKey]) -> dict[str, frozenset[str]]:

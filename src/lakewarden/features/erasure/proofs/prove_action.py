@@ -90,9 +90,9 @@ def holds(action: Action, lake: Reader, run: ThisRun) -> bool:
     One that an earlier run made is made again where it is needed still and the table is not what it was.
     """
     proved, uuid = [EvidenceKind.PROVED], str(action.arguments["uuid"])
-    told = lake.tombstones.evidence(proved, uuid=uuid, documents=False)
+    told = lake.state.erasure.evidence(proved, uuid=uuid, documents=False)
     operations = dict.fromkeys(proof.operation for proof in told if proof.action == action.id)
-    full = [proof for by in operations for proof in lake.tombstones.evidence(proved, uuid=uuid, operation=by)]
+    full = [proof for by in operations for proof in lake.state.erasure.evidence(proved, uuid=uuid, operation=by)]
     mine = [proof for proof in full if proof.action == action.id and proof.document["clean"]]
     if not mine:
         return False
@@ -113,7 +113,7 @@ def apply(action: Action, lake: Writer, run: ThisRun) -> Outcome:
     proof = _looked(action, lake, table, requests)
     if proof.clean:
         forget_paths(
-            lake, action.subject, table.metadata, lake.tombstones.hidden(str(table.metadata.table_uuid), requests)
+            lake, action.subject, table.metadata, lake.state.erasure.hidden(str(table.metadata.table_uuid), requests)
         )
     evidence(lake, action, EvidenceKind.PROVED, requests, _document(table, proof))
     reach("prove.recorded")
@@ -139,7 +139,7 @@ def _close(lake: Writer, action: Action, run: ThisRun) -> int:
     run.of(lake.stamp.operation).proved.add(action.id)
     ready = _to_close(lake, action, lake.stamp.operation, run)
     if ready:
-        lake.tombstones.move_all([request.id for request in ready], ErasureState.CLOSED, lake.clock())
+        lake.state.erasure.move_all([request.id for request in ready], ErasureState.CLOSED, lake.clock())
         reach("prove.closed")
     return len(ready)
 
@@ -148,7 +148,7 @@ def _looked(action: Action, lake: Writer, table: Table, requests: Sequence[str])
     uuid = str(action.arguments["uuid"])
     check_identity(table, action.subject, uuid)
     respell(lake, lake.tables.name(action.subject), table, requests, skip_unreadable=True)  # which the proof reports
-    keys = lake.tombstones.hidden(uuid, requests)
+    keys = lake.state.erasure.hidden(uuid, requests)
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():
         return prove(
@@ -185,6 +185,6 @@ def _to_close(lake: Reader, action: Action, operation: str, run: ThisRun) -> lis
 
 
 def _arguments(lake: Reader, uuid: str, requests: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
-    told = lake.tombstones.evidence([EvidenceKind.PROVED], uuid=uuid, documents=False)
+    told = lake.state.erasure.evidence([EvidenceKind.PROVED], uuid=uuid, documents=False)
     rounds = len(told)  # the same again is another proof
     return {"uuid": uuid, "requests": ",".join(requests), "together": ",".join(together), "round": rounds}

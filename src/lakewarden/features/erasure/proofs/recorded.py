@@ -88,7 +88,7 @@ class Proofs:
 
     def are_current(self, uuid: str) -> bool:
         """Whether what is still open of the requests has a clean proof of this table as it is now."""
-        found = self._lake.tombstones.many(sorted(self._requests))
+        found = self._lake.state.erasure.many(sorted(self._requests))
         newest = [self.clean(request.id, uuid) for request in found if request.state is ErasureState.OPEN]
         return all(proof is not None and self.still_counts(proof) for proof in newest)
 
@@ -111,16 +111,16 @@ class Proofs:
 
     def _newest(self, uuid: str) -> dict[str, Evidence]:
         proved = [EvidenceKind.PROVED]
-        told = self._lake.tombstones.evidence(proved, uuid=uuid, documents=False)
+        told = self._lake.state.erasure.evidence(proved, uuid=uuid, documents=False)
         last = {request: proof for proof in told for request in proof.requests if request in self._requests}
         operations = {proof.operation for proof in last.values()}
         asked = operations if len(operations) <= _FEW else {""}
-        found = [proof for by in asked for proof in self._lake.tombstones.evidence(proved, uuid=uuid, operation=by)]
+        found = [proof for by in asked for proof in self._lake.state.erasure.evidence(proved, uuid=uuid, operation=by)]
         full = {(proof.operation, proof.action): proof for proof in found}
         known = {request: full.get((proof.operation, proof.action)) for request, proof in last.items()}
         newest = {request: proof for request, proof in known.items() if proof is not None}
         about = {request for proof in found for request in proof.requests} - self._keys.keys()
-        self._keys |= {request.id: request.keys for request in self._lake.tombstones.many(sorted(about))}
+        self._keys |= {request.id: request.keys for request in self._lake.state.erasure.many(sorted(about))}
         return newest
 
 
@@ -143,7 +143,7 @@ def to_close(
         return (own or proof.uuid not in together) and proofs.still_counts(proof)
 
     ready = []
-    for request in lake.tombstones.many(requests):
+    for request in lake.state.erasure.many(requests):
         newest = [proofs.clean(request.id, uuid) for uuid in sorted({key.uuid for key in request.keys})]
         clean = [proof for proof in newest if proof is not None]
         if request.state is not ErasureState.OPEN or len(clean) < len(newest):

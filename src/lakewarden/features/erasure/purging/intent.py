@@ -175,7 +175,7 @@ def intended(lake: Reader, action: Action, requests: Sequence[str]) -> Intent:
     Files that any purge of the table left outside are among it: rows of others may be in them too.
     """
     kinds = [EvidenceKind.INTENT, EvidenceKind.PURGED]
-    told = lake.tombstones.evidence(kinds, uuid=str(action.arguments["uuid"]))
+    told = lake.state.erasure.evidence(kinds, uuid=str(action.arguments["uuid"]))
     ended = {(each.operation, each.action) for each in told if each.kind is EvidenceKind.PURGED}
     left = [file for each in told if each.kind is EvidenceKind.PURGED for file in each.document.get("outside", ())]
     every = Intent(outside={f["path"]: OutsideFile(f["path"], f["kind"], f["bytes"], 0) for f in left})

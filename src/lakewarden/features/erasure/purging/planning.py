@@ -54,7 +54,7 @@ def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_col
         return Plan(kind, str(name))
     refuse_forbidden(name, table)
     spelled = new_spellings(lake, name, table, due.ids)
-    keys = with_spellings(lake, lake.tombstones.hidden(due.uuid, due.ids), spelled, due.ids)
+    keys = with_spellings(lake, lake.state.erasure.hidden(due.uuid, due.ids), spelled, due.ids)
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():
         refuse_strangers(lake, name, table, neighbours)
@@ -116,7 +116,7 @@ def _action(
     route = route_of_manifests(lake.tables.route(table, name), table)
     files = FileList.of(PlannedFile(veil.path(m.path), m.bytes, m.content) for m in found.matches.values())
     going = sorted({*found.snapshots, *found.tainted})
-    rounds = len(lake.tombstones.evidence([EvidenceKind.PURGED], uuid=due.uuid, documents=False))
+    rounds = len(lake.state.erasure.evidence([EvidenceKind.PURGED], uuid=due.uuid, documents=False))
     rows = sum(match.matching for match in found.matches.values() if match.content == "data")
     times = _times(lake, table, found) if route.needs_spark else 1
     return Action(

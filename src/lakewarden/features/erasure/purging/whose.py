@@ -31,14 +31,14 @@ class Whose:
     def of(lake: Reader, name: str, table: Table, found: Searched, requests: Sequence[str]) -> Whose:
         """Look into the data files with a match once more, for each request on its own."""
         uuid = str(table.metadata.table_uuid)
-        keys = {request: lake.tombstones.hidden(uuid, [request]) for request in requests}
+        keys = {request: lake.state.erasure.hidden(uuid, [request]) for request in requests}
         files = [match.file for match in found.matches.values() if match.content == "data"]
         by_request = shares(table, keys, files, lake.storage(lake.tables.name(name).lake))
-        folding = {request.id: request.folding for request in lake.tombstones.many(sorted(by_request))}
+        folding = {request.id: request.folding for request in lake.state.erasure.many(sorted(by_request))}
         digests = {}
         for request, share in by_request.items():
             asked = sorted({folding[request].of(text) for text in share.values})
-            digests[request] = frozenset(each.hex()[:_DIGITS] for each in lake.tombstones.digested("value", asked))
+            digests[request] = frozenset(each.hex()[:_DIGITS] for each in lake.state.erasure.digested("value", asked))
         return Whose(by_request, digests)
 
     def in_refs(self, lake: Reader, table: Table, refs: Mapping[str, RefBefore]) -> dict[str, RefBefore]:

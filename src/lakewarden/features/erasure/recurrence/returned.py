@@ -110,7 +110,7 @@ def register(
     asked: dict[str, str] = {}
     names = _Names(lake, {uuid: table})
     for id, one in came_back.items():
-        old = lake.tombstones.get(id)
+        old = lake.state.erasure.get(id)
         texts = sorted({text for _, text in one.values})
         values = {key: read for key in names.present(old.keys) if (read := _values(key, texts))}
         if not _asks_for(one.values, values, uuid):
@@ -128,7 +128,7 @@ def register(
             folding=old.folding,
         )
         spelled = (spellings_of(key, some, old.folding) for key, some in values.items())
-        lake.tombstones.add(new, {place: iter(some) for place, some in enumerate(spelled)})
+        lake.state.erasure.add(new, {place: iter(some) for place, some in enumerate(spelled)})
         asked[id] = new.id
     return asked
 

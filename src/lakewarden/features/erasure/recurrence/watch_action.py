@@ -70,7 +70,7 @@ def look(lake: Reader, name: TableName | str) -> Sight | None:
     """What there is to look at; nothing where no closed request is about the table."""
     table = lake.tables.load(name)
     before = _before(lake, table)
-    recognizer = lake.tombstones.recognizer(str(table.metadata.table_uuid))  # after that: it knows all of them
+    recognizer = lake.state.erasure.recognizer(str(table.metadata.table_uuid))  # after that: it knows all of them
     if not recognizer.keys:
         return None
     files = arrivals(table, before.since, before.unsettled)
@@ -131,13 +131,13 @@ def apply(action: Action, lake: Writer) -> Outcome:
     with veil.over_errors():
         seen = read_all(lake, action.subject, sight.recognizer, sight.files, sight.since)
     uuid = str(sight.table.metadata.table_uuid)
-    came_back = seen.without(lake.tombstones.hidden(uuid) if seen.returned else ())
+    came_back = seen.without(lake.state.erasure.hidden(uuid) if seen.returned else ())
     name = lake.tables.name(action.subject)
     asked = register(lake, name, uuid, came_back, at) if action.arguments["again"] else {}
     reach("erasure.asked-again")
     document = _document(sight, came_back, asked, veil, at) | {"not_read": seen.unreadable}
     requests = tuple(sorted(came_back))
-    lake.tombstones.record(
+    lake.state.erasure.record(
         Evidence(
             EvidenceKind.WATCHED, action.subject, uuid, lake.stamp.operation, lake.stamp.action, at, requests, document
         )
@@ -166,9 +166,9 @@ class _Before:
 
 def _before(lake: Reader, table: Table) -> _Before:
     uuid = str(table.metadata.table_uuid)
-    watched = lake.tombstones.evidence([EvidenceKind.WATCHED], uuid=uuid)
+    watched = lake.state.erasure.evidence([EvidenceKind.WATCHED], uuid=uuid)
     last = watched[-1] if watched else None
-    recent = lake.tombstones.list([ErasureState.CLOSED], uuid, last.at - _MARGIN if last else None)
+    recent = lake.state.erasure.list([ErasureState.CLOSED], uuid, last.at - _MARGIN if last else None)
     if last is None:
         return _Before(Mark.earliest(_proofs(lake, table, {request.id for request in recent})), frozenset(), recent)
     unknown = {request.id for request in recent} - set(last.document["recent"])
@@ -181,7 +181,7 @@ def _proofs(lake: Reader, table: Table, requests: Collection[str]) -> list[Mark]
     if not requests:
         return []
     marks: dict[str, Mark] = {}
-    for proof in lake.tombstones.evidence([EvidenceKind.PROVED], uuid=str(table.metadata.table_uuid)):
+    for proof in lake.state.erasure.evidence([EvidenceKind.PROVED], uuid=str(table.metadata.table_uuid)):
         if proof.document.get("clean"):
             marks |= dict.fromkeys(proof.requests, _proof_mark(table, proof.document))
     return [marks.get(request, Mark()) for request in requests]

@@ -64,7 +64,7 @@ def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], 
 
 def named_open(lake: Reader, requests: Sequence[str], hint: str) -> list[ErasureRequest]:
     """The requests that are named; one that is not open is an error."""
-    named = lake.tombstones.many(list(dict.fromkeys(requests)))
+    named = lake.state.erasure.many(list(dict.fromkeys(requests)))
     ended = [request for request in named if request.state is not ErasureState.OPEN]
     if ended:
         raise Conflict(f"request {ended[0].id} is {ended[0].state} already", hint)
@@ -74,7 +74,7 @@ def named_open(lake: Reader, requests: Sequence[str], hint: str) -> list[Erasure
 def _open(lake: Reader, uuid: str, requests: Sequence[str]) -> list[ErasureRequest]:
     """The open requests that are meant."""
     if not requests:
-        return lake.tombstones.list([ErasureState.OPEN], uuid)
+        return lake.state.erasure.list([ErasureState.OPEN], uuid)
     named = named_open(lake, requests, "Only open requests are erased.")
     if uuid and (strange := [request for request in named if all(key.uuid != uuid for key in request.keys)]):
         raise BadValue(f"request {strange[0].id} is not about that table", "lakewarden erasure show tells its tables.")

@@ -31,7 +31,7 @@ def keys_of(lake: Reader, table: str | None, key: str | None, subject: str | Non
 
 def fields_of(lake: Reader, uuid: str, requests: Sequence[str]) -> list[int]:
     """The columns of a table that requests are about, by field id."""
-    keys = [key for request in lake.tombstones.many(requests) for key in request.keys]
+    keys = [key for request in lake.state.erasure.many(requests) for key in request.keys]
     return sorted({key.field_id for key in keys if key.uuid == uuid})
 
 

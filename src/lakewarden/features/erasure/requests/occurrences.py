@@ -71,7 +71,7 @@ def look(lake: Reader, tombstones: Tombstones, request: ErasureRequest, values: 
 def _occurring(lake: Reader, name: TableName, uuid: str, request: str) -> set[str]:
     """The values that are in a row of some version, as canonical texts."""
     table, storage = lake.tables.load(name), lake.storage(name.lake)
-    keys = lake.tombstones.hidden(uuid, [request])
+    keys = lake.state.erasure.hidden(uuid, [request])
     matches = search(table, keys, lake.files, storage).matches.values()
     files = [match.file for match in matches if match.content == "data"]
     return shares(table, {request: keys}, files, storage).get(request, Share()).values
@@ -90,7 +90,7 @@ def _near_misses(lake: Reader, request: ErasureRequest, occurring: set[str]) -> 
     by_folding: dict[Folding, set[str]] = {}
     for table, uuid in dict.fromkeys((key.table, key.uuid) for key in request.keys if key.kind == TEXT):
         name = lake.tables.name(table)
-        hidden = lake.tombstones.hidden(uuid, [request.id])
+        hidden = lake.state.erasure.hidden(uuid, [request.id])
         missing = {text for key in hidden if key.kind == TEXT for text in key.values} - occurring
         wanted = {folding: {folding.of(text): text for text in missing} for folding in _SAID}
         try:

@@ -21,7 +21,7 @@ def requests_of(action: Action) -> tuple[str, ...]:
 def still_open(action: Action, lake: Reader) -> tuple[str, ...]:
     """The requests of an action; refused where one has ended since, as its values are known no more."""
     requests = requests_of(action)
-    for request in lake.tombstones.many(requests):
+    for request in lake.state.erasure.many(requests):
         if request.state is not ErasureState.OPEN:
             raise StalePlan(
                 f"the plan is stale: request {request.id} is {request.state}", "Nothing more was done. Plan again."
@@ -34,6 +34,6 @@ def evidence(
 ) -> None:
     """Record what an action did or found about requests in its table."""
     uuid, stamp = str(action.arguments["uuid"]), lake.stamp
-    lake.tombstones.record(
+    lake.state.erasure.record(
         Evidence(kind, action.subject, uuid, stamp.operation, action.id, lake.clock(), tuple(requests), document)
     )

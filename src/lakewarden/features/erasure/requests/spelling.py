@@ -45,7 +45,7 @@ def respell(
 ) -> None:
     """Register the spellings that are stored by now, before a request's values are read."""
     for request, found in new_spellings(lake, name, table, requests, skip_unreadable).items():
-        lake.tombstones.extend(request, {place: sorted(texts) for place, texts in found.items()})
+        lake.state.erasure.extend(request, {place: sorted(texts) for place, texts in found.items()})
 
 
 def with_spellings(
@@ -54,7 +54,7 @@ def with_spellings(
     """The keys of requests as they will be once spellings that were found are registered: for what only looks."""
     added: dict[tuple[int, str], set[str]] = {}
     for request in (request for request in requests if request in found):
-        asked = lake.tombstones.get(request).keys
+        asked = lake.state.erasure.get(request).keys
         for place, texts in found[request].items():
             added.setdefault((asked[place].field_id, asked[place].kind), set()).update(texts)
     if not added:
@@ -67,7 +67,7 @@ def new_spellings(
 ) -> Spellings:
     """Stored spellings of values that requests do not have yet; nothing is read where none ignores anything."""
     uuid = str(table.metadata.table_uuid)
-    asked = lake.tombstones.many(requests)
+    asked = lake.state.erasure.many(requests)
     folded = [request for request in asked if request.folding and request.state is ErasureState.OPEN]
     wanted = [each for request in folded for each in _wanted(lake, uuid, request)]
     if not wanted:
@@ -96,7 +96,7 @@ class _Wanted:
 
 
 def _wanted(lake: Reader, uuid: str, request: ErasureRequest) -> Iterator[_Wanted]:
-    hidden = {key.field_id: key.values for key in lake.tombstones.hidden(uuid, [request.id]) if key.kind == TEXT}
+    hidden = {key.field_id: key.values for key in lake.state.erasure.hidden(uuid, [request.id]) if key.kind == TEXT}
     for place, key in enumerate(request.keys):
         if key.uuid == uuid and key.kind == TEXT:
             known = frozenset(hidden.get(key.field_id, ()))
