@@ -61,8 +61,6 @@ NOUNS = ("shared", "orphan", "erasure", "compaction", "version", "retention", "p
 ALONE = ("operation",)
 """Nouns that use no other noun and that no other noun uses."""
 VERBS = {registry.module_name(noun, verb) for noun in registry.nouns() for verb in registry.verbs(noun)}
-CIRCLES = {("lifecycle.request", "lifecycle.runner")}
-"""Imports that still close a circle: none may be added."""
 PUBLIC = ("__init__", "__main__")
 
 
@@ -133,11 +131,9 @@ def _module(path: Path) -> str:
 
 
 def cycle(graph: Mapping[str, set[str]]) -> list[str]:
-    """Some modules that import each other in a circle, if there are any besides those that are known."""
+    """Some modules that import each other in a circle, if there are any."""
     try:
-        TopologicalSorter(
-            {module: {name for name in names if (module, name) not in CIRCLES} for module, names in graph.items()}
-        ).prepare()
+        TopologicalSorter(graph).prepare()
     except CycleError as error:
         return list(error.args[1])
     return []

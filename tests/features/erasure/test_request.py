@@ -94,7 +94,7 @@ class TestTheJournal:
         lake = with_people(any_lake)
         given = {"key": "email", "value": ["p4@example.org"], "requester": "Support", "reason": "p4@example.org wrote"}
         done = lake.warden.erasure.request("crm.people", **given)
-        [row] = lake.warden.operation.list(kind="erasure.request", table="crm.people")
+        [row] = lake.warden.operation.list(kind="erasure.request", subject="crm.people")
         assert (row.target, row.state, row.done, row.actions) == ("main.crm.people", "done", 1, 1)
         assert row.who == lake.warden.runner.actor
         shown = lake.warden.operation.show(row.id)
@@ -117,7 +117,7 @@ class TestTheJournal:
             with_people(lake, name)
         configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "user.email"}})
         lake.warden.erasure.request(subject="customer", value=["p3@example.org"])
-        [by_one], [by_other] = (lake.warden.operation.list(table=name) for name in ("crm.people", "web.people"))
+        [by_one], [by_other] = (lake.warden.operation.list(subject=name) for name in ("crm.people", "web.people"))
         assert by_one == by_other and (by_one.target, by_one.actions) == ("customer", 2)
 
     def test_what_cannot_be_recorded_is_not_registered(self, lake: SmallLake) -> None:
