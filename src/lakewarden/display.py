@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from html import escape
-from typing import Any, get_args, get_type_hints
+from typing import Any, Protocol, get_args, get_type_hints, runtime_checkable
 
 from pydantic_core import to_json
 
@@ -26,6 +26,19 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return html_of(self)
+
+
+@runtime_checkable
+class Drawn(Protocol):
+    """An answer that draws itself over REST, as a page or an image; in a terminal one with `__rich__` does.
+
+    `--json`, and a caller that accepts `application/json`, get its fields as from any other answer.
+    """
+
+    @property
+    def media_type(self) -> str: ...
+
+    def drawn(self) -> bytes: ...
 
 
 class Listing(list[Any]):

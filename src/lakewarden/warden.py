@@ -372,8 +372,8 @@ class Noun:
         return f"<{self._noun}: {', '.join(self.__dir__())}>"
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        if verb.startswith("_") or verb.replace("_", "-") not in registry.verbs(self._noun):
-            known = registry.verbs(self._noun)
+        known = registry.verbs(self._noun)
+        if verb.startswith("_") or registry.meant(self._noun, verb.replace("_", "-")) not in known:
             raise AttributeError(f"{self._noun} has no {verb}. {did_you_mean(verb, known)}".strip())
         return _method(self._warden, registry.declaration(self._noun, verb.replace("_", "-")))
 

@@ -12,13 +12,13 @@ from pydantic import TypeAdapter
 
 from lakewarden import registry
 from lakewarden.lifecycle.report import Report
-from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
+from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup, described
 
 _KINDS = {
     "question": "A question: reads, and changes nothing.",
     "destructive": "An operation, destructive: shows its plan and changes nothing until `--apply` is said.",
     "operation": "An operation: acts at once; `--plan` shows what it would do instead.",
-    "control": "Steers Lakewarden itself.",
+    "control": "A control: acts at once, with no plan. `--apply` is accepted and changes nothing.",
     "setup": "Needs no installation: works on the machine it is called on, and not over REST.",
 }
 
@@ -52,13 +52,14 @@ def _lines(declared: type[Request]) -> Iterator[str]:
     yield from ("```sh", f"lakewarden {address} {' '.join(_usage(declared))}".rstrip(), "```", "")
     yield from _fields(declared)
     yield from ("## Other doors", "")
-    method = "GET" if issubclass(declared, Question) else "POST"
+    method = "GET" if issubclass(declared, Question) and not declared.documents() else "POST"
     yield f"- REST: `{method} /api/v1/{address.noun}/{address.verb}`"
     names = ", ".join(declared.positional())
     python = f"warden.{address.noun}.{address.verb.replace('-', '_')}({names})"
     yield f"- Python: `{python}{'.apply()' if issubclass(declared, Operation) else ''}`"
-    if issubclass(declared, Operation):
+    if issubclass(declared, Operation) or (issubclass(declared, Control) and declared.journaled):
         yield f"- Journal: `kind = {address.kind}`"
+    yield from (f"- Also called: `{address.noun} {word}`" for word in registry.aliases(address.noun, address.verb))
     yield ""
     if not issubclass(declared, Operation):
         yield from _answer(declared)
@@ -75,8 +76,8 @@ def _kind(declared: type[Request]) -> str:
 def _usage(declared: type[Request]) -> Iterator[str]:
     positional = declared.positional()
     for name in positional:
-        yield name.upper() if declared.model_fields[name].is_required() else f"[{name.upper()}]"
-    for name in declared.model_fields:
+        yield name.upper() if declared.fields()[name].is_required() else f"[{name.upper()}]"
+    for name in declared.fields():
         if name not in positional:
             yield f"[--{name.replace('_', '-')} …]" if _takes_value(declared, name) else f"[--{name.replace('_', '-')}]"
     if issubclass(declared, Operation):
@@ -85,26 +86,25 @@ def _usage(declared: type[Request]) -> Iterator[str]:
 
 
 def _takes_value(declared: type[Request], name: str) -> bool:
-    return declared.model_fields[name].annotation is not bool
+    return declared.fields()[name].annotation is not bool
 
 
 def _fields(declared: type[Request]) -> Iterator[str]:
     if not declared.model_fields:
         return
     yield from ("## What it takes", "", "| name | what | default |", "| --- | --- | --- |")
-    for name, field in declared.model_fields.items():
+    for name, field in declared.fields().items():
         shown = "required" if field.is_required() else _default(declared, name)
         label = name.upper() if name in declared.positional() else f"--{name.replace('_', '-')}"
-        yield f"| `{label}` | {field.description or ''} | {shown} |"
+        yield f"| `{label}` | {described(field)} | {shown} |"
     yield ""
 
 
 def _default(declared: type[Request], name: str) -> str:
-    field = declared.model_fields[name]
-    default = field.get_default(call_default_factory=True)
+    default = declared.fields()[name].get_default(call_default_factory=True)
     if default in (None, "", [], False):
         return ""
-    shown = declared.model_construct(**{name: default}).model_dump(mode="json", include={name})[name]
+    shown = declared.model_construct(**{name: default}).model_dump(mode="json", exclude_unset=True)[name]
     return f"`{shown}`"
 
 

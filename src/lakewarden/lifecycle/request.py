@@ -74,6 +74,13 @@ class ReadsInput:
     """
 
 
+class Document:
+    """Marks a field whose value people keep in a file, such as a definition.
+
+    On the command line it is a YAML or JSON file, or `-` for stdin; over REST and in Python it is the value itself.
+    """
+
+
 @dataclass(frozen=True)
 class ReadValues:
     """Values that a door read for a request, and where each was; none of it shows a value."""
@@ -120,7 +127,7 @@ Version = Annotated[
 class Request(BaseModel):
     """What questions, operations and controls have in common: fields, an address, a description."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False, serialize_by_alias=True)
 
     nothing: ClassVar[str] = "None."
     """What to say to people where the answer is empty."""
@@ -136,11 +143,22 @@ class Request(BaseModel):
         return (cls.__doc__ or "").strip().split("\n")[0]
 
     @classmethod
+    def fields(cls) -> dict[str, FieldInfo]:
+        """Its fields by the names that users know: a field whose name a method has is known by its alias."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
+
+    @classmethod
     def positional(cls) -> tuple[str, ...]:
+        return cls._marked(Positional)
+
+    @classmethod
+    def documents(cls) -> tuple[str, ...]:
+        return cls._marked(Document)
+
+    @classmethod
+    def _marked(cls, kind: type) -> tuple[str, ...]:
         return tuple(
-            name
-            for name, field in cls.model_fields.items()
-            if any(isinstance(mark, Positional) for mark in marks(field))
+            name for name, field in cls.fields().items() if any(isinstance(mark, kind) for mark in marks(field))
         )
 
 
@@ -160,6 +178,12 @@ def marks(field: FieldInfo) -> Iterator[Any]:
     if get_origin(field.annotation) in (Union, UnionType):
         for inner in get_args(field.annotation):
             yield from getattr(inner, "__metadata__", ())
+
+
+def described(field: FieldInfo) -> str:
+    """What a field is for, as the command line says it."""
+    how = " A YAML or JSON file, or - for stdin." if any(isinstance(mark, Document) for mark in marks(field)) else ""
+    return f"{field.description or ''}{how}"
 
 
 class Question(Request, Generic[Answer]):

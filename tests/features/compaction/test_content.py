@@ -297,7 +297,7 @@ def test_every_primitive_type_with_its_odd_values(new: Any) -> None:
     ]  # fmt: skip
     columns = ["b", "i", "l", "d9", "d18", "d38", "day", "t", "tz", "s"]
 
-    table.compact_and_look(filters, columns, verification="full")
+    table.compact_and_look(filters, columns, verify="full")
 
     (file,) = table.data
     assert dict(listed(file).null_value_counts) == {1: 0} | dict.fromkeys(range(2, 15), 1)
@@ -348,7 +348,7 @@ def test_types_that_spark_has_not(wide_lake: SmallLake) -> None:
     before, answers = read(), [read(where) for where in filters]
     assert [len(answer) for answer in answers] == [1, 1]
 
-    table.compact(verification="full")
+    table.compact(verify="full")
 
     (file,) = table.data
     assert 3 not in listed(file).lower_bounds and 3 not in listed(file).upper_bounds  # in Java's order these are others

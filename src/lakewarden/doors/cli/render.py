@@ -28,6 +28,7 @@ from lakewarden.doors.cli.plans import (
     warnings,
 )
 from lakewarden.doors.documents import answered, encode
+from lakewarden.lifecycle.page import Page
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
 from lakewarden.lifecycle.report import Report
@@ -63,8 +64,13 @@ class Screen:
             return self.report(None, answer)
         if self._json:
             return self._document(answered(answer, request.answer_type()))
-        if isinstance(answer, Rows):
+        if hasattr(answer, "__rich__"):
+            drawn = answer.__rich__()
+            self.out.print(Text(drawn) if isinstance(drawn, str) else drawn)  # a text is no markup
+        elif isinstance(answer, Rows):
             self._data(answer, request)
+        elif isinstance(answer, Page):
+            self._page(answer, request)
         elif not isinstance(answer, list):
             self._detail(answer)
         elif answer:
@@ -135,6 +141,15 @@ class Screen:
             self.out.print(Text(f"{said}. --limit N shows more, --out FILE writes all of them to a file."))
         elif not read.rows:
             self.out.print(request.nothing)
+
+    def _page(self, page: Page[Any], request: Answering) -> None:
+        if page.items:
+            self._rows(page.items)
+        else:
+            self.out.print(request.nothing)
+        if page.next is not None:
+            counted = f"{len(page.items):,} of {page.total:,}" if page.total is not None else f"{len(page.items):,}"
+            self.out.print(Text(f"{counted}; --after {page.next} shows the next ones", style="yellow"))
 
     def _listed(self, rows: Sequence[Any], request: Answering) -> None:
         """As many rows as people are shown at once, and how to see more."""

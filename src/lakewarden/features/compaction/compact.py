@@ -41,7 +41,9 @@ class Compact(Selects, TableOperation):
     max_concurrent_files: int | None = Field(None, ge=1, description="New files between two commits, at most.")
     rewrite_all: bool | None = Field(None, description="Write every file anew that no compaction has written.")
     verification: Literal["counts", "full"] | None = Field(
-        None, description="Compare counts, nulls and bounds of old and new files, or all of their content."
+        None,
+        alias="verify",
+        description="Compare counts, nulls and bounds of old and new files, or all of their content.",
     )
 
     def plan(self, lake: Reader) -> Plan:
