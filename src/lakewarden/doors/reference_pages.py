@@ -18,7 +18,7 @@ _KINDS = {
     "question": "A question: reads, and changes nothing.",
     "destructive": "An operation, destructive: shows its plan and changes nothing until `--apply` is said.",
     "operation": "An operation: acts at once; `--plan` shows what it would do instead.",
-    "control": "A control: acts at once, with no plan. `--apply` is accepted and changes nothing.",
+    "control": "A control: acts at once, with or without `--apply`. It has no plan.",
     "setup": "Needs no installation: works on the machine it is called on, and not over REST.",
 }
 

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 import lakewarden
 from lakewarden import registry
-from lakewarden.doors.cli.documents import read_document
+from lakewarden.doors.cli.document_input import read_document
 from lakewarden.doors.cli.execution import Given, execute
 from lakewarden.doors.cli.values import ValueInput
 from lakewarden.lifecycle.request import Completes, Control, Document, Operation, ReadsInput, Request, described, marks
