@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -14,10 +15,11 @@ from lakewarden.features.retention import policy as retention
 from lakewarden.features.shared import file_sizes as compaction
 from lakewarden.features.shared.select import is_pattern, select
 from lakewarden.lifecycle.request import Completes, Positional, Question
+from lakewarden.quantities import show_duration
 
 if TYPE_CHECKING:
+    from lakewarden.config import Declared
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.features.shared.declared import Declared
     from lakewarden.lifecycle.ground import Reader
 
 
@@ -61,8 +63,8 @@ def _guarded(lake: Reader, name: TableName) -> list[PolicyValue]:
 
 def _values(lake: Reader, name: TableName) -> list[PolicyValue]:
     properties = lake.tables.load(name).metadata.properties
-    target, skipped = str(name), lake.settings.skips(name.lake, name.within_lake)
-    rows = [PolicyValue(target, "policy", "skip", "yes", "tables")] if skipped else []
+    target, skip = str(name), lake.settings.resolve(name.lake, name.within_lake, "table")["skip"]
+    rows = _rows(target, "policy", [skip] if skip.value else [])
     rows += _rows(target, "retention", retention.declared_policy(lake.settings, name, properties, {}))
     rows += _rows(target, "compaction", compaction.declared_policy(lake.settings, name, properties, {}))
     rows += _rows(target, "erasure", [watch_action.declared(lake.settings, name)])
@@ -89,4 +91,6 @@ def _rows(table: str, policy: str, declared: list[Declared]) -> list[PolicyValue
 
 
 def _text(value: object) -> str:
+    if isinstance(value, timedelta):
+        return show_duration(value)
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.config import Declared, Settings
 from lakewarden.engine.catalog.representations import represents
 from lakewarden.engine.catalog.snapshots import ancestors, lines_of
 from lakewarden.errors import BadValue
-from lakewarden.features.shared.declared import Declared, declarations, production, resolve, whole_number
-from lakewarden.quantities import from_millis, parse_duration, show_duration, to_millis
+from lakewarden.features.shared.table_property import whole_number
+from lakewarden.quantities import from_millis, show_duration, to_millis
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.refs import SnapshotRef
 
-    from lakewarden.config import Settings
     from lakewarden.engine.base.table_name import TableName
 
 _DAY_MS = 86_400_000
@@ -91,11 +91,11 @@ def declared_policy(
         "keep_last": whole_number(properties, "history.expire.min-snapshots-to-keep"),
         "keep_days": whole_number(properties, "history.expire.max-snapshot-age-ms", _DAY_MS),
     }
-    sources = declarations(settings, name, "retention", options, own)
-    values = resolve(["keep_last", "keep_days", "keep_tagged", "production_keep_days", "reader_grace"], sources)
+    values = settings.resolve(name.lake, name.within_lake, "retention", options, own)
+    production = settings.is_production(name.lake, name.within_lake)
     # given for this very run it holds for production too, unless that is given a period of its own
     by_option = options.get("keep_days") is not None and options.get("production_keep_days") is None
-    return [*values, Declared("production", False, "option") if by_option else production(settings, name)]
+    return [*values.values(), Declared("production", False, "option") if by_option else production]
 
 
 def refuse_short_production(own: RetentionPolicy, keep_days: int | None, name: TableName) -> None:
@@ -110,8 +110,7 @@ def refuse_short_production(own: RetentionPolicy, keep_days: int | None, name: T
 
 
 def policy_of(declared: list[Declared]) -> RetentionPolicy:
-    values = {value.name: value.value for value in declared}
-    return RetentionPolicy(**{**values, "reader_grace": parse_duration(values["reader_grace"])})
+    return RetentionPolicy(**{value.name: value.value for value in declared})
 
 
 @dataclass

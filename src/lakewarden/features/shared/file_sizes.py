@@ -6,23 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakewarden.features.shared.declared import Declared, declarations, resolve, whole_number
+from lakewarden.features.shared.table_property import whole_number
 
 if TYPE_CHECKING:
-    from lakewarden.config import Settings
+    from lakewarden.config import Declared, Settings
     from lakewarden.engine.base.table_name import TableName
 
 DELTA_ENCODED = "delta_encoding is set: Spark readers with Iceberg before 1.10 cannot open the new files"
 _MB = 1 << 20
-_NAMES = (
-    "target_file_size_mb",
-    "min_file_size_mb",
-    "max_concurrent_files",
-    "rewrite_all",
-    "verify",
-    "task_memory_mb",
-    "delta_encoding",
-)
 
 
 @dataclass(frozen=True)
@@ -57,7 +48,7 @@ def declared_policy(
 ) -> list[Declared]:
     """Each value of the policy that holds for a table, with its source. What an option says always wins."""
     own = {"target_file_size_mb": whole_number(properties, "write.target-file-size-bytes", _MB) or None}
-    return resolve(_NAMES, declarations(settings, name, "compaction", options, own))
+    return list(settings.resolve(name.lake, name.within_lake, "compaction", options, own).values())
 
 
 def policy_of(declared: list[Declared]) -> CompactionPolicy:

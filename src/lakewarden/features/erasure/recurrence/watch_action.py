@@ -16,7 +16,6 @@ from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprin
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import StalePlan, TracesLeft
 from lakewarden.features.erasure.recurrence.returned import Returned, read_all, register
-from lakewarden.features.shared.declared import Declared
 from lakewarden.lifecycle.action import Action, Estimate, Facts, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Plan
@@ -27,7 +26,7 @@ from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, E
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.config import Settings
+    from lakewarden.config import Declared, Settings
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.records.erasure import Recognizer
@@ -60,10 +59,7 @@ def declared(settings: Settings, name: TableName) -> Declared:
     Nobody would notice otherwise, and it costs little: the key columns of new files of tables that somebody was
     erased from, each file once.
     """
-    for pattern, said in settings.declared(name.lake, name.within_lake):
-        if said.erasure is not None and "watch" in said.erasure.model_fields_set:
-            return Declared("watch", said.erasure.watch, f"tables: {pattern}")
-    return Declared("watch", True, "defaults")
+    return settings.resolve(name.lake, name.within_lake, "erasure")["watch"]
 
 
 def look(lake: Reader, name: TableName | str) -> Sight | None:

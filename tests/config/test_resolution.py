@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from lakewarden.config import Settings
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.retention.policy import RetentionPolicy, declared_policy, policy_of
-from lakewarden.features.shared.declared import whole_number
+from lakewarden.features.shared.table_property import whole_number
 
 LAKE = {"catalog": {"type": "sql", "uri": "sqlite:///x.db"}, "warehouse": "file:///x"}
 DAY_MS = 86_400_000
@@ -40,7 +41,7 @@ def test_defaults() -> None:
         "keep_days": (90, "defaults"),
         "keep_tagged": (True, "defaults"),
         "production_keep_days": (730, "defaults"),
-        "reader_grace": ("1d", "defaults"),
+        "reader_grace": (timedelta(days=1), "defaults"),
         "production": (False, "defaults"),
     }
 
@@ -77,7 +78,7 @@ def test_each_value_comes_from_its_own_place() -> None:
         "keep_days": (30, "layer bronze"),
         "keep_tagged": (False, "option"),
         "production_keep_days": (5, "tables: bronze.*"),
-        "reader_grace": ("1d", "defaults"),
+        "reader_grace": (timedelta(days=1), "defaults"),
         "production": (False, "defaults"),
     }
 
@@ -154,3 +155,35 @@ class TestProduction:
 )
 def test_properties_in_larger_units_are_rounded_up(text: str, found: int | None) -> None:
     assert whole_number({"p": text}, "p", 100) == found
+
+
+class TestOneWayForEverySection:
+    def test_what_stands_beside_the_sections(self) -> None:
+        said = {"tables": {"web.*": {"skip": True}, "web.t": {"skip": False, "production": True}}}
+        settings = Settings.model_validate({"lakes": {"main": LAKE}, **said})
+        found = settings.resolve("main", "web.t", "table")
+        assert {name: (value.value, value.source) for name, value in found.items()} == {
+            "production": (True, "tables: web.t"),
+            "skip": (False, "tables: web.t"),
+        }
+        assert settings.resolve("main", "web.other", "table")["skip"].source == "tables: web.*"
+        assert settings.is_production("main", "gold.t").source == "layer gold"
+
+    def test_erasure(self) -> None:
+        said = {
+            "tables": {"web.*": {"erasure": {"grace": "7d", "keys": ["email"]}}, "web.t": {"erasure": {"grace": "1d"}}}
+        }
+        settings = Settings.model_validate({"lakes": {"main": LAKE}, **said})
+        found = settings.resolve("main", "web.t", "erasure")
+        assert {name: value.source for name, value in found.items()} == {
+            "keys": "tables: web.*",
+            "grace": "tables: web.t",
+            "watch": "defaults",
+        }
+        assert settings.erasure("main", "web.t").grace == timedelta(days=1)
+        assert settings.erasure("main", "web.t").keys == ["email"]
+
+    def test_an_option_that_is_not_given_says_nothing(self) -> None:
+        settings = Settings.model_validate({"lakes": {"main": LAKE}})
+        found = settings.resolve("main", "web.t", "compaction", {"verify": None, "rewrite_all": False})
+        assert (found["verify"].source, found["rewrite_all"].source) == ("defaults", "option")

@@ -1,0 +1,19 @@
+"""`compaction` of defaults, layers and tables: how large files should be, and how they are rewritten."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from lakewarden.config.section import Section
+
+
+class CompactionSettings(Section):
+    target_file_size_mb: int = Field(512, ge=1)
+    min_file_size_mb: int = Field(10, ge=1)
+    max_concurrent_files: int = Field(100, ge=1)
+    rewrite_all: bool = False
+    verify: Literal["counts", "full"] = "counts"
+    task_memory_mb: int = Field(512, ge=256)
+    delta_encoding: bool = False
