@@ -57,7 +57,7 @@ class TestEachCapability:
         command = group.get_command(click.Context(group), address.verb)
         assert command is not None
         names = {param.name for param in command.params}
-        assert names >= set(declared.model_fields) | {"config", "json"}
+        assert names >= set(declared.fields()) | {"config", "json"}
         assert issubclass(declared, Operation) == ({"apply", "plan", "check", "wait"} <= names)
 
     def test_has_a_rest_route(self, declared: type[Request], lake: SmallLake) -> None:

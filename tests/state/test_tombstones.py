@@ -116,7 +116,7 @@ class TestManyRequests:
 
 COPIED = {
     "erasure_requests": (
-        'ID, created_at, requester, reason, subject, deadline, grace_until, "values", state, closed_at'
+        'ID, created_at, requester, reason, subject, deadline, grace_until, "values", state, folding, closed_at'
     ),
     "erasure_keys": 'ID, position, "table", uuid, path, field_id, kind',
     "tombstones": "ID, position, chunk, packed, digests",

@@ -25,7 +25,7 @@ class Store(Generic[Reading, Writing]):
         self._open_on = open_on
 
     @overload
-    def __get__(self, state: StateWriter, owner: type) -> Writing: ...  # type: ignore[overload-overlap]
+    def __get__(self, state: StateWriter, owner: type) -> Writing: ...
     @overload
     def __get__(self, state: StateReader, owner: type) -> Reading: ...
     def __get__(self, state: StateReader, owner: type) -> Any:

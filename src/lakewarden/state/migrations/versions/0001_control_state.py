@@ -5,6 +5,8 @@ Revision 0001. A revision is never edited once it was released: it keeps its own
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -146,7 +148,7 @@ def _erasure_evidence() -> None:
     op.create_index("erasure_evidence_of_requests", "erasure_evidence_requests", ["request"])
 
 
-def _key_to(name: str, target: str, kind: type[sa.Text | sa.Integer] = sa.Text) -> sa.Column[str] | sa.Column[int]:
+def _key_to(name: str, target: str, kind: type[sa.Text] | type[sa.Integer] = sa.Text) -> sa.Column[Any]:
     """A part of a primary key that names a row of another table, and goes with it."""
     return sa.Column(name, kind, sa.ForeignKey(target, ondelete="CASCADE"), primary_key=True)
 
