@@ -54,7 +54,7 @@ class Orders:
     def name_it(self, name: str, snapshot: int, kind: Any = "tag") -> None:
         uuid = str(self.lake.table().metadata.table_uuid)
         set_ref = SetRef(name, kind, snapshot)
-        self.lake.direct.refs(RefChange("main.sales.orders", uuid, expects={name: None}, set=(set_ref,)))
+        self.lake.direct.publish(RefChange("main.sales.orders", uuid, expects={name: None}, set=(set_ref,)))
 
     def moment(self, version: int) -> datetime:
         return from_millis(self.snapshots[version].timestamp_ms)
@@ -167,7 +167,7 @@ class TestTimes:
         """After a rollback the table was, at that time, what main was."""
         uuid = str(orders.lake.table().metadata.table_uuid)
         back = RefChange("main.sales.orders", uuid, {"main": orders.ids[2]}, (SetRef("main", "branch", orders.ids[0]),))
-        orders.lake.direct.refs(back)
+        orders.lake.direct.publish(back)
         assert orders.at(datetime.now(UTC).isoformat()) == orders.ids[0]
         assert orders.at(orders.moment(2).isoformat()) == orders.ids[2]
 

@@ -59,7 +59,7 @@ class TestSweep:
             {"v1": None},
             set=(SetRef("v1", "tag", table.metadata.snapshots[0].snapshot_id),),
         )
-        lake.direct.refs(change)
+        lake.direct.publish(change)
         published = lake.table()
         assert is_owned(published.metadata_location, STAMP)
         before = digest(local(table.metadata.location))

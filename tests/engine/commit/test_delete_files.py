@@ -70,7 +70,7 @@ def unmasking(lake: Lake, *paths: str) -> Unmask:
 def test_rows_are_hidden_on_one_branch_and_seen_again(numbers: Lake) -> None:
     before = numbers.table("db.numbers").metadata
     change = masking(numbers, {1: [3, 0], 0: [2]})
-    made = numbers.direct.mask(change)
+    made = numbers.direct.publish(change)
     after = numbers.table("db.numbers").metadata
     head = after.snapshot_by_id(made)
     assert (after.current_snapshot_id, head.parent_snapshot_id) == (made, before.current_snapshot_id)
@@ -83,13 +83,13 @@ def test_rows_are_hidden_on_one_branch_and_seen_again(numbers: Lake) -> None:
     (delete,) = files_of(numbers).deletes
     assert (delete.sequence, delete.rows) == (head.sequence_number, 3)
     assert served_requests(delete.path, files_of(numbers).opened) == {REQUEST}
-    assert numbers.direct.unmask(unmasking(numbers, delete.path)) == 1
+    assert numbers.direct.publish(unmasking(numbers, delete.path)) == 1
     assert ids(numbers) == [*range(10)]
     last = numbers.table("db.numbers").current_snapshot()
     assert last.summary.operation.value == "overwrite"
     assert last.summary.additional_properties["removed-position-deletes"] == "3"
     assert last.summary.additional_properties["total-delete-files"] == "0"
-    assert numbers.direct.unmask(unmasking(numbers, delete.path)) == 0
+    assert numbers.direct.publish(unmasking(numbers, delete.path)) == 0
 
 
 def test_a_file_of_deletes_is_as_iceberg_has_them(numbers: Lake) -> None:
@@ -104,7 +104,7 @@ def test_a_file_of_deletes_is_as_iceberg_has_them(numbers: Lake) -> None:
         ("pos", False, b"2147483545"),
     ]
     assert file.file_size_in_bytes == local(file.file_path).stat().st_size
-    numbers.direct.mask(change)
+    numbers.direct.publish(change)
     (delete,) = files_of(numbers).deletes
     assert delete.only_for is None
     one = min(change.inputs)
@@ -114,7 +114,7 @@ def test_a_file_of_deletes_is_as_iceberg_has_them(numbers: Lake) -> None:
 def test_one_for_a_single_data_file_says_so(numbers: Lake) -> None:
     """Engines open it only where they read that data file; as some tell it by bounds and some by name, both do."""
     change = masking(numbers, {1: [0]})
-    numbers.direct.mask(change)
+    numbers.direct.publish(change)
     (delete,) = files_of(numbers).deletes
     (only,) = change.inputs
     file = listed(delete)
@@ -125,14 +125,14 @@ def test_one_for_a_single_data_file_says_so(numbers: Lake) -> None:
 
 def test_all_branches_get_their_rows_back_in_one_commit(numbers: Lake) -> None:
     table = numbers.table("db.numbers")
-    numbers.direct.mask(masking(numbers, {0: [0]}))
-    numbers.direct.mask(masking(numbers, {0: [0, 1]}, "dev", number=1))
+    numbers.direct.publish(masking(numbers, {0: [0]}))
+    numbers.direct.publish(masking(numbers, {0: [0, 1]}, "dev", number=1))
     table.refresh()
     at_main = table.current_snapshot().snapshot_id
     table.manage_snapshots().create_branch(at_main, "copy", max_ref_age_ms=10**12).create_tag(at_main, "v1").commit()
     paths = {delete.path for branch in ("main", "dev") for delete in files_of(numbers, branch).deletes}
     count = len(numbers.metadata_files("db.numbers"))
-    assert numbers.direct.unmask(unmasking(numbers, *paths)) == 3
+    assert numbers.direct.publish(unmasking(numbers, *paths)) == 3
     assert len(numbers.metadata_files("db.numbers")) == count + 1
     assert ids(numbers) == ids(numbers, "dev") == ids(numbers, "copy") == [*range(10)]
     assert ids(numbers, "v1") == [*range(1, 10)]
@@ -147,10 +147,12 @@ def test_all_branches_get_their_rows_back_in_one_commit(numbers: Lake) -> None:
 
 def test_only_some_deletes_of_a_manifest_go(numbers: Lake) -> None:
     first, second = masking(numbers, {0: [0]}), masking(numbers, {1: [0]}, number=1)
-    numbers.direct.mask(Mask(first.table, first.uuid, (*first.added, *second.added), {**first.inputs, **second.inputs}))
+    numbers.direct.publish(
+        Mask(first.table, first.uuid, (*first.added, *second.added), {**first.inputs, **second.inputs})
+    )
     assert ids(numbers) == [1, 2, 3, 4, 6, 7, 8, 9]
     before = {delete.path: delete.sequence for delete in files_of(numbers).deletes}
-    numbers.direct.unmask(unmasking(numbers, first.added[0].file.file_path))
+    numbers.direct.publish(unmasking(numbers, first.added[0].file.file_path))
     assert ids(numbers) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
     (kept,) = files_of(numbers).deletes
     assert (kept.path, kept.sequence) == (second.added[0].file.file_path, before[kept.path])
@@ -160,7 +162,7 @@ class TestOthersMeanwhile:
     def test_an_append_is_kept(self, numbers: Lake) -> None:
         change = masking(numbers, {0: [0]})
         passed = when("commit.ready", lambda: numbers.append("db.numbers"))
-        numbers.direct.mask(change)
+        numbers.direct.publish(change)
         assert len(passed) == 2
         assert ids(numbers) == sorted([*range(1, 10), 1, 2])
         left = [p.name for p in (local(numbers.table("db.numbers").metadata.location) / "metadata").glob("lw-*.avro")]
@@ -170,28 +172,28 @@ class TestOthersMeanwhile:
         change = masking(numbers, {0: [0], 1: [0]})
         when("commit.ready", lambda: numbers.table("db.numbers").delete("id = 3"))
         with pytest.raises(StalePlan, match="1 of the files on branch main"):
-            numbers.direct.mask(change)
+            numbers.direct.publish(change)
         assert ids(numbers) == [0, 1, 2, *range(4, 10)]
 
     def test_more_deletes_on_a_file_do_not_matter_and_fewer_do(self, numbers: Lake) -> None:
         first = masking(numbers, {0: [0]})
-        numbers.direct.mask(first)
+        numbers.direct.publish(first)
         knowing = masking(numbers, {0: [1]}, number=1)  # it leaves out what the first masks
-        numbers.direct.mask(masking(numbers, {0: [2]}, number=2))
-        numbers.direct.mask(knowing)
+        numbers.direct.publish(masking(numbers, {0: [2]}, number=2))
+        numbers.direct.publish(knowing)
         assert ids(numbers) == [*range(3, 10)]
         other = masking(numbers, {0: [3]}, number=3)
-        numbers.direct.unmask(unmasking(numbers, first.added[0].file.file_path))
+        numbers.direct.publish(unmasking(numbers, first.added[0].file.file_path))
         with pytest.raises(StalePlan):
-            numbers.direct.mask(other)
+            numbers.direct.publish(other)
         assert ids(numbers) == [0, *range(3, 10)]
 
     def test_a_branch_that_moves_while_rows_come_back(self, numbers: Lake) -> None:
-        numbers.direct.mask(masking(numbers, {0: [0]}))
-        numbers.direct.mask(masking(numbers, {0: [1]}, "dev", number=1))
+        numbers.direct.publish(masking(numbers, {0: [0]}))
+        numbers.direct.publish(masking(numbers, {0: [1]}, "dev", number=1))
         paths = {delete.path for branch in ("main", "dev") for delete in files_of(numbers, branch).deletes}
         passed = when("commit.ready", lambda: numbers.append("db.numbers"))
-        assert numbers.direct.unmask(unmasking(numbers, *paths)) == 2
+        assert numbers.direct.publish(unmasking(numbers, *paths)) == 2
         assert len(passed) == 2
         assert ids(numbers) == sorted([*range(10), 1, 2])
         assert ids(numbers, "dev") == [*range(10)]
@@ -209,7 +211,7 @@ def test_each_partition_spec_has_a_manifest_of_its_own(lake: Lake) -> None:
         path = f"{table.metadata.location}/data/{file_name(STAMP, 'bb', number)}"
         changes.append(write(table.io, path, {file.path: [0]}, file))
     inputs = {path: file.deletes_identity for path, file in live.items()}
-    lake.direct.mask(Mask("main.db.numbers", str(table.metadata.table_uuid), tuple(changes), inputs))
+    lake.direct.publish(Mask("main.db.numbers", str(table.metadata.table_uuid), tuple(changes), inputs))
     found = files_of(lake)
     assert len([m for m in found.manifests if m.content == 1]) == 2
     assert {file.path: len(file.deletes) for file in found.data} == dict.fromkeys(live, 1)
@@ -219,20 +221,20 @@ def test_each_partition_spec_has_a_manifest_of_its_own(lake: Lake) -> None:
 def test_many_hides_leave_few_manifests(numbers: Lake) -> None:
     """Each added a manifest of its own, and every scan reads them all."""
     for number in range(20):
-        numbers.direct.mask(masking(numbers, {number % 2: [number % 5]}, number=number))
+        numbers.direct.publish(masking(numbers, {number % 2: [number % 5]}, number=number))
     found = files_of(numbers)
     assert len(found.deletes) == 20 and ids(numbers) == []
     assert len([manifest for manifest in found.manifests if manifest.content == 1]) <= 8
     sequences = [delete.sequence for delete in sorted(found.deletes, key=lambda delete: delete.sequence)]
     assert len(set(sequences)) == 20 and sequences[-1] == numbers.table("db.numbers").metadata.last_sequence_number
-    assert numbers.direct.unmask(unmasking(numbers, *(delete.path for delete in found.deletes))) == 1
+    assert numbers.direct.publish(unmasking(numbers, *(delete.path for delete in found.deletes))) == 1
     assert ids(numbers) == [*range(10)]
 
 
 def test_format_v1_has_no_deletes(lake: Lake) -> None:
     table = lake.create("db.numbers", appends=1, **{"format-version": "1"})
     with pytest.raises(Conflict, match="format v1") as caught:
-        lake.direct.mask(masking(lake, {0: [0]}))
+        lake.direct.publish(masking(lake, {0: [0]}))
     assert "upgrade" in caught.value.hint
     assert lake.refs("db.numbers")["main"] == table.current_snapshot().snapshot_id
 

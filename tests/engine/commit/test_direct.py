@@ -189,7 +189,7 @@ class TestStale:
     def refused(self, orders: Orders, change: RefChange, commits: DirectCommits | None = None) -> str:
         before, location = orders.files, orders.location()
         with pytest.raises(StalePlan) as caught:
-            (commits or orders.commits()).refs(change)
+            (commits or orders.commits()).publish(change)
         assert orders.location() == location and orders.files == before
         assert caught.value.hint == "Nothing was written. Plan again."
         return caught.value.message
@@ -236,7 +236,7 @@ class TestStale:
         table = orders.lake.table()
         location = table.metadata_location
         elsewhere = orders.change({"v1": None}, set=(SetRef("v1", "tag", orders.first),))
-        interloper = Interloper(orders.lake.catalog, lambda: outside.direct.refs(elsewhere))
+        interloper = Interloper(orders.lake.catalog, lambda: outside.direct.publish(elsewhere))
         with pytest.raises(StalePlan, match=f"ref v1 .* moved from nowhere to {orders.first}"):
             orders.commits().publish(orders.tag("v1"))
         assert interloper.seen == 1
@@ -338,7 +338,7 @@ class TestRaces:
 
         Interloper(orders.lake.catalog, outside.append, times=5)
         with pytest.raises(LeaseLost):
-            orders.commits(fence).refs(orders.tag("v1"))
+            orders.commits(fence).publish(orders.tag("v1"))
         assert len(looks) == 3
         assert "v1" not in orders.lake.refs() and orders.unreferenced() == set()
 
@@ -348,7 +348,7 @@ class TestRaces:
 
         before = orders.files
         with pytest.raises(LeaseLost):
-            orders.commits(fence).refs(orders.tag("v1"))
+            orders.commits(fence).publish(orders.tag("v1"))
         assert orders.files == before
 
 
@@ -380,8 +380,8 @@ class TestManyWriters:
         program = (
             "import sys\n"
             "from lakewarden.warden import Warden\n"
-            "from lakewarden.engine.commit.changes import RefChange, SetRef\n"
-            "from lakewarden.engine.commit.direct import DirectCommits\n"
+            "from lakewarden.engine.commit.refs import RefChange, SetRef\n"
+            "from lakewarden.engine.commit.change import DirectCommits\n"
             "from lakewarden.engine.files.manifests import Manifests\n"
             "from lakewarden.lifecycle.basics import Stamp\n"
             "folder, uuid, head, writer = sys.argv[1:]\n"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine.commit import direct as commit_module
 from lakewarden.engine.commit import publish
 from lakewarden.errors import CatalogUnavailable, CommitRefused, Interrupted, LeaseLost, StalePlan
 from lakewarden.lifecycle.failpoints import when
@@ -165,7 +164,7 @@ def test_a_writer_that_is_always_quicker_is_given_way_to(table: Compactable) -> 
 
 def test_a_lease_that_is_lost_right_before_the_commit(table: Compactable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is published, and nothing of it is left."""
-    head, lost, made_with = table.table.metadata_location, list[bool](), commit_module.DirectCommits.__init__
+    head, lost, made_with = table.table.metadata_location, list[bool](), publish.Publisher.__init__
 
     def with_lease(self: Any, tables: Any, fence: Any, *others: Any, **more: Any) -> None:
         def fenced() -> None:
@@ -175,7 +174,7 @@ def test_a_lease_that_is_lost_right_before_the_commit(table: Compactable, monkey
 
         made_with(self, tables, fenced, *others, **more)
 
-    monkeypatch.setattr(commit_module.DirectCommits, "__init__", with_lease)
+    monkeypatch.setattr(publish.Publisher, "__init__", with_lease)
     when("commit.ready", lambda: lost.append(True))
     with pytest.raises(LeaseLost):
         table.compact()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -204,7 +203,7 @@ def test_nothing_is_left_where_it_cannot_be_told_what_goes(people: People) -> No
         raise StalePlan("the request was withdrawn")
 
     with pytest.raises(StalePlan):
-        people.publish(replace(change, about_to=about_to))
+        people.cleanse(change, about_to)
     assert people.orphans() == of_new_files(change)
 
 

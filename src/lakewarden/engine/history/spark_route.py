@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
-from lakewarden.engine.commit.expired_versions import Expiry
 from lakewarden.engine.commit.procedures import Procedures
 from lakewarden.engine.files.reachable import metadata_files
 from lakewarden.engine.files.unreachable import unreachable_after
@@ -109,9 +108,7 @@ class SparkCleansing:
         superseded = dict.fromkeys(file.path for file in (*free.files, *metadata_files(table)))
         about_to(list(superseded))
         reach("spark_cleansing.intended")
-        uuid = str(table.metadata.table_uuid)
-        expiry = Expiry(table=str(run.name), uuid=uuid, snapshots=going)
-        Procedures(self._tables, self._spark, self._fence).expire_snapshots(expiry, lambda _: None)
+        Procedures(self._tables, self._spark, self._fence).expire_snapshots(str(run.name), going, {}, lambda _: None)
         reach("spark_cleansing.expired")
         after = run.load()
         superseded |= dict.fromkeys(entry.metadata_file for entry in after.metadata.metadata_log)
