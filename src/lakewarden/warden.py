@@ -34,6 +34,7 @@ from lakewarden.engine.catalog.tables import Resolved, Tables
 from lakewarden.engine.commit.abandoned_files import sweep
 from lakewarden.engine.commit.change import Commits, Desk, RoutedCommits
 from lakewarden.engine.commit.procedures import Procedures
+from lakewarden.engine.commit.staging import Staging
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.rewrite.driver import Rewriter
@@ -224,16 +225,22 @@ class Workbench:
 
     def sweep(self, table: str) -> int:
         name = self.tables.name(table)
+        self.staging.sweep(str(name))
         return sweep(self.tables.load(name), self.stamp, self.storage(name.lake))
 
     @cached_property
-    def commits(self) -> Commits:
-        def needs_spark(table: str) -> bool:
-            name = self.tables.name(table)
-            return self.tables.route(self.tables.load(name), name).needs_spark
+    def _desk(self) -> Desk:
+        return Desk(self.tables, self._fence, self.stamp, self._ground.manifests)
 
-        desk = Desk(self.tables, self._fence, self.stamp, self._ground.manifests)
-        return RoutedCommits(desk, lambda: self._ground.spark, needs_spark)
+    @cached_property
+    def staging(self) -> Staging:
+        from lakewarden.lifecycle.journal import known_to
+
+        return Staging(self._desk, self._ground.spark, self.storage, known_to(self.journal))
+
+    @cached_property
+    def commits(self) -> Commits:
+        return RoutedCommits(self._desk, lambda: self._ground.spark, lambda change: change.needs_spark(self.tables))
 
 
 class Planned:

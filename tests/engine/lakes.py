@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,16 @@ class Lake:
 
     def metadata_files(self, name: str = "sales.orders") -> set[Path]:
         return set((local(self.table(name).metadata.location) / "metadata").glob("*.metadata.json"))
+
+
+def elsewhere(act: Callable[[], object]) -> Callable[[], None]:
+    """Something that another process does: what a thread knows of its own commit is not known there."""
+
+    def act_there() -> None:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(act).result()
+
+    return act_there
 
 
 def local(location: str) -> Path:

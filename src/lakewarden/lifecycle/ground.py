@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.catalog.tables import Tables
     from lakewarden.engine.commit.change import Commits
     from lakewarden.engine.commit.procedures import Procedures
+    from lakewarden.engine.commit.staging import Staging
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.history.spark_route import SparkCleansing
     from lakewarden.engine.rewrite.driver import Rewriter
@@ -56,6 +57,8 @@ class Writer(Reader, Protocol):
 
     @property
     def commits(self) -> Commits: ...
+    @property
+    def staging(self) -> Staging: ...
     @property
     def procedures(self) -> Procedures: ...
     @property

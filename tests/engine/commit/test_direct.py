@@ -585,7 +585,7 @@ def test_each_table_goes_by_its_route() -> None:
         started.append(1)
         return "on Spark"
 
-    routed = RoutedCommits(Any, spark, needs_spark=lambda table: table == "v3")  # type: ignore[arg-type]
+    routed = RoutedCommits(Any, spark, needs_spark=lambda change: change.table == "v3")  # type: ignore[arg-type]
     assert routed.publish(Noted("v2", "u")) == "published" and started == []  # no session for a table that needs none
     assert routed.publish(Noted("v3", "u")) == "published"
     assert seen == [("v2", "directly"), ("v3", "on Spark")]

@@ -11,12 +11,33 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
+    from lakewarden.lifecycle.basics import Stamp
+
 MAIN = "main"
+WAP_ID, PUBLISHED_WAP_ID = "wap.id", "published-wap-id"
+_ACTOR = "lakewarden.actor"
 
 
 def notes_of(snapshot: Snapshot | None) -> Mapping[str, str]:
     """What a snapshot's summary tells, which its writer may have left out."""
     return snapshot.summary.additional_properties if snapshot is not None and snapshot.summary else {}
+
+
+def stamped(table: Table, stamp: Stamp) -> int | None:
+    """The last snapshot that an action published, whoever ran it.
+
+    All snapshots are searched, since a branch may have been moved back since. A snapshot that Spark published bears
+    the action's name as the id of its staged write; staged only, it is in the line of no branch but its own.
+    """
+    whose = {key: value for key, value in stamp.properties().items() if key != _ACTOR}
+    published = set(ancestors(table, table.metadata.current_snapshot_id))
+    for snapshot in reversed(table.metadata.snapshots):
+        notes = notes_of(snapshot)
+        is_picked = notes.get(PUBLISHED_WAP_ID) == stamp.file_prefix
+        is_moved_to = notes.get(WAP_ID) == stamp.file_prefix and snapshot.snapshot_id in published
+        if whose.items() <= notes.items() or is_picked or is_moved_to:
+            return snapshot.snapshot_id
+    return None
 
 
 def ancestors(table: Table, snapshot_id: int | None) -> Iterator[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from lakewarden.engine.commit.publish import Publisher
 from lakewarden.errors import StalePlan
@@ -44,6 +44,11 @@ class Change(Generic[T]):
 
     table: str
     uuid: str
+
+    def needs_spark(self, tables: Tables) -> bool:
+        """Whether nothing but Spark can publish it, by the table's format as it is now."""
+        name = tables.name(self.table)
+        return tables.route(tables.load(name), name).needs_spark
 
     def publish(self, desk: Desk) -> T:
         """Publish it directly: one `commit_table` call with explicit requirements."""
@@ -82,12 +87,12 @@ class DirectCommits:
 class RoutedCommits:
     """Sends each table's change by its route: directly, or through Spark where nothing else can."""
 
-    def __init__(self, desk: Desk, spark: Callable[[], Spark], needs_spark: Callable[[str], bool]) -> None:
+    def __init__(self, desk: Desk, spark: Callable[[], Spark], needs_spark: Callable[[Change[Any]], bool]) -> None:
         self._desk = desk
         self._spark = spark
         self._needs_spark = needs_spark
 
     def publish(self, change: Change[T]) -> T:
-        if self._needs_spark(change.table):
+        if self._needs_spark(change):
             return change.publish_through_spark(self._desk, self._spark())
         return change.publish(self._desk)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.change import Change
-from lakewarden.engine.commit.new_snapshot import Draft
+from lakewarden.engine.commit.new_snapshot import Draft, by_manifest
 from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
 from lakewarden.engine.files.live_files import Files, SnapshotFiles
 from lakewarden.engine.files.written_files import AddedFile
@@ -60,14 +60,13 @@ class Mask(Change[int | None]):
             try:
                 draft.remove(_by_manifest(files, self.replaced))
                 draft.add_deletes(self.added)
-                updates = draft.updates(self.branch, self.facts)
+                updates = draft.updates(self.branch, self.facts, "delete")  # as Java does where only deletes are added
             except BaseException:
                 draft.discard()
                 raise
             made[:] = [draft.snapshot_id]
-            shown = tuple(_as(update, "delete") for update in updates)  # as Java does where only deletes are added
             at = at_refs(self.uuid, {self.branch: head.snapshot_id})
-            return Attempt(at, shown, draft.discard, draft.snapshot_id)
+            return Attempt(at, updates, draft.discard, draft.snapshot_id)
 
         return made[0] if desk.publisher.publish(self.table, self.uuid, attempt) else None
 
@@ -105,8 +104,8 @@ class Unmask(Change[int]):
                     draft.remove(gone)
                     replaced = (self.files[path] for paths in gone.values() for path in sorted(paths))
                     draft.add_deletes([added for added in replaced if added is not None])
-                    moves = [draft.updates(branches[0], self.facts), *(draft.move(other) for other in branches[1:])]
-                    updates += [_as(update, "overwrite") for some in moves for update in some]
+                    updates += draft.updates(branches[0], self.facts, "overwrite")
+                    updates += [update for other in branches[1:] for update in draft.move(other)]
             except BaseException:
                 discard()
                 raise
@@ -208,11 +207,7 @@ def _masked_heads(
 
 def _by_manifest(files: SnapshotFiles, paths: Collection[str]) -> dict[str, set[str]]:
     """Files of deletes, by the manifest that lists them."""
-    found: dict[str, set[str]] = {}
-    for delete in files.deletes if paths else ():
-        if delete.path in paths:
-            found.setdefault(delete.manifest, set()).add(delete.path)
-    return found
+    return by_manifest(delete for delete in (files.deletes if paths else ()) if delete.path in paths)
 
 
 def _ahead(table: Table, snapshots: int) -> Table:
@@ -223,15 +218,3 @@ def _ahead(table: Table, snapshots: int) -> Table:
     last = int(getattr(table.metadata, "last_sequence_number", -1)) + snapshots
     later.metadata = table.metadata.model_copy(update={"last_sequence_number": last})
     return later
-
-
-def _as(update: TableUpdate, operation: str) -> TableUpdate:
-    """A new snapshot that says what it did to rows, which is more than to write them anew."""
-    from pyiceberg.table.snapshots import Operation, Summary
-    from pyiceberg.table.update import AddSnapshotUpdate
-
-    if not isinstance(update, AddSnapshotUpdate):
-        return update
-    told = update.snapshot.summary
-    summary = Summary(Operation(operation), **(told.additional_properties if told else {}))
-    return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update={"summary": summary}))

@@ -1,8 +1,9 @@
 """A new snapshot in the making: what of the head it keeps, what it takes away, what it adds.
 
-Written next to the head it is planned on and published by `direct.py`, which throws it away if another writer
-was quicker. Added files stay under the partition spec and the values of what they stand in for, and under a
-data sequence number of their own, so that deletes committed meanwhile apply to them as they would have before.
+Written next to the head it is planned on and published by `publish.py`, which discards it if another writer was
+quicker. Files that replace others stay under their partition spec and values, and under a data sequence number of
+their own, so that deletes committed meanwhile apply to them as they would have before. Files with new rows have none:
+readers take that of the commit, whichever attempt it was that landed.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
+    from lakewarden.engine.files.live_files import DeleteFile, LiveFile
     from lakewarden.engine.files.written_files import AddedFile
 
 _LARGE = 8 << 20  # a manifest of this size stays by itself
 COUNTED = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
+_NOTHING = {f"total-{what}": "0" for what in COUNTED}
 
 
 @dataclass
@@ -65,9 +68,9 @@ def count(counts: MutableMapping[str, int], file: DataFile) -> None:
 
 
 class Draft:
-    """One `replace` snapshot on top of a head, with the files of metadata that were written for it."""
+    """One snapshot on top of a head, or the first one, with the files of metadata that were written for it."""
 
-    def __init__(self, table: Table, head: Snapshot, stamp: Stamp, reader: Manifests) -> None:
+    def __init__(self, table: Table, head: Snapshot | None, stamp: Stamp, reader: Manifests) -> None:
         self.table = table
         self.head = head
         self.snapshot_id = table.metadata.new_snapshot_id()
@@ -76,7 +79,7 @@ class Draft:
         self._reader = reader
         self._tally = _Tally()
         self._token = uuid.uuid4().hex[:8]
-        self._manifests = [m for m in head.manifests(table.io) if has_live_files(m)]
+        self._manifests = [m for m in head.manifests(table.io) if has_live_files(m)] if head else []
 
     def remove(self, paths_by_manifest: Mapping[str, set[str]]) -> None:
         """Take files away: a manifest that lists some is written anew with the others as they were.
@@ -148,37 +151,43 @@ class Draft:
         merged = self._write(manifests[0].partition_spec_id, False, existing=entries)
         self._manifests = [*(m for m in self._manifests if m.manifest_path not in names), merged]
 
-    def updates(self, branch: str, facts: Mapping[str, str]) -> tuple[TableUpdate, ...]:
-        """Write the list of manifests; what is to be told to the catalog then."""
+    def updates(self, branch: str, facts: Mapping[str, str], operation: str = "replace") -> tuple[TableUpdate, ...]:
+        """Write the list of manifests; answers with the updates to send to the catalog.
+
+        `operation` is what the snapshot did to rows; to `replace` files changes none.
+        """
         from pyiceberg.manifest import write_manifest_list
         from pyiceberg.table.snapshots import Operation, Snapshot, Summary
         from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
         metadata, path = self.table.metadata, self._path("snap")
+        parent = self.head.snapshot_id if self.head else None
         sequence = getattr(metadata, "last_sequence_number", -1) + 1  # format v1 has none: 0
         self.written.append(path)
         with write_manifest_list(
             metadata.format_version,
             self.table.io.new_output(path),
             self.snapshot_id,
-            self.head.snapshot_id,
+            parent,
             sequence,
             "deflate",
         ) as listing:
             listing.add_manifests(self._manifests)
-        told = {**self._tally.summary(notes_of(self.head)), **facts, **self._stamp.properties()}
+        before = notes_of(self.head) if self.head else _NOTHING
+        told = {**self._tally.summary(before), **facts, **self._stamp.properties()}
         snapshot = Snapshot.model_validate(
             {
                 "snapshot-id": self.snapshot_id,
-                "parent-snapshot-id": self.head.snapshot_id,
+                "parent-snapshot-id": parent,
                 "manifest-list": path,
                 "sequence-number": sequence,
                 "timestamp-ms": max(_now_ms(), metadata.last_updated_ms),
                 "schema-id": metadata.current_schema_id,
-                "summary": Summary(Operation.REPLACE, **told),
+                "summary": Summary(Operation(operation), **told),
             }
         )
-        ref = metadata.refs[branch].model_dump(exclude_none=True, by_alias=True)
+        known = metadata.refs.get(branch)
+        ref = known.model_dump(exclude_none=True, by_alias=True) if known else {}
         moved = {**ref, "ref-name": branch, "type": "branch", "snapshot-id": self.snapshot_id}
         return AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate.model_validate(moved)
 
@@ -216,6 +225,14 @@ class Draft:
 
     def _path(self, what: str) -> str:
         return f"{metadata_folder(self.table)}/{self._stamp.file_prefix}-{self._token}-{what}.avro"
+
+
+def by_manifest(files: Iterable[LiveFile | DeleteFile]) -> dict[str, set[str]]:
+    """The paths of files, by the manifest that lists them."""
+    found: dict[str, set[str]] = {}
+    for file in files:
+        found.setdefault(file.manifest, set()).add(file.path)
+    return found
 
 
 def metadata_folder(table: Table) -> str:

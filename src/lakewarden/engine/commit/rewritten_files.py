@@ -5,13 +5,13 @@ Groups whose inputs somebody changed meanwhile are sent back; the others land.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.change import Change
-from lakewarden.engine.commit.new_snapshot import Draft
+from lakewarden.engine.commit.new_snapshot import Draft, by_manifest
 from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
 from lakewarden.engine.files.live_files import Files, SnapshotFiles
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.commit.change import Desk
-    from lakewarden.engine.files.live_files import DeleteFile, LiveFile
     from lakewarden.engine.files.written_files import AddedFile
 
 
@@ -67,7 +66,7 @@ class Rewrite(Change[Rewritten]):
             dangling = files.dangling(gone)
             draft = Draft(table, head, desk.stamp, desk.reader)
             try:
-                draft.remove(_by_manifest([*(files.by_path[path] for path in gone), *dangling]))
+                draft.remove(by_manifest([*(files.by_path[path] for path in gone), *dangling]))
                 draft.add([added for group in left.values() for added in group.added])
                 updates = draft.updates(self.branch, self.facts)
             except BaseException:
@@ -90,10 +89,3 @@ def _unchanged(group: RewrittenGroup, files: SnapshotFiles) -> bool:
         path in files.by_path and files.by_path[path].deletes_identity == deletes
         for path, deletes in group.inputs.items()
     )
-
-
-def _by_manifest(files: Sequence[LiveFile | DeleteFile]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for file in files:
-        found.setdefault(file.manifest, set()).add(file.path)
-    return found

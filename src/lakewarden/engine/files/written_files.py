@@ -27,11 +27,11 @@ _BLOOM_FPP = "write.parquet.bloom-filter-fpp.column."
 
 @dataclass(frozen=True)
 class AddedFile:
-    """A data file that takes the place of others: its partition spec, and the sequence number of its rows."""
+    """A new file, its partition spec, and the sequence number of its rows, if they are those of files it replaces."""
 
     file: DataFile = field(repr=False)
     spec_id: int
-    sequence: int
+    sequence: int | None = None
 
 
 @dataclass(frozen=True)

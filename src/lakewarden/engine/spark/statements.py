@@ -6,7 +6,7 @@ What they are to come to, and in which order, is for `spark_route.py` and `worki
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.quoting import identifier, literal
@@ -30,8 +30,10 @@ class TableStatements:
     def __init__(self, spark: Spark, fence: Fence, name: TableName) -> None:
         self._spark, self._fence, self._name = spark, fence, name
 
-    def create_branch(self, branch: str, snapshot: int) -> None:
-        self._run(_altered(self._name, f"CREATE BRANCH {identifier(branch)} AS OF VERSION {int(snapshot)}"))
+    def create_branch(self, branch: str, snapshot: int | None) -> None:
+        """Create a branch at a snapshot; in a table that has none, Iceberg makes an empty one for it."""
+        at = f" AS OF VERSION {int(snapshot)}" if snapshot is not None else ""
+        self._run(_altered(self._name, f"CREATE BRANCH {identifier(branch)}{at}"))
 
     def drop_branch(self, branch: str) -> None:
         self._run(_altered(self._name, f"DROP BRANCH {identifier(branch)}"))
@@ -58,10 +60,41 @@ class TableStatements:
         else:
             self._run(_altered(self._name, f"REPLACE BRANCH {identifier(branch)} AS OF VERSION {int(snapshot)}"))
 
-    def drop_column(self, column: str) -> None:
+    def cherry_pick(self, snapshot: int) -> None:
+        """Commit what a snapshot appended on top of main; refused by Iceberg if its `wap.id` was published before."""
+        self._run(_called(self._name, "cherrypick_snapshot", f"snapshot_id => {literal(snapshot)}"))
+
+    def append(self, branch: str, rows: DataFrame, properties: Mapping[str, str]) -> None:
+        """Write rows to a branch, in one snapshot with these properties. An interrupt ends the job."""
+        self._fence()
+        reach("statement.fenced")
+        writer = rows.writeTo(_on(self._name, branch))
+        for key, value in properties.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        try:
+            with spark_told():
+                writer.append()
+        except KeyboardInterrupt:
+            with suppress(Exception):  # what it still writes is never published
+                self._spark.session().interruptAll()
+            raise
+        reach("statement.done")
+
+    def delete_files(self, branch: str, view: str) -> None:
+        """Delete all rows of a branch that are in the files that a view names."""
+        files = identifier(view)
+        self._run(f"DELETE FROM {_on(self._name, branch)} WHERE _file IN (SELECT file FROM {files})")  # noqa: S608 - names
+
+    def add_column(self, column: Sequence[str], kind: str) -> None:
+        self._run(_altered(self._name, f"ADD COLUMN {identifier(column)} {kind}"))
+
+    def widen_column(self, column: Sequence[str], kind: str) -> None:
+        self._run(_altered(self._name, f"ALTER COLUMN {identifier(column)} TYPE {kind}"))
+
+    def drop_column(self, column: str | Sequence[str]) -> None:
         self._run(_altered(self._name, f"DROP COLUMN {identifier(column)}"))
 
-    def rename_column(self, column: str, name: str) -> None:
+    def rename_column(self, column: str | Sequence[str], name: str) -> None:
         self._run(_altered(self._name, f"RENAME COLUMN {identifier(column)} TO {identifier(name)}"))
 
     def set_properties(self, properties: Mapping[str, str]) -> None:

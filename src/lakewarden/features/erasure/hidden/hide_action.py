@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.route import Route, route_of_manifests
-from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.catalog.snapshots import MAIN, stamped
 from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.delete_files import Mask, check_takes_deletes
 from lakewarden.engine.commit.publish import check_identity
@@ -22,7 +22,7 @@ from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.position_deletes import file_name, write
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
-from lakewarden.features.erasure.hidden.losses import hidden_by, stamped
+from lakewarden.features.erasure.hidden.losses import hidden_by
 from lakewarden.features.erasure.hidden.missing_hides import hidden_for_nobody, hidden_once, suspects
 from lakewarden.features.erasure.hidden.remembered import entry
 from lakewarden.features.erasure.hidden.revealing import reveal

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import place_digest
-from lakewarden.engine.catalog.snapshots import ancestors, notes_of
+from lakewarden.engine.catalog.snapshots import ancestors, stamped
 from lakewarden.engine.rows.position_deletes import is_hide, named_positions
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import LakewardenError, OperationNotFound
@@ -131,15 +131,6 @@ def _is_verified(lake: Reader, evidence: Evidence) -> bool:
     except OperationNotFound:
         return False
     return any(step.action == evidence.action and step.progress is Progress.VERIFIED for step in steps)
-
-
-def stamped(table: Table, stamp: Stamp) -> int | None:
-    """The last snapshot that an action made."""
-    whose = {"lakewarden.operation": stamp.operation, "lakewarden.action": stamp.action}
-    made = [
-        snapshot.snapshot_id for snapshot in table.metadata.snapshots if whose.items() <= notes_of(snapshot).items()
-    ]
-    return made[-1] if made else None
 
 
 def _told(name: str, table: Table, branch: str, moment: _Moment, rows: int) -> str:

@@ -1,0 +1,239 @@
+"""Rows that Spark stages and the commit layer publishes: what was reported as complete, once, on whatever head.
+
+On format v3 Iceberg itself picks what was staged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakewarden.engine.commit.new_rows import Append, Overwrite
+from lakewarden.engine.commit.staging import STAGED, StagedRows
+from lakewarden.engine.files.live_files import Files
+from lakewarden.engine.files.manifests import Manifests
+from lakewarden.errors import LeaseLost, SparkUnavailable, StalePlan
+from lakewarden.lifecycle.failpoints import when
+from lakewarden.warden import Workbench
+from tests.engine.lakes import STAMP, unfenced
+from tests.reachability import orphans
+from tests.readers.engines import Ref, engines
+from tests.readers.spec import faults
+from tests.small_lake import SmallLake
+
+pytestmark = pytest.mark.spark
+
+OTHER = replace(STAMP, operation="op-20261115-101112-ffffff")
+ROWS = "id, IF(id % 2 = 0, 'Oslo', NULL) AS city, IF(id % 3 = 0, double('NaN'), id / 2) AS amount"
+
+
+@pytest.fixture(scope="module")
+def shared_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallLake]:
+    with SmallLake(tmp_path_factory.mktemp("staging") / "lake") as lake:
+        lake.catalog.create_namespace("shop")
+        yield lake
+
+
+class Shop:
+    """A table without rows, and an action that publishes some."""
+
+    def __init__(self, lake: SmallLake, name: str, format: int) -> None:
+        self.lake, self.name, self.format = lake, f"main.shop.{name}", format
+        self.sql("CREATE TABLE {t} (id BIGINT, city STRING, amount DOUBLE) USING iceberg PARTITIONED BY (city) "
+                 f"TBLPROPERTIES ('format-version' = '{format}')")  # fmt: skip
+        self.uuid = str(self.table.metadata.table_uuid)
+
+    def sql(self, statement: str) -> list[Any]:
+        rows: list[Any] = self.lake.warden.ground.spark.sql(statement.format(t=self.name)).collect()
+        return rows
+
+    @property
+    def table(self) -> Any:
+        return self.lake.warden.ground.tables.load(self.name)
+
+    def bench(self, stamp: Any = STAMP, fence: Callable[[], None] = unfenced) -> Workbench:
+        return Workbench(self.lake.warden.ground, stamp, fence, lambda *_: None)
+
+    def stage(self, start: int, stop: int, stamp: Any = STAMP, replaced: Any = ()) -> StagedRows:
+        query = f"SELECT {ROWS} FROM range({start}, {stop}, 1, 2)"
+        return self.bench(stamp).staging.stage(self.name, lambda session: session.sql(query), replaced)
+
+    def append(self, staged: StagedRows, stamp: Any = STAMP) -> int:
+        return self.bench(stamp).commits.publish(Append(self.name, self.uuid, staged=staged))
+
+    def known(self) -> dict[str, frozenset[str]]:
+        table = self.table
+        files = Files(Manifests()).of(table, table.current_snapshot())
+        return {file.path: file.deletes_identity for file in files.data}
+
+    def insert(self, *ids: int) -> None:
+        self.sql(f"INSERT INTO {{t}} SELECT {ROWS} FROM (SELECT explode(array{ids}) AS id)".replace(",)", ")"))
+
+    def check(self, *ids: int, is_swept: bool = True) -> None:
+        """What Spark, PyIceberg and DuckDB read, what is stored, and that nothing is left of the staging."""
+        table = self.table
+        ref = Ref(
+            self.name.removeprefix("main."),
+            "main",
+            "branch",
+            table.metadata.current_snapshot_id,
+            table.metadata_location,
+        )
+        readers = {
+            engine.name: engine for engine in engines(self.lake.warden.ground.spark.session(), self.lake.catalog)
+        }
+        for reader in ("spark", "pyiceberg", "duckdb"):
+            rows = readers[reader].read(ref)
+            assert sorted(row["id"] for row in rows) == sorted(ids), reader
+            assert sum(row["amount"] != row["amount"] for row in rows) == sum(id % 3 == 0 for id in ids), reader
+        assert faults(table.metadata_location) == []
+        assert [ref for ref in table.metadata.refs if ref != "main"] == []
+        if self.format < 3 and is_swept:
+            assert not any(STAGED in s.summary.additional_properties for s in table.metadata.snapshots)
+            assert orphans(table) == set()
+
+
+@pytest.fixture(params=[1, 2, 3], ids=lambda version: f"v{version}")
+def shop(shared_lake: SmallLake, request: pytest.FixtureRequest) -> Shop:
+    return Shop(shared_lake, f"t{abs(hash(request.node.nodeid))}", request.param)
+
+
+@pytest.fixture(params=[2, 3], ids=lambda version: f"v{version}")
+def newer(shared_lake: SmallLake, request: pytest.FixtureRequest) -> Shop:
+    return Shop(shared_lake, f"t{abs(hash(request.node.nodeid))}", request.param)
+
+
+def test_the_first_rows_of_a_table(shop: Shop) -> None:
+    staged = shop.stage(0, 10)
+    assert staged.rows == 10
+    assert shop.table.current_snapshot() is None  # nobody sees them yet
+    snapshot = shop.append(staged)
+    assert shop.table.metadata.current_snapshot_id == snapshot
+    assert shop.table.current_snapshot().summary["added-records"] == "10"
+    shop.check(*range(10))
+    shop.insert(20)
+    shop.check(*range(10), 20)
+
+
+def test_whatever_others_commit_meanwhile(shop: Shop) -> None:
+    shop.insert(100, 101)
+    staged = shop.stage(0, 10)
+    shop.insert(102)
+    shop.sql("DELETE FROM {t} WHERE id = 100")
+    when("commit.ready", lambda: shop.insert(103))
+    snapshot = shop.append(staged)
+    assert shop.table.snapshot_by_id(snapshot).summary.operation.value == "append"
+    shop.check(*range(10), 101, 102, 103)
+
+
+def test_twice_is_once(newer: Shop) -> None:
+    newer.insert(100)
+    first = newer.append(newer.stage(0, 4))
+    newer.insert(101)
+    assert newer.append(newer.stage(0, 4)) == first
+    newer.check(*range(4), 100, 101, is_swept=False)
+
+
+def test_what_an_earlier_run_staged_is_swept_and_never_published(newer: Shop) -> None:
+    """Also of an operation that was cancelled, if the journal knows it; somebody else's is left alone."""
+    newer.insert(100)
+    left = newer.stage(0, 4)
+    unknown = newer.stage(10, 14, OTHER)
+    staged = newer.stage(0, 4)
+    assert left.branch not in newer.table.metadata.refs and unknown.branch in newer.table.metadata.refs
+    with pytest.raises(StalePlan, match="removed or changed"):
+        newer.append(left)
+    newer.append(staged)
+    assert newer.bench(OTHER).staging.sweep(newer.name) == 1
+    newer.check(*range(4), 100)
+
+
+def test_a_server_that_goes_on_after_its_client_died(newer: Shop) -> None:
+    """It writes to the branch of a run that is over, after that was swept: nobody ever publishes it."""
+    newer.insert(100)
+    late = newer.stage(0, 4)
+    staged = newer.stage(0, 4)  # the run that took over
+    newer.append(staged)
+    session = newer.lake.warden.ground.spark.session()
+    session.sql(f"ALTER TABLE {newer.name} CREATE BRANCH `{late.branch}`")
+    frame = session.sql(f"SELECT {ROWS} FROM range(0, 4, 1, 1)")
+    frame.writeTo(f"{newer.name}.`branch_{late.branch}`").append()
+    with pytest.raises(StalePlan, match="removed or changed"):
+        newer.bench(OTHER).commits.publish(Append(newer.name, newer.uuid, staged=late))
+    newer.bench().sweep(newer.name)
+    newer.check(*range(4), 100)
+
+
+def test_rows_that_cannot_be_written_leave_nothing(newer: Shop) -> None:
+    newer.insert(100)
+    failing = "SELECT raise_error('no') AS id, NULL AS city, 1.0D AS amount"
+    with pytest.raises(SparkUnavailable):
+        newer.bench().staging.stage(newer.name, lambda session: session.sql(failing))
+    newer.bench().sweep(newer.name)
+    newer.check(100)
+
+
+def test_a_lease_that_is_lost_before_publishing(newer: Shop) -> None:
+    newer.insert(100)
+    staged = newer.stage(0, 4)
+
+    def lost() -> None:
+        raise LeaseLost("the lease was taken over", "")
+
+    with pytest.raises(LeaseLost):
+        newer.bench(fence=lost).commits.publish(Append(newer.name, newer.uuid, staged=staged))
+    newer.bench().sweep(newer.name)
+    newer.check(100)
+
+
+def test_no_rows(newer: Shop) -> None:
+    newer.insert(100)
+    snapshot = newer.append(newer.stage(0, 0))
+    assert newer.append(newer.stage(0, 0)) == snapshot
+    newer.check(100, is_swept=False)
+
+
+@pytest.mark.parametrize("only_goes", [False, True], ids=["replaced", "removed"])
+def test_files_that_are_replaced(shop: Shop, only_goes: bool) -> None:
+    shop.insert(100, 102)
+    out = shop.known()
+    shop.insert(101)
+    rows = (0, 0) if only_goes else (0, 4)
+    staged = shop.stage(*rows, replaced=out)
+    shop.bench().commits.publish(Overwrite(shop.name, shop.uuid, staged=staged, removed=out))
+    shop.check(*range(*rows), 101)
+
+
+def test_files_that_others_deleted_from_are_not_replaced(newer: Shop) -> None:
+    newer.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+    newer.insert(100, 102)
+    out = newer.known()
+    staged = newer.stage(0, 4, replaced=out)
+    newer.sql("DELETE FROM {t} WHERE id = 100")
+    with pytest.raises(StalePlan):
+        newer.bench().commits.publish(Overwrite(newer.name, newer.uuid, staged=staged, removed=out))
+    newer.bench().sweep(newer.name)
+    newer.check(102)
+
+
+def test_columns_go_by_name_and_must_be_there(newer: Shop) -> None:
+    reordered = "SELECT 1.5D AS amount, 7L AS id, 'Rome' AS city"
+    staged = newer.bench().staging.stage(newer.name, lambda session: session.sql(reordered))
+    newer.append(staged)
+    assert [tuple(row) for row in newer.sql("SELECT * FROM {t}")] == [(7, "Rome", 1.5)]
+    with pytest.raises(SparkUnavailable):
+        newer.bench(OTHER).staging.stage(newer.name, lambda session: session.sql("SELECT 'x' AS other"))
+    newer.bench(OTHER).sweep(newer.name)
+    newer.check(7)
+
+
+def test_what_is_staged_says_nothing_of_the_action_yet(newer: Shop) -> None:
+    """Else a run that resumes would take staged rows for published ones."""
+    staged = newer.stage(0, 4)
+    told = json.dumps(newer.table.snapshot_by_id(staged.snapshot).summary.additional_properties)
+    assert staged.branch in told and "lakewarden.operation" not in told
+    newer.bench().sweep(newer.name)
