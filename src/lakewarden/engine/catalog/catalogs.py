@@ -143,10 +143,11 @@ def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
 
 def _never_landed(error: Exception) -> bool:
     """Whether a commit that raised this is certain not to be in the catalog."""
-    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
     refused = getattr(getattr(error, "orig", None), "sqlite_errorname", "")
-    return isinstance(error, CommitFailedException) or refused.startswith(("SQLITE_BUSY", "SQLITE_READONLY"))
+    lost = isinstance(error, CommitFailedException | TableAlreadyExistsError)
+    return lost or refused.startswith(("SQLITE_BUSY", "SQLITE_READONLY"))
 
 
 class _Written(threading.local):

@@ -95,6 +95,10 @@ class Tables:
         finally:
             self._moment.seen = before
 
+    def catalog(self, name: TableName) -> Catalog:
+        """The catalog that a table is in, or is to be created in."""
+        return self._catalogs.get(name.lake)
+
     def _load(self, name: TableName) -> Table:
         from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
 

@@ -1,8 +1,8 @@
 """Publishing: one `commit_table` call with explicit requirements, tried again until it lands or is refused.
 
 A commit that loses a race against a change elsewhere in the table is tried again, planned anew against the new
-head. What was written for an attempt that never landed is removed before the next one. What is published is for
-others to say: `direct.py` and the modules beside it make the attempts.
+head. What was written for an attempt that never landed is removed before the next one. Each kind of change, in a module
+of its own, makes the attempts.
 """
 
 from __future__ import annotations
@@ -52,14 +52,30 @@ class Publisher:
 
     def publish(self, name: str, uuid: str, make: Callable[[Table], Attempt | None]) -> bool:
         """Try until it lands; whether there was anything to publish."""
-        from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+
+        def load() -> Table:
+            table = self._tables.load(name)
+            check_identity(table, name, uuid)
+            return table
+
+        return self._publish(name, load, make)
+
+    def create(self, name: str, stage: Callable[[], Table], make: Callable[[Table], Attempt | None]) -> bool:
+        """Try until a table that `stage` describes is created; whether there was anything to create."""
+        return self._publish(name, stage, make)
+
+    def _publish(self, name: str, load: Callable[[], Table], make: Callable[[Table], Attempt | None]) -> bool:
+        from pyiceberg.exceptions import (
+            CommitFailedException,
+            CommitStateUnknownException,
+            TableAlreadyExistsError,
+        )
 
         for number in range(ATTEMPTS):
             attempt: Attempt | None = None
             is_sent = False
             try:
-                table = self._tables.load(name)
-                check_identity(table, name, uuid)
+                table = load()
                 attempt = make(table)
                 if attempt is None:
                     return False
@@ -71,7 +87,8 @@ class Publisher:
                     table.catalog.commit_table(table, (*attempt.requires, *_unmoved(table)), attempt.updates)
                 reach("commit.landed")
                 return True
-            except CommitFailedException:  # either what we require moved, or only something beside it: look again
+            except (CommitFailedException, TableAlreadyExistsError):
+                # either what we require moved, or only something beside it: look again
                 if self._is_there(name, attempt):
                     return True
             except CommitStateUnknownException as error:
@@ -89,7 +106,7 @@ class Publisher:
                         raise
             _take_back(attempt)
             self._wait(number)
-        _take_back(make(self._tables.load(name)))  # says what moved, where something we require did
+        _take_back(make(load()))  # says what moved, where something we require did
         raise CommitRefused(
             f"{name}: {ATTEMPTS} attempts to commit lost against other writers",
             "Nothing was written. Try again when fewer write to it.",
@@ -155,7 +172,10 @@ class _Unmoved:
 
 def _unmoved(table: Table) -> tuple[TableRequirement, ...]:
     """For catalogs whose metadata the client writes; a REST catalog checks requirements itself."""
-    return (cast("TableRequirement", _Unmoved(table.metadata)),) if by_client(table) else ()
+    from pyiceberg.table import StagedTable
+
+    is_new = isinstance(table, StagedTable)
+    return (cast("TableRequirement", _Unmoved(table.metadata)),) if by_client(table) and not is_new else ()
 
 
 def by_client(table: Table) -> bool:
