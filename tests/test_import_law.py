@@ -19,6 +19,7 @@ MAY_IMPORT = {
     # part of the house: parts whose code it may use when it runs
     "errors": set[str](),
     "quantities": set[str](),
+    "made_once": set[str](),
     "display": {"quantities"},
     "config": {"errors", "quantities"},
     "records": {"errors"},
@@ -38,6 +39,7 @@ MAY_IMPORT = {
         "state",
         "features",
         "registry",
+        "made_once",
     },
     "doors": {"errors", "quantities", "display", "config", "lifecycle", "features", "registry", "warden"},
 }

@@ -54,6 +54,7 @@ from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
 from lakewarden.lifecycle.runner import Runner
 from lakewarden.lifecycle.signature import signature_of
+from lakewarden.made_once import made_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,27 +77,27 @@ class Ground:
         self.environment = environment
         self.clock = clock
 
-    @cached_property
+    @made_once
     def catalogs(self) -> Catalogs:
         return Catalogs(self.settings)
 
-    @cached_property
+    @made_once
     def tables(self) -> Tables:
         return Tables(self.catalogs, self.settings)
 
-    @cached_property
+    @made_once
     def manifests(self) -> Manifests:
         return Manifests()
 
-    @cached_property
+    @made_once
     def files(self) -> Files:
         return Files(self.manifests)
 
-    @cached_property
+    @made_once
     def spark(self) -> Spark:
         return Spark(self.settings, self.environment)
 
-    @cached_property
+    @made_once
     def rows(self) -> Rows:
         return Rows(lambda: self.spark, self._hidden)
 
@@ -110,13 +111,13 @@ class Ground:
         """What the control database is known by in the lake; nothing where no request can have been registered yet."""
         return self.state.erasure.identity() if self.database.exists() else ""
 
-    @cached_property
+    @made_once
     def state(self) -> StateWriter:
         from lakewarden.state.stores import StateWriter
 
         return StateWriter(self.database)
 
-    @cached_property
+    @made_once
     def stores(self) -> dict[str, Stores]:
         return {name: Stores(lake) for name, lake in self.settings.lakes.items()}
 
@@ -124,25 +125,25 @@ class Ground:
         self.settings.lake(lake)  # tells what is known where it is not
         return StoredFiles(self.stores[lake])
 
-    @cached_property
+    @made_once
     def database(self) -> Database:
         from lakewarden.state.database import Database
 
         return Database(self.settings.state)
 
-    @cached_property
+    @made_once
     def journal(self) -> Journal:
         from lakewarden.state.journal import SqlJournal
 
         return SqlJournal(self.database)
 
-    @cached_property
+    @made_once
     def leases(self) -> Leases:
         from lakewarden.state.leases import SqlLeases
 
         return SqlLeases(self.database)
 
-    @cached_property
+    @made_once
     def probes(self) -> Sequence[Probe]:
         from lakewarden.engine.spark.probe import engine_probes
         from lakewarden.state.probe import StateProbe
@@ -246,10 +247,10 @@ class Workbench:
 class Planned:
     """An operation and its plan. Nothing is done until `apply()`."""
 
-    def __init__(self, operation: Operation, plan: Plan, runner: Runner) -> None:
+    def __init__(self, operation: Operation, plan: Plan, warden: Warden) -> None:
         self.operation = operation
         self.plan = plan
-        self._runner = runner
+        self._warden = warden
 
     def __repr__(self) -> str:
         return f"{self.plan!r}" if self.is_empty else f"{self.plan!r}\nNothing changed. .apply() does it."
@@ -262,30 +263,29 @@ class Planned:
     def is_empty(self) -> bool:
         return not self.plan.actions
 
-    def store(self) -> str:
+    def store(self, actor: str | None = None) -> str:
         """Write the plan down for `operation apply`; answers with the operation's id."""
-        return self._runner.store(self.operation, self.plan).id
+        return self._warden.runner(actor).store(self.operation, self.plan).id
 
-    def apply(self, wait: timedelta = timedelta()) -> Report:
-        """Do it, and prove it. Raises what went wrong."""
-        return self._runner.start(self.operation, self.plan, wait)
+    def apply(self, wait: timedelta = timedelta(), actor: str | None = None, watch: Watcher = unwatched) -> Report:
+        """Do it, and verify it. Raises what went wrong. The journal names the actor, or else this process's user."""
+        return self._warden.runner(actor, watch).start(self.operation, self.plan, wait)
 
 
 class Warden:
     """One installation of Lakewarden."""
 
-    def __init__(self, settings: Settings, environment: Environment | None = None, watch: Watcher = unwatched) -> None:
+    def __init__(self, settings: Settings, environment: Environment | None = None) -> None:
         self.ground = Ground(settings, environment or Environment.read(), clock=lambda: datetime.now(UTC))
-        self.watch = watch
         self.path: Path | None = None
         failpoints.arm(self.ground.environment.failpoints)
 
     @classmethod
-    def open(cls, path: str | Path | None = None, watch: Watcher = unwatched) -> Warden:
+    def open(cls, path: str | Path | None = None) -> Warden:
         """The installation of a configuration file: the given one, the environment's, or the working folder's."""
         environment = Environment.read()
         found = config.find(Path(path) if path is not None else None, environment)
-        warden = cls(config.load(found, environment), environment, watch)
+        warden = cls(config.load(found, environment), environment)
         warden.path = found
         return warden
 
@@ -306,8 +306,8 @@ class Warden:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @cached_property
-    def runner(self) -> Runner:
+    def runner(self, actor: str | None = None, watch: Watcher = unwatched) -> Runner:
+        """What applies plans, for one call: by this actor, or else this process's user, and under these eyes."""
         ground = self.ground
         return Runner(
             journal=ground.journal,
@@ -317,23 +317,23 @@ class Warden:
             find_operation=registry.operation,
             clock=ground.clock,
             new_id=self._new_id,
-            actor=f"{ground.environment.user}@{socket.gethostname()}",
+            actor=actor or f"{ground.environment.user}@{socket.gethostname()}",
             holder=f"{socket.gethostname()}:{os.getpid()}",
             lease_timeout=ground.settings.leases.timeout,
-            watch=self.watch,
+            watch=watch,
         )
 
     def ask(self, question: Question[Answer]) -> Answer:
         return _shown(question.ask(self.ground))
 
     def plan(self, operation: Operation) -> Planned:
-        return Planned(operation, operation.plan(self.ground), self.runner)
+        return Planned(operation, operation.plan(self.ground), self)
 
-    def steer(self, control: Control[Answer]) -> Answer:
-        return _shown(control.act(self._desk()))
+    def steer(self, control: Control[Answer], actor: str | None = None, watch: Watcher = unwatched) -> Answer:
+        return _shown(control.act(self._desk(self.runner(actor, watch))))
 
-    def _desk(self) -> ControlDesk:
-        ground, runner = self.ground, self.runner
+    def _desk(self, runner: Runner) -> ControlDesk:
+        ground = self.ground
         return ControlDesk(
             lake=ground,
             state=ground.state,

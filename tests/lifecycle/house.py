@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.basics import Fence, Stamp, Tell
@@ -18,6 +18,7 @@ from lakewarden.lifecycle.progress import Event
 from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
 from lakewarden.lifecycle.runner import Runner
+from lakewarden.lifecycle.states import Stop
 from lakewarden.quantities import Duration
 
 
@@ -72,9 +73,11 @@ class Mark(Operation):
     refs: tuple[str, ...] = ("a", "b")
     lies: bool = False
     budget: Duration | None = None
+    pause_after: int | None = None
     parallel: int = 1
     files: int = 0
     skips: bool = False
+    silent: bool = False
     hooks: ClassVar[list[Callable[[Action], None]]] = []
     seen: ClassVar[list[tuple[str, Action]]] = []
 
@@ -103,7 +106,8 @@ class Mark(Operation):
         self.seen.append(("apply", action))
         for hook in self.hooks:
             hook(action)
-        lake.progress(1, 2, "half of it")
+        if not self.silent:
+            lake.progress(1, 2, "half of it")
         if not self.lies:
             lake.tables.refs[(action.subject, action.arguments["ref"])] = 1
         return Outcome({"marks": 1, "last": action.says})
@@ -115,8 +119,10 @@ class Mark(Operation):
     def skips_held(self) -> bool:
         return self.skips
 
-    def enough(self, elapsed: timedelta) -> bool:
-        return self.budget is not None and elapsed >= self.budget
+    def enough(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET, Stop.PAUSE] | None:
+        if self.pause_after is not None and begun >= self.pause_after:
+            return Stop.PAUSE
+        return Stop.BUDGET if self.budget is not None and elapsed >= self.budget else None
 
 
 class House:

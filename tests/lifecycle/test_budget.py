@@ -8,7 +8,7 @@ import pytest
 
 from lakewarden.errors import LakewardenError, SomeFailed
 from lakewarden.lifecycle.action import Action
-from lakewarden.lifecycle.states import State
+from lakewarden.lifecycle.states import State, Stop
 from tests.lifecycle.house import House, Mark
 
 MOMENT = timedelta(seconds=10)
@@ -142,11 +142,11 @@ def test_what_was_verified_before_a_budget_ended_is_not_looked_at_again(house: H
 
 
 def test_a_cancel_wins_over_a_budget(house: House) -> None:
-    id = house.store("t", budget="10s")
+    id = house.store("t", budget="10s", silent=True)
 
     def cancel(action: Action) -> None:
         house.pass_time(MOMENT)
-        house.journal.request_cancel(id)
+        house.journal.request_stop(id, Stop.CANCEL)
 
     Mark.hooks.append(cancel)
     with pytest.raises(LakewardenError, match="was cancelled after 1 of 2 actions"):

@@ -99,7 +99,7 @@ def test_an_interrupt_while_a_lease_is_taken_leaves_none_behind(house: House, mo
 
 
 def test_waiting_for_a_lease_ends_at_once(house: House) -> None:
-    house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(hours=1))
+    house.leases.acquire("table:uuid of t", "t", "op-other", "elsewhere", timedelta(hours=1))
     house.runner._sleep = lambda _: interrupt()
     operation = Mark(tables=["t"])
     with pytest.raises(Interrupted, match="stopped after 0 of 2"):

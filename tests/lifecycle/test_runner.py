@@ -23,9 +23,10 @@ from lakewarden.errors import (
 from lakewarden.lifecycle.action import Action, Facts, Finding, Outcome
 from lakewarden.lifecycle.journal import Record
 from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList
 from lakewarden.lifecycle.progress import Event
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept
-from lakewarden.lifecycle.states import State
+from lakewarden.lifecycle.states import State, Stop
 from tests.lifecycle.house import House, Mark
 
 
@@ -153,7 +154,7 @@ def test_a_single_table_fails_with_its_own_error(house: House) -> None:
 
 
 def test_a_held_table_is_refused_or_waited_for(house: House) -> None:
-    house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(seconds=25))
+    house.leases.acquire("table:uuid of t", "t", "op-other", "elsewhere", timedelta(seconds=25))
     with pytest.raises(LeaseHeld, match="held by operation op-other") as refused:
         house.start("t")
     assert (refused.value.details["held_by"], refused.value.details["operation"]) == ("op-other", "op-0")
@@ -165,7 +166,7 @@ def test_a_held_table_is_refused_or_waited_for(house: House) -> None:
 
 
 def test_upkeep_leaves_a_held_table_to_its_holder(any_house: House) -> None:
-    any_house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(seconds=25))
+    any_house.leases.acquire("table:uuid of t", "t", "op-other", "elsewhere", timedelta(seconds=25))
     report = any_house.start("t", "u", skips=True)
 
     assert (report.state, report.left) == (State.DONE, ())
@@ -179,7 +180,7 @@ def test_upkeep_leaves_a_held_table_to_its_holder(any_house: House) -> None:
 
 
 def test_upkeep_that_waited_in_vain_fails(house: House) -> None:
-    house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(hours=1))
+    house.leases.acquire("table:uuid of t", "t", "op-other", "elsewhere", timedelta(hours=1))
     operation = Mark(tables=["t", "u"], skips=True)
     with pytest.raises(SomeFailed, match="1 of 2 failed, the others are done: t: t is held"):
         house.runner.start(operation, house.runner.plan(operation), wait=timedelta(seconds=30))
@@ -253,10 +254,10 @@ def test_a_cancel_asked_for_while_it_was_held_is_minded_when_it_is_resumed(house
 
 
 def test_a_cancel_is_minded_while_waiting_for_a_table(house: House) -> None:
-    house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(hours=1))
+    house.leases.acquire("table:uuid of t", "t", "op-other", "elsewhere", timedelta(hours=1))
     operation = Mark(tables=["t"])
     id = house.runner.store(operation, house.runner.plan(operation)).id
-    house.runner._sleep = lambda _: house.journal.request_cancel(id)
+    house.runner._sleep = lambda _: house.journal.request_stop(id, Stop.CANCEL)
 
     with pytest.raises(LakewardenError, match="was cancelled"):
         house.runner.run(id, wait=timedelta(hours=1))
@@ -367,7 +368,7 @@ def test_a_cancel_after_a_takeover_leaves_the_journal_alone(house: House) -> Non
     def suspended(action: Action) -> None:
         house.now += timedelta(minutes=5)
         house.leases.acquire("operation:op-0", "operation op-0", "op-0", "elsewhere", timedelta(seconds=60))
-        house.journal.request_cancel("op-0")
+        house.journal.request_stop("op-0", Stop.CANCEL)
 
     Mark.hooks.append(suspended)
     with pytest.raises(LeaseLost):
@@ -433,21 +434,21 @@ def test_results_add_up_numbers_and_keep_the_last_of_anything_else(house: House)
     assert report.result == {"actions": 2, "subjects": 1, "n": 3, "x": 0.75, "s": "b", "b": False, "z": None}
 
 
-def test_a_requirement_is_asked_with_the_action_and_its_files(house: House) -> None:
+def test_a_requirement_is_asked_with_the_files_of_the_action(house: House) -> None:
     """Which files must still be live is known to the action, not to the requirement."""
-    asked: list[Action] = []
+    asked: list[FileList] = []
 
     @dataclass(frozen=True)
     class Asks(RefAt):
-        def broken(self, lake: Any, action: Action) -> str | None:
-            asked.append(action)
-            return super().broken(lake, action)
+        def broken(self, lake: Any, files: FileList) -> str | None:
+            asked.append(files)
+            return super().broken(lake, files)
 
     operation = Mark(tables=["t"], files=3)
     plan = house.runner.plan(operation)
     need = Asks("t", "a", None)
     house.runner.start(operation, replace(plan, actions=(replace(plan.actions[0], requires=(need,)),)))
-    assert [(action.says, len(action.files.items)) for action in asked] == [("mark t a", 3)]
+    assert [[file.path for file in files.items] for files in asked] == [["t/a/0", "t/a/1", "t/a/2"]]
 
 
 def test_a_snapshot_that_is_gone_makes_an_action_stale(house: House) -> None:
@@ -485,7 +486,7 @@ def test_a_refusal_says_what_to_do_whatever_was_asked(house: House) -> None:
     plan = replace(house.runner.plan(operation), refused=(Finding("u", "gc.enabled is false"),))
     with pytest.raises(SomeFailed) as told:
         house.runner.start(operation, plan)
-    assert told.value.hint == "Mend what is said of each, or leave those tables out, and plan again."
+    assert told.value.hint == "Fix what is named for each, or leave those out, and plan again."
 
 
 def _interrupt(action: Action) -> None:

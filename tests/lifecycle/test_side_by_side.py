@@ -12,7 +12,7 @@ import pytest
 
 from lakewarden.errors import LakewardenError, LeaseLost, SomeFailed
 from lakewarden.lifecycle.action import Action
-from lakewarden.lifecycle.states import State
+from lakewarden.lifecycle.states import State, Stop
 from tests.lifecycle.house import House, Mark
 
 TABLES = [f"t{number}" for number in range(8)]
@@ -138,12 +138,12 @@ def test_an_action_hears_of_an_interrupt_where_it_tells_how_far_it_is(house: Hou
 
 
 def test_a_cancel_ends_all_of_them_between_two_actions(any_house: House) -> None:
-    id = any_house.store(*TABLES, parallel=3)
+    id = any_house.store(*TABLES, parallel=3, silent=True)
     together = Barrier(3, timeout=30)
 
     def cancel(action: Action) -> None:
         together.wait()
-        any_house.journal.request_cancel(id)
+        any_house.journal.request_stop(id, Stop.CANCEL)
         together.wait()
 
     on_first(cancel)

@@ -12,7 +12,7 @@ from lakewarden.lifecycle.action import Action, Finding
 from lakewarden.lifecycle.journal import Journal, Progress, Record
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList
-from lakewarden.lifecycle.states import State
+from lakewarden.lifecycle.states import State, Stop
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
 from tests.state.records import NOON, a_plan, an_operation
@@ -69,8 +69,8 @@ def test_what_is_not_there_is_said(journal: Journal) -> None:
         lambda: journal.move("gone", State.RUNNING, NOON),
         lambda: journal.step("gone", an_operation("x").steps[0]),
         lambda: journal.verified("gone", ["any"], NOON),
-        lambda: journal.request_cancel("gone"),
-        lambda: journal.cancel_requested("gone"),
+        lambda: journal.request_stop("gone", Stop.CANCEL),
+        lambda: journal.stop_requested("gone"),
         lambda: journal.files("gone", "any"),
     ):
         with pytest.raises(OperationNotFound, match="no operation or plan gone"):
@@ -86,9 +86,9 @@ def test_the_list_is_newest_first_and_filtered(journal: Journal) -> None:
     assert ids(journal.list()) == ["both", "expire", "tag"]
     assert ids(journal.list(limit=2)) == ["both", "expire"]
     assert ids(journal.list(kind="version.tag")) == ["both", "tag"]
-    assert ids(journal.list(subject="sales.customers")) == ["both"]
-    assert ids(journal.list(subject="sales.order")) == []
-    assert ids(journal.list(subject="sales.orders", limit=1)) == ["both"]
+    assert ids(journal.list(subjects=["sales.customers"])) == ["both"]
+    assert ids(journal.list(subjects=["sales.order"])) == []
+    assert ids(journal.list(subjects=["sales.orders"], limit=1)) == ["both"]
     assert ids(journal.list(states=[State.PLANNED, State.CANCELLED])) == ["expire", "tag"]
     assert ids(journal.list(states=[State.PLANNED], kind="retention.run")) == []
     assert journal.list(limit=10**9) == [journal.get(id) for id in ("both", "expire", "tag")]
@@ -196,20 +196,20 @@ def test_when_each_table_was_last_brought_to_its_end(journal: Journal) -> None:
 def test_a_request_to_cancel_is_not_forgotten_when_the_operation_is_taken_up_again(journal: Journal) -> None:
     journal.add(an_operation("one"))
     journal.move("one", State.RUNNING, NOON)
-    journal.request_cancel("one")
-    assert journal.get("one").cancel_requested
+    journal.request_stop("one", Stop.CANCEL)
+    assert journal.get("one").stop_requested is Stop.CANCEL
     journal.move("one", State.PAUSED, NOON)
-    assert journal.get("one").cancel_requested
+    assert journal.get("one").stop_requested is Stop.CANCEL
     journal.move("one", State.RUNNING, NOON)
-    assert journal.cancel_requested("one")
+    assert journal.stop_requested("one") is Stop.CANCEL
 
 
 def test_text_is_never_taken_for_sql(journal: Journal) -> None:
     nasty = "a'b\"; DROP TABLE operations; -- %s :x {}"
     journal.add(an_operation(nasty, a_plan(nasty, name=nasty)))
     assert journal.get(nasty).target == nasty
-    assert ids(journal.list(subject=nasty)) == [nasty]
-    assert journal.list(subject="%") == []
+    assert ids(journal.list(subjects=[nasty])) == [nasty]
+    assert journal.list(subjects=["%"]) == []
 
 
 class TestOnlyLasting:
@@ -261,4 +261,4 @@ class TestOnlyLasting:
         journal = SqlJournal(database)
         journal.add(an_operation("large", plan))
         assert len(journal.get("large").steps) == 4000
-        assert ids(journal.list(subject="sales.orders_3999")) == ["large"]
+        assert ids(journal.list(subjects=["sales.orders_3999"])) == ["large"]

@@ -70,6 +70,10 @@ class Action:
             **({"files": self.files.digest} if self.files.count else {}),
         }
 
+    def number(self, argument: str) -> int:
+        """An argument that is a number, or a snapshot's id as text; 0 where there is none."""
+        return int(str(self.arguments.get(argument) or 0))
+
     def texts(self, argument: str) -> tuple[str, ...]:
         """An argument that is a list of texts; none where it was not given."""
         given = self.arguments.get(argument, ())

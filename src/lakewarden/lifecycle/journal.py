@@ -18,7 +18,7 @@ from lakewarden.errors import AlreadyExists, OperationNotFound
 from lakewarden.lifecycle.action import Finding
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList
-from lakewarden.lifecycle.states import State, check_move
+from lakewarden.lifecycle.states import State, Stop, check_move
 
 
 class Progress(StrEnum):
@@ -62,7 +62,8 @@ class Record:
     findings: tuple[Finding, ...] = ()
     error: Mapping[str, Any] | None = None
     result: Mapping[str, Any] | None = None
-    cancel_requested: bool = False
+    stop_requested: Stop | None = None
+    """What it was asked to do while it runs; where it is paused, that this was meant: only its id resumes it."""
     applied_by: str = ""
 
     @staticmethod
@@ -77,16 +78,18 @@ class JournalReader(Protocol):
         """The operation of this id, or the newest one of this plan id."""
         ...
 
-    def list(self, *, states: Sequence[State] = (), kind: str = "", subject: str = "", limit: int = 50) -> list[Record]:
-        """Operations, newest first."""
+    def list(
+        self, *, states: Sequence[State] = (), kind: str = "", subjects: Collection[str] = (), limit: int = 50
+    ) -> list[Record]:
+        """Operations, newest first: in one of these states, of this kind, on one of these subjects."""
         ...
 
     def planned(self, plan_id: str) -> Record | None:
         """The operation that is planned with exactly this plan and was not applied yet."""
         ...
 
-    def cancel_requested(self, id: str) -> bool:
-        """Whether somebody asked this operation to stop."""
+    def stop_requested(self, id: str) -> Stop | None:
+        """Whether this operation was asked to pause or to end."""
         ...
 
     def files(self, id: str, action: str) -> FileList:
@@ -106,7 +109,7 @@ class Journal(JournalReader, Protocol):
         ...
 
     def move(self, id: str, state: State, at: datetime, **facts: Any) -> Record:
-        """Change an operation's state, validated and atomically; `facts` are `findings`, `error`, `result`."""
+        """Change an operation's state, validated and atomically; `facts` are other fields of it."""
         ...
 
     def step(self, id: str, step: Step) -> None:
@@ -117,8 +120,8 @@ class Journal(JournalReader, Protocol):
         """Write down that what some actions did has been looked at and is so; what is not done stays as it is."""
         ...
 
-    def request_cancel(self, id: str) -> None:
-        """Ask whoever runs this operation to stop between two actions."""
+    def request_stop(self, id: str, stop: Stop) -> None:
+        """Ask the process that runs this operation to pause or to end it. What was to end is not paused instead."""
         ...
 
 
@@ -177,14 +180,16 @@ class MemoryJournal:
                 raise not_found(id)
             return of_plan[0]
 
-    def list(self, *, states: Sequence[State] = (), kind: str = "", subject: str = "", limit: int = 50) -> list[Record]:
+    def list(
+        self, *, states: Sequence[State] = (), kind: str = "", subjects: Collection[str] = (), limit: int = 50
+    ) -> list[Record]:
         with self._lock:
             return [
                 record
                 for record in self._newest_first()
                 if (not states or record.state in states)
                 and (not kind or record.kind == kind)
-                and (not subject or subject in record.plan.subjects)
+                and (not subjects or any(step.subject in subjects for step in record.steps))
             ][:limit]
 
     def planned(self, plan_id: str) -> Record | None:
@@ -213,12 +218,13 @@ class MemoryJournal:
             )
             self._records[id] = replace(record, steps=steps)
 
-    def request_cancel(self, id: str) -> None:
+    def request_stop(self, id: str, stop: Stop) -> None:
         with self._lock:
-            self._records[id] = replace(self._own(id), cancel_requested=True)
+            if self._own(id).stop_requested is not Stop.CANCEL:
+                self._records[id] = replace(self._own(id), stop_requested=stop)
 
-    def cancel_requested(self, id: str) -> bool:
-        return self._own(id).cancel_requested
+    def stop_requested(self, id: str) -> Stop | None:
+        return self._own(id).stop_requested
 
     def files(self, id: str, action: str) -> FileList:
         with self._lock:

@@ -19,7 +19,7 @@ class Report(Shown):
     state: State
     result: dict[str, Any]
     left: tuple[str, ...] = ()
-    """What was not begun when the operation had enough, as `subject: says`."""
+    """What was not begun when the operation reached its limit, as `subject: says`."""
     skipped: tuple[str, ...] = ()
     """Which subjects were left to other operations that hold them, each with its holder."""
 

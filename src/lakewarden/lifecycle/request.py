@@ -20,6 +20,7 @@ from typing import (
     Any,
     ClassVar,
     Generic,
+    Literal,
     Protocol,
     Self,
     TypeVar,
@@ -33,6 +34,7 @@ from pydantic.fields import FieldInfo
 
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.states import Stop
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.desk import ControlDesk
@@ -238,9 +240,13 @@ class Operation(Request):
             if not self.holds(action, lake)
         ]
 
-    def enough(self, elapsed: timedelta) -> bool:
-        """Whether to stop here, asked between two actions: what is applied is verified, the rest stays undone."""
-        return False
+    def enough(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET, Stop.PAUSE] | None:
+        """Whether to stop here, asked between two actions; `begun` counts those of this run.
+
+        What is applied is verified, the rest stays undone. With BUDGET the operation is done; with PAUSE it is paused,
+        and continues when it is resumed by its id.
+        """
+        return None
 
     def skips_held(self) -> bool:
         """Whether a subject that another operation holds is left to it, which is no failure: as for regular upkeep."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from lakewarden.errors import StateUnavailable
+from lakewarden.lifecycle.planned_files import FileList
 from lakewarden.quantities import SnapshotId
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class Requirement(Protocol):
         """Whether it says which thing the subject is: then it must hold even where an action is done already."""
         ...
 
-    def broken(self, lake: Lake) -> str | None:
-        """What moved from what to what, in words, or nothing where the requirement holds."""
+    def broken(self, lake: Lake, files: FileList) -> str | None:
+        """What moved from what to what, in words, or nothing where it holds; `files` are the action's, all at hand."""
         ...
 
 
@@ -81,8 +82,8 @@ class Unread:
     def identifies(self) -> bool:
         return self._read().identifies
 
-    def broken(self, lake: Lake) -> str | None:
-        return self._read().broken(lake)
+    def broken(self, lake: Lake, files: FileList) -> str | None:
+        return self._read().broken(lake, files)
 
     def _read(self) -> Requirement:
         if self.kind not in _kinds:
@@ -136,7 +137,7 @@ class TableIs:
     kind: ClassVar[str] = "table"
     identifies: ClassVar[bool] = True
 
-    def broken(self, lake: Lake) -> str | None:
+    def broken(self, lake: Lake, files: FileList) -> str | None:
         found = lake.tables.uuid(self.table)
         if found == self.uuid:
             return None
@@ -154,7 +155,7 @@ class RefAt:
     kind: ClassVar[str] = "ref"
     identifies: ClassVar[bool] = False
 
-    def broken(self, lake: Lake) -> str | None:
+    def broken(self, lake: Lake, files: FileList) -> str | None:
         found = lake.tables.ref(self.table, self.ref)
         if found == self.snapshot:
             return None
@@ -177,7 +178,7 @@ class LayoutIs:
     kind: ClassVar[str] = "layout"
     identifies: ClassVar[bool] = False
 
-    def broken(self, lake: Lake) -> str | None:
+    def broken(self, lake: Lake, files: FileList) -> str | None:
         metadata = lake.tables.load(self.table).metadata
         found = {
             "schema": (self.schema, metadata.current_schema_id),
@@ -198,7 +199,7 @@ class SnapshotKept:
     kind: ClassVar[str] = "snapshot"
     identifies: ClassVar[bool] = False
 
-    def broken(self, lake: Lake) -> str | None:
+    def broken(self, lake: Lake, files: FileList) -> str | None:
         if lake.tables.load(self.table).snapshot_by_id(self.snapshot) is not None:
             return None
         return f"snapshot {self.snapshot} of {self.table} no longer exists"

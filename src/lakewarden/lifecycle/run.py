@@ -6,9 +6,9 @@ Several threads may work on one run, each on a subject of its own; what they sha
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from threading import RLock
 from typing import Any
 
@@ -21,20 +21,16 @@ from lakewarden.lifecycle.leases import Keeper
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Event, Phase, Watcher
 from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.states import Stop
 
+_LOOK_EVERY = timedelta(seconds=1)
+_AT_ITS_LIMIT = (Stop.BUDGET, Stop.PAUSE)
 _TOLD = 5  # failures that are told in words; all of them are in the details
 
 
-class Stop(StrEnum):
-    """Why a run ends before all of its actions are done."""
-
-    BUDGET = "budget"
-    CANCEL = "cancel"
-    INTERRUPT = "interrupt"
-
-
-class Cancelled(Exception):
-    """Leaves a subject where it is, since somebody asked the operation to stop."""
+class Halted(KeyboardInterrupt):
+    """Leaves a subject where it is, since the operation was asked to pause or to end. Code that minds interrupts
+    minds this as well: it comes from the same calls."""
 
 
 @dataclass
@@ -54,10 +50,14 @@ class Run:
     failures: dict[str, LakewardenError] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
     stop: Stop | None = None
-    has_begun: bool = False
+    """The limit of its own that it has reached: the rest stays undone, and what was applied is verified."""
+    halted: Stop | None = None
+    """What makes it leave everything as it is."""
+    begun: int = 0
 
     def __post_init__(self) -> None:
         self._lock = RLock()
+        self._looked: datetime | None = None
         self._steps = {step.action: step for step in self.record.steps}
         verified = [step for step in self.record.steps if step.progress is Progress.VERIFIED]
         self.outcomes |= {step.action: Outcome(step.facts) for step in verified}  # what earlier runs did counts as done
@@ -79,29 +79,47 @@ class Run:
         return self._steps[action.id]
 
     def is_enough(self, now: datetime) -> bool:
-        """Whether the operation has had enough: never before its first action, and once it has, for good."""
+        """Whether the operation has reached its limit: never before its first action, and once it has, for good."""
         with self._lock:
-            if self.stop is None and self.has_begun and self.operation.enough(now - self.began):
-                self.stop = Stop.BUDGET
-            return self.stop is Stop.BUDGET
+            if self.stop is None and self.begun:
+                self.stop = self.operation.enough(now - self.began, self.begun)
+            return self.stop in _AT_ITS_LIMIT
+
+    def begin(self) -> None:
+        """Count an action that this run begins to apply."""
+        with self._lock:
+            self.begun += 1
 
     def halt(self, why: Stop) -> None:
-        """Let every thread stop at its next step between two actions."""
+        """Let every thread stop at its next step between two actions. The first reason counts."""
         with self._lock:
-            self.stop = why
+            self.halted = self.halted or why
 
-    def mind(self, cancel_requested: Callable[[str], bool]) -> None:
-        """Leave where the run is halted, or somebody asked the operation to stop."""
-        self.mind_interrupt()
-        if self.stop is Stop.CANCEL or cancel_requested(self.record.id):
-            self.halt(Stop.CANCEL)
-            raise Cancelled
+    def mind(self, asked: Callable[[str], Stop | None]) -> None:
+        """Leave where the run is halted, or the operation was asked to pause or to end."""
+        self.mind_halt()
+        wish = asked(self.record.id)
+        if wish is not None:
+            self.halt(wish)
+            self.mind_halt()
 
-    def mind_interrupt(self) -> None:
-        """Raise an interrupt that was raised in the main thread only, or that was turned into another error."""
+    def mind_now_and_then(self, asked: Callable[[str], Stop | None], now: datetime) -> None:
+        """The same in the midst of an action, as often as it likes: the journal is looked at once a second."""
+        self.mind_halt()
+        with self._lock:
+            if self._looked is not None and now - self._looked < _LOOK_EVERY:
+                return
+            self._looked = now
+        with suppress(LakewardenError):  # a journal that does not answer is no reason to stop here
+            self.mind(asked)
+
+    def mind_halt(self) -> None:
+        """Leave where the run is halted, or by an interrupt that was raised elsewhere or turned into another error."""
         interrupts.mind()
-        if self.stop is Stop.INTERRUPT:
+        if self.halted is Stop.INTERRUPT:
             raise KeyboardInterrupt
+        if self.halted is not None:
+            raise Halted
 
     def all_applied(self, subject: str) -> bool:
         """Whether this was the last subject to apply anything to, and none failed: what is left is to verify it all."""
@@ -135,14 +153,14 @@ class Run:
             for name, value in self.outcomes[action.id].facts.items():
                 adds = _is_number(value) and _is_number(total.get(name, 0))
                 total[name] = total.get(name, 0) + value if adds else value
-        left, total = self._left(), self.operation.concluded(total)
+        left, total = self.left(), self.operation.concluded(total)
         skipped = {"skipped": len(self.skipped)} if self.skipped else {}
         return {**total, **skipped, **({"left": left, "stopped": str(self.stop)} if left else {})}
 
     def failure(self) -> LakewardenError | None:
         """The one error that says what became of the whole operation; none where all of it came through."""
         if not self.failures:
-            return refusal(self.plan, self.record.id, self._left())
+            return refusal(self.plan, self.record.id, self.left())
         in_order = {subject: self.failures[subject] for subject in self.plan.subjects if subject in self.failures}
         first = next(iter(in_order.values()))
         if len(self.plan.subjects) == 1 and not self.plan.refused:
@@ -152,18 +170,18 @@ class Run:
         look = f"Look at it: lakewarden operation show {self.record.id}"
         documents = [{"subject": subject, **error.document()} for subject, error in in_order.items()]
         hint = "Plan again for those that failed." if conflicts else look
-        return _some_failed(self.plan, documents, hint, self.record.id, self._left())
+        return _some_failed(self.plan, documents, hint, self.record.id, self.left())
 
-    def _left(self) -> int:
-        """How many actions the operation had enough before."""
+    def left(self) -> int:
+        """How many actions stay undone since the operation has reached its limit."""
         undone = [action for action in self.plan.actions if action.id not in self.outcomes]
         elsewhere = self.skipped | set(self.failures)
-        return len([a for a in undone if a.subject not in elsewhere]) if self.stop is Stop.BUDGET else 0
+        return len([a for a in undone if a.subject not in elsewhere]) if self.stop in _AT_ITS_LIMIT else 0
 
 
 def refusal(plan: Plan, operation: str | None = None, left: int = 0) -> LakewardenError | None:
     """What to say of subjects that were asked for and refused when the plan was made."""
-    hint = "Mend what is said of each, or leave those out, and plan again."
+    hint = "Fix what is named for each, or leave those out, and plan again."
     return _some_failed(plan, [], hint, operation, left) if plan.refused else None
 
 

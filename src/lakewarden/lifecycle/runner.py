@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StateUnavailable
 from lakewarden.lifecycle.basics import Clock, Fence, Stamp, Tell
@@ -26,8 +28,8 @@ from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
 from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.run import Cancelled, Run, Stop, defect, refusal
-from lakewarden.lifecycle.states import UNFINISHED, State, check_apply, check_resume
+from lakewarden.lifecycle.run import Halted, Run, defect, refusal
+from lakewarden.lifecycle.states import UNFINISHED, State, Stop, check_apply, check_pause, check_resume
 from lakewarden.lifecycle.subject_run import Means, SubjectRun, patience
 
 log = logging.getLogger(__name__)
@@ -102,8 +104,11 @@ class Runner:
         check_resume(record.id, record.state)
         return record
 
-    def run(self, id: str, wait: timedelta = timedelta()) -> Report:
-        """Apply a stored operation from wherever it is to its end; raises what went wrong."""
+    def run(self, id: str, wait: timedelta = timedelta(), by_its_id: bool = True) -> Report:
+        """Apply a stored operation from wherever it is to its end; raises what went wrong.
+
+        One that was paused on purpose continues only if it is meant itself, and not all that stopped.
+        """
         record = self.journal.get(id)
         if not record.plan.actions:
             raise StateUnavailable(f"operation {record.id} cannot be run", "; ".join(record.plan.warnings))
@@ -113,27 +118,52 @@ class Runner:
             raise StateUnavailable(
                 f"operation {record.id} in the journal cannot be read", "Another version of Lakewarden wrote it."
             ) from error
+        if by_its_id and record.stop_requested is Stop.PAUSE:
+            return self._run(record, operation, wait, lambda of: self._move_running(of, stop_requested=None))
         return self._run(record, operation, wait, self._move_running)
 
-    def cancel(self, id: str) -> Record:
-        """End an operation: at once where nobody runs it, else between two of its actions."""
+    def pause(self, id: str) -> Record:
+        """Pause an operation: at once where no process runs it, else where it hears of it. Only its id resumes it."""
         record = self.journal.get(id)
-        keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
+        check_pause(record.id, record.state)
         try:
-            with keeper.hold(_key(record.id), f"operation {record.id}", _refuse):
+            with self._alone(record):
+                self.journal.request_stop(record.id, Stop.PAUSE)
+                if self.journal.get(record.id).state is not State.PAUSED:
+                    self.journal.move(record.id, State.PAUSED, self._clock())
+        except LeaseHeld:
+            self.journal.request_stop(record.id, Stop.PAUSE)
+        return self.journal.get(record.id)
+
+    def cancel(self, id: str) -> Record:
+        """End an operation: at once where no process runs it, else where it hears of it."""
+        record = self.journal.get(id)
+        try:
+            with self._alone(record):
                 return self.journal.move(record.id, State.CANCELLED, self._clock())
         except LeaseHeld:
-            self.journal.request_cancel(record.id)
+            self.journal.request_stop(record.id, Stop.CANCEL)
             return self.journal.get(record.id)
 
     def unfinished(self) -> tuple[list[Record], list[Record]]:
-        """Operations that have begun and not ended: those that nobody runs now, and those that are held."""
-        keys = {
-            lease.key for lease in self._leases.held()
-        }  # its own lease counts: those of its subjects end on their own
-        begun = self.journal.list(states=sorted(UNFINISHED), limit=1000)
+        """Operations that have begun and not ended: those that no process runs now, and those that are held.
+
+        Those that were paused on purpose are among neither.
+        """
+        begun, keys = self._begun()
         held = [record for record in begun if _key(record.id) in keys]
-        return [record for record in begun if record not in held], held
+        free = [record for record in begun if _key(record.id) not in keys]
+        return [record for record in free if record.stop_requested is not Stop.PAUSE], held
+
+    def paused(self) -> list[Record]:
+        """Operations that were paused on purpose: each continues when it is resumed by its id."""
+        begun, keys = self._begun()
+        return [r for r in begun if r.stop_requested is Stop.PAUSE and _key(r.id) not in keys]
+
+    def _begun(self) -> tuple[list[Record], set[str]]:
+        """What has begun and not ended, and all leases: an operation's own counts, those of its subjects run out."""
+        keys = {lease.key for lease in self._leases.held()}
+        return self.journal.list(states=sorted(UNFINISHED), limit=1000), keys
 
     def await_dead_holders(self, wait: timedelta | None = None, only: str | None = None) -> None:
         """Wait until each held operation, or only one, has come free or is seen to be alive: its lease was renewed.
@@ -169,39 +199,40 @@ class Runner:
                     run.tell("started")
                     return self._sequence(run)
             except KeyboardInterrupt:
-                return self._pause(run)
-            except Cancelled:
-                raise self._cancelled(run) from None
+                return self._stopped(run)
 
     def _add_running(self, record: Record) -> Record:
         running = replace(record, state=State.RUNNING, started_at=self._clock(), applied_by=self.actor)
         self.journal.add(running)
         return replace(running, plan=running.plan.without_files())
 
-    def _move_running(self, record: Record) -> Record:
-        return self.journal.move(record.id, State.RUNNING, self._clock(), applied_by=self.actor)
+    def _move_running(self, record: Record, **facts: Any) -> Record:
+        return self.journal.move(record.id, State.RUNNING, self._clock(), applied_by=self.actor, **facts)
 
-    def _pause(self, run: Run) -> Report:
-        """An interrupt: stop between two actions, unless it came when all was over."""
+    @contextmanager
+    def _alone(self, record: Record) -> Iterator[None]:
+        """Be sure that no process runs an operation; raises LeaseHeld where one does."""
+        keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
+        with keeper.hold(_key(record.id), f"operation {record.id}", _refuse):
+            yield
+
+    def _stopped(self, run: Run) -> Report:
+        """An interrupt, or somebody asked for it: every subject is as an action left it, unless all was over."""
         run.fence()
         record = self.journal.get(run.record.id)
         if record.state is State.DONE:
             return Report.of(record)
+        is_over = run.halted is Stop.CANCEL
         if record.state in UNFINISHED:
-            self.journal.move(record.id, State.PAUSED, self._clock(), result=run.result())
+            state = State.CANCELLED if is_over else State.PAUSED
+            self.journal.move(record.id, state, self._clock(), result=run.result())
+        what = {Stop.CANCEL: "was cancelled", Stop.PAUSE: "was paused"}.get(run.halted or Stop.INTERRUPT, "stopped")
         raise Interrupted(
-            f"operation {record.id} stopped after {len(run.outcomes)} of {len(run.plan.actions)} actions",
-            hint=f"Continue with: lakewarden operation resume {record.id}",
+            f"operation {record.id} {what} after {len(run.outcomes)} of {len(run.plan.actions)} actions",
+            hint="What was applied stays applied. Plan again to do the rest."
+            if is_over
+            else f"Continue with: lakewarden operation resume {record.id}",
         ) from None
-
-    def _cancelled(self, run: Run) -> Interrupted:
-        """Somebody asked it to stop, and every subject is left between two actions."""
-        run.fence()
-        self.journal.move(run.record.id, State.CANCELLED, self._clock(), result=run.result())
-        return Interrupted(
-            f"operation {run.record.id} was cancelled after {len(run.outcomes)} of {len(run.plan.actions)} actions",
-            hint="What was applied stays applied. Plan again to do the rest.",
-        )
 
     def _sequence(self, run: Run) -> Report:
         reach("operation.running")
@@ -223,7 +254,8 @@ class Runner:
                 for ended in as_completed(begun):
                     ended.result()
             except BaseException as error:
-                run.halt(Stop.CANCEL if isinstance(error, Cancelled) else Stop.INTERRUPT)
+                if not isinstance(error, Halted):
+                    run.halt(Stop.INTERRUPT)
                 threads.shutdown(cancel_futures=True)
                 raise
 
@@ -231,16 +263,14 @@ class Runner:
         """One subject; what goes wrong on it does not stop the others."""
         try:
             part.finish()
-        except Cancelled:
-            raise
         except LakewardenError as error:
-            run.mind_interrupt()
+            run.mind_halt()
             if isinstance(error, LeaseHeld) and run.leaves_held:
                 part.skip(error)
             else:
                 part.fail(error)
         except Exception as error:
-            run.mind_interrupt()
+            run.mind_halt()
             log.exception("operation %s met a defect on %s", run.record.id, part.name)
             part.fail(defect(run, part.name, error))
 
@@ -254,6 +284,10 @@ class Runner:
             self.journal.move(id, State.FAILED, now, findings=findings, result=result, error=error.document())
             run.tell("failed", says=error.message)
             raise error
+        if run.stop is Stop.PAUSE and run.left():
+            paused = self.journal.move(id, State.PAUSED, now, result=result, stop_requested=Stop.PAUSE)
+            run.tell("finished")
+            return Report.of(paused)
         if self.journal.get(id).state is State.RUNNING:  # an earlier run had verified what was left
             self.journal.move(id, State.VERIFYING, now)
         done = self.journal.move(id, State.DONE, now, result=result)

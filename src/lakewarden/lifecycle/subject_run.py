@@ -65,7 +65,7 @@ class SubjectRun:
                 for action in part.actions:
                     self._apply(action, fence)
             except LakewardenError:
-                run.mind_interrupt()
+                run.mind_halt()
                 with suppress(Exception):  # what stopped it is what is told
                     self._look_at(self._applied(part))
                 raise
@@ -74,7 +74,7 @@ class SubjectRun:
             if run.all_applied(self.name):
                 self._means.journal.move(run.record.id, State.VERIFYING, self._means.clock())
             reach("subject.verifying")
-            run.mind_interrupt()
+            run.mind_halt()
             self._verify(self._applied(part))
             reach("subject.verified")
         reach("subject.released")
@@ -107,7 +107,7 @@ class SubjectRun:
         return replace(part, actions=tuple(action for action in part.actions if action.id not in ended))
 
     def _is_left(self, action: Action) -> bool:
-        """Whether an action stays undone because the operation has had enough: never one that was applied before."""
+        """Whether an action stays undone because of the operation's limit: never one that was applied before."""
         if self._unasked or self._run.step(action).progress is Progress.DONE:
             return False
         return self._run.is_enough(self._means.clock())
@@ -118,7 +118,7 @@ class SubjectRun:
     def _apply(self, action: Action, fence: Fence) -> None:
         """Do one action, unless it stays undone."""
         run, means = self._run, self._means
-        run.mind(means.journal.cancel_requested)
+        run.mind(means.journal.stop_requested)
         if self._is_left(action):
             return
         step = run.step(action)
@@ -133,7 +133,8 @@ class SubjectRun:
                 self._check(action)
             reach("action.checked")
             fence()
-            run.has_begun, self._unasked = True, False
+            run.begin()
+            self._unasked = False
             outcome = run.operation.apply(action, self._writer(action, fence))
         reach("action.applied")
         if run.is_taken_up:  # only now: until the subject has moved on, what a lost run sent may still land
@@ -155,7 +156,7 @@ class SubjectRun:
         With `only_which`, only that the subject is the very thing that was planned for.
         """
         needs = [need for need in action.requires if need.identifies or not only_which]
-        moved = [broken for need in needs if (broken := need.broken(self._means.reader))]
+        moved = [broken for need in needs if (broken := need.broken(self._means.reader, action.files))]
         if moved:
             raise StalePlan(
                 f"the plan is stale: {'; '.join(moved)}",
@@ -185,10 +186,10 @@ class SubjectRun:
         return findings
 
     def _teller(self, action: Action) -> Tell:
-        """By which an action says how far it is; where the run was interrupted, the action hears of it here."""
+        """By which an action reports how far it is; where the run is to stop, the action hears of it here."""
 
         def tell(done: int, total: int, says: str) -> None:
-            self._run.mind_interrupt()
+            self._run.mind_now_and_then(self._means.journal.stop_requested, self._means.clock())
             part = min(max(done / total, 0.0), 1.0) if total > 0 else 0.0
             self._run.tell("working", action.subject, says or action.says, part)
 
@@ -204,7 +205,7 @@ def patience(wait: timedelta, means: Means, run: Run | None = None) -> Callable[
             raise held
         if run:
             run.tell("waiting", says=held.message)
-            run.mind(means.journal.cancel_requested)
+            run.mind(means.journal.stop_requested)
         means.sleep(0.2)
 
     return retry

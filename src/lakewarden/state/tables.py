@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
-    Boolean,
     Column,
     DateTime,
     Dialect,
@@ -84,7 +83,7 @@ operations = Table(
     Column("findings", JsonText, nullable=False),
     Column("error", JsonText),
     Column("result", JsonText),
-    Column("cancel_requested", Boolean, nullable=False),
+    Column("stop_requested", Text),
     Column("applied_by", Text, nullable=False),
     Index("operations_by_plan", "plan_id"),
     Index("operations_by_time", "created_at"),

@@ -20,7 +20,7 @@ from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.progress import Event
 from lakewarden.lifecycle.report import Report
-from lakewarden.lifecycle.states import State
+from lakewarden.lifecycle.states import State, Stop
 from tests.small_lake import SmallLake
 
 MB = 1 << 20
@@ -109,7 +109,7 @@ def test_an_operation_that_had_enough_ends_well_and_says_what_is_left(
 ) -> None:
     for name in ("sales.a", "sales.b", "sales.c"):
         lake.create(name, appends=1)
-    monkeypatch.setattr(Tag, "enough", lambda self, elapsed: True)
+    monkeypatch.setattr(Tag, "enough", lambda self, elapsed, begun: Stop.BUDGET)
     tag = ["--config", str(lake.folder), "version", "tag", "sales.*"]
 
     assert run([*tag, "v1"]) == 0

@@ -96,7 +96,7 @@ class TestTheJournal:
         done = lake.warden.erasure.request("crm.people", **given)
         [row] = lake.warden.operation.list(kind="erasure.request", subject="crm.people")
         assert (row.target, row.state, row.done, row.actions) == ("main.crm.people", "done", 1, 1)
-        assert row.who == lake.warden.runner.actor
+        assert row.who == lake.warden.runner().actor
         shown = lake.warden.operation.show(row.id)
         assert shown.result == {"request": done.id, "requester": "Support", "values": 1}
         assert (shown.request["table"], shown.request["key"]) == ("crm.people", "email")

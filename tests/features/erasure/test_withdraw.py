@@ -104,7 +104,7 @@ class TestHiddenFromEveryEngine:
         lake.warden.erasure.hide(request=[asked.id]).apply()
         planned = lake.warden.erasure.withdraw(asked.id)
         first = lake.catalog.load_table("crm.people")
-        key, timeout = f"table:{first.metadata.table_uuid}", lake.warden.runner.lease_timeout
+        key, timeout = f"table:{first.metadata.table_uuid}", lake.warden.runner().lease_timeout
         lake.warden.ground.leases.acquire(key, "crm.people", "op-1", "elsewhere", timeout)
         with pytest.raises(LakewardenError):
             planned.apply()

@@ -111,7 +111,7 @@ class TestRunning:
             kept.create(name, appends=3)
         uuid = kept.warden.ground.tables.uuid("sales.a")
         lease = kept.warden.ground.leases.acquire(
-            f"table:{uuid}", "table main.sales.a", "op-other", "night:7", timedelta(hours=1)
+            f"table:{uuid}", "main.sales.a", "op-other", "night:7", timedelta(hours=1)
         )
         ran = kept.run("policy", "run", "--only", "retention", "--apply")
         said = ran.stdout
@@ -131,8 +131,7 @@ class TestRunning:
         for number in range(6):
             kept.create(f"sales.t{number}", appends=3)
         events: list[Any] = []
-        kept.warden.watch = events.append
-        report = kept.warden.policy.run(only=["retention"], parallel=2).apply()
+        report = kept.warden.policy.run(only=["retention"], parallel=2).apply(watch=events.append)
         assert (report.state, report.result["subjects"], report.result["snapshots_expired"]) == (State.DONE, 6, 12)
         assert report.result["percent"] > 0
         begun = [(event.phase, event.subject) for event in events if event.phase in ("applying", "verifying")]

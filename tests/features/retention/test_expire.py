@@ -476,8 +476,7 @@ class TestManyTables:
         for number in range(50):
             lake.create(f"many.t{number:02}", appends=3)
         events: list[Any] = []
-        lake.warden.watch = events.append
-        report = lake.warden.retention.expire(all=True, **ALL).apply()
+        report = lake.warden.retention.expire(all=True, **ALL).apply(watch=events.append)
         assert (report.result["subjects"], report.result["snapshots_expired"]) == (50, 100)
         assert {event.phase for event in events} >= {"applying", "working", "applied", "verifying"}
         assert all(orphans(lake.catalog.load_table(f"many.t{number:02}")) == set() for number in range(50))

@@ -102,8 +102,8 @@ class _Tour:
         from lakewarden.warden import Warden
 
         self._title("A lake that looks lived in")
-        with Screen(as_json=False).watching() as watch:
-            warden = Warden.open(self._directory, watch=watch)
+        with Screen(as_json=False).watching():
+            warden = Warden.open(self._directory)
             spark = warden.ground.spark
             for done in fill(spark):
                 self._console.print(f"  {done}", style="dim")

@@ -143,9 +143,9 @@ def _rewrite_and_publish(
     rewriter = lake.rewriter(lake.tables.name(action.subject).lake)
     layout = layout_for(
         table,
-        int(asked["target_bytes"] or 0) * 5 // 4,  # a group that grows a little is not cut for it
+        action.number("target_bytes") * 5 // 4,  # a group that grows a little is not cut for it
         "full" if asked["verify"] == "full" else "counts",
-        int(asked["task_memory_mb"] or 512) << 20,
+        (action.number("task_memory_mb") or 512) << 20,
         bool(asked["delta_encoding"]),
     )
     folder = f"{staging_folder(table, lake.stamp)}/{secrets.token_hex(4)}"  # nobody else's, not even another epoch's
@@ -217,7 +217,7 @@ def _through_spark(action: Action, lake: Writer) -> Outcome:
     options = {
         "target-file-size-bytes": str(asked["target_bytes"]),
         "min-file-size-bytes": str(asked["small_bytes"]),
-        "max-file-size-bytes": str(int(asked["target_bytes"] or 0) * 2),
+        "max-file-size-bytes": str(action.number("target_bytes") * 2),
         "min-input-files": "2",
         "delete-file-threshold": "1",
         "remove-dangling-deletes": "true",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Cancel(Control[OperationRow]):
-    """End an operation: a planned one at once, a running one between two of its actions.
+    """End an operation: a planned one at once, a running one between two actions, or within a long one.
 
     What was applied stays applied; nothing is taken back.
     """

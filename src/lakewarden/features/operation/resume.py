@@ -11,7 +11,6 @@ from lakewarden.errors import Interrupted, LakewardenError, SomeOperationsFailed
 from lakewarden.features.operation.entry import OperationRow, row
 from lakewarden.features.operation.identity import AnyOperationId
 from lakewarden.lifecycle.request import Control
-from lakewarden.lifecycle.states import State
 from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
@@ -19,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class Resume(Control[list[OperationRow]]):
-    """Go on with operations that stopped halfway: one by its id, or all that nobody runs now.
+    """Continue operations that stopped halfway: one by its id, or all that no process runs now.
 
     What is done already is looked up in the lake, so nothing is done twice and nothing left out. A process
-    that died keeps its operation until its lease runs out, which is waited for; one that lives is left alone.
+    that died keeps its operation until its lease runs out, which is waited for; one that lives is left alone. What was
+    paused with `operation pause` continues only by its id.
     """
 
     journaled = False
@@ -53,14 +53,15 @@ class Resume(Control[list[OperationRow]]):
                 f"{len(failed)} of {len(ended)} operations could not be finished: {'; '.join(failed[:5])}",
                 "lakewarden operation show ID tells more of each.",
             )
-        return [row(desk.journal.get(id)) for id in (*ended, *(record.id for record in held))]
+        left = (record.id for record in (*held, *desk.runner.paused()))
+        return [row(desk.journal.get(id)) for id in dict.fromkeys((*ended, *left))]
 
     def _problem(self, desk: ControlDesk, id: str) -> str:
         try:
-            desk.runner.run(id, wait=self._for_tables(desk))
+            desk.runner.run(id, wait=self._for_tables(desk), by_its_id=False)
         except Interrupted:
-            if desk.journal.get(id).state is not State.CANCELLED:
-                raise  # whoever interrupts one means all
+            if desk.journal.get(id).stop_requested is None:
+                raise  # an interrupt is for all of them; a request to pause or to end is for one
         except LakewardenError as error:
             return error.message
         return ""

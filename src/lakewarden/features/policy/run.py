@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import TableOperation
+from lakewarden.lifecycle.states import Stop
 from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
@@ -71,5 +72,5 @@ class Run(Selects, TableOperation):
     def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
         return with_percent(result)
 
-    def enough(self, elapsed: timedelta) -> bool:
-        return self.budget is not None and elapsed >= self.budget
+    def enough(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET] | None:
+        return Stop.BUDGET if self.budget is not None and elapsed >= self.budget else None

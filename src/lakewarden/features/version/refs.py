@@ -177,7 +177,7 @@ def create(action: Action, lake: Writer) -> Outcome:
 
 def _new_ref(action: Action) -> NewRef:
     asked = action.arguments
-    keep = timedelta(milliseconds=int(asked["keep_ms"])) if asked["keep_ms"] else None
+    keep = timedelta(milliseconds=action.number("keep_ms")) if asked["keep_ms"] else None
     return NewRef("branch" if asked["kind"] == "branch" else "tag", str(asked["ref"]), keep, str(asked["note"]))
 
 
@@ -194,4 +194,4 @@ def existing_tag(table: Table, target: str, name: str) -> Ref:
 
 
 def _snapshot(action: Action) -> int:
-    return int(action.arguments["snapshot"] or 0)
+    return action.number("snapshot")

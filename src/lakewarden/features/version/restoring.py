@@ -86,21 +86,21 @@ def is_restored(action: Action, table: Table) -> bool:
     """Whether the table has the schema, or the column, that an action restores; true for one that restores none."""
     if action.verb in COLUMN_VERBS:
         found = {field.field_id: field.name for field in table.schema().fields}
-        return found.get(_number(action, "field"), "") == action.arguments["name"]
-    return "schema" not in action.arguments or table.metadata.current_schema_id == _number(action, "schema")
+        return found.get(action.number("field"), "") == action.arguments["name"]
+    return "schema" not in action.arguments or table.metadata.current_schema_id == action.number("schema")
 
 
 def set_schema(action: Action) -> SetSchema | None:
     """What the commit of an action sets, with what it requires for that."""
     layout = next((need for need in action.requires if isinstance(need, LayoutIs)), None)
-    return SetSchema(_number(action, "schema"), layout.schema, layout.spec, layout.order) if layout else None
+    return SetSchema(action.number("schema"), layout.schema, layout.spec, layout.order) if layout else None
 
 
 def undo_column(action: Action, lake: Writer) -> Outcome:
     """Drop or rename one column on Spark, if it still is the column that was planned for."""
     column, name = str(action.arguments["column"]), str(action.arguments["name"])
     found = {field.name: field.field_id for field in lake.tables.load(action.subject).schema().fields}
-    if found.get(column) != _number(action, "field"):
+    if found.get(column) != action.number("field"):
         raise StalePlan(
             f"the plan is stale: column {column} of {action.subject} is gone, or another column has that name now",
             "That column was left as it is. Plan again.",
@@ -122,7 +122,3 @@ def warnings(to: Resolved, restores: Schema | None) -> list[str]:
         return [f"{since}. --with-schema restores them"]
     branches = other_branches(to.table)
     return [f"branches are read with the restored columns too: {', '.join(branches)}"] if restores and branches else []
-
-
-def _number(action: Action, key: str) -> int:
-    return int(action.arguments[key] or 0)

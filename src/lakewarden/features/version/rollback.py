@@ -114,7 +114,7 @@ class Rollback(TableOperation):
 
 
 def _from_to(action: Action) -> tuple[int, int]:
-    return int(action.arguments["from"] or 0), int(action.arguments["to"] or 0)
+    return action.number("from"), action.number("to")
 
 
 def _is_back(table: Table, was: int, to: int) -> bool:

@@ -56,7 +56,7 @@ class Untag(TableOperation):
             RefChange(
                 table=action.subject,
                 uuid=str(asked["uuid"]),
-                expects={ref: int(asked["snapshot"] or 0)},
+                expects={ref: action.number("snapshot")},
                 remove=(ref,),
                 drop_properties=(note_property(ref),),
                 route=action.route,

@@ -113,8 +113,8 @@ def plan_for(lake: Reader, kind: str, name: TableName, again: bool = False) -> P
 def holds(action: Action, lake: Reader) -> bool:
     """Whether all that was there when it was planned has been looked at, and nobody in it waits to be dealt with."""
     before = _before(lake, lake.tables.load(action.subject))
-    sequence, head = action.arguments["sequence"], action.arguments["head"]
-    return not before.unsettled and before.since.covers(int(sequence or 0), int(head) if head is not None else None)
+    head = None if action.arguments["head"] is None else action.number("head")
+    return not before.unsettled and before.since.covers(action.number("sequence"), head)
 
 
 def apply(action: Action, lake: Writer) -> Outcome:

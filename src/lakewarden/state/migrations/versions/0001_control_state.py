@@ -43,7 +43,7 @@ def _journal() -> None:
         sa.Column("findings", sa.Text, nullable=False),
         sa.Column("error", sa.Text),
         sa.Column("result", sa.Text),
-        sa.Column("cancel_requested", sa.Boolean, nullable=False),
+        sa.Column("stop_requested", sa.Text),
         sa.Column("applied_by", sa.Text, nullable=False),
     )
     op.create_index("operations_by_plan", "operations", ["plan_id"])
