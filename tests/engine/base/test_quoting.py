@@ -215,10 +215,10 @@ def _drawn(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
 # No other code builds SQL by pasting. Whatever is put into a text that reads like a statement must come from
 # identifier(), literal() or int(), be a constant, or stand here with a reason.
 ALLOWED = {
-    ("engine/commit/spark_commit.py", "str(refs[gone].snapshot_ref_type)"): "PyIceberg's own enum: branch or tag",
-    ("engine/commit/spark_commit.py", "ref.kind"): "a Literal: branch or tag",
-    ("engine/commit/spark_commit.py", "milliseconds // size"): "a whole number",
-    ("engine/commit/spark_commit.py", "unit"): "a unit of the table right above",
+    ("engine/commit/refs.py", "str(refs[gone].snapshot_ref_type)"): "PyIceberg's own enum: branch or tag",
+    ("engine/commit/refs.py", "ref.kind"): "a Literal: branch or tag",
+    ("engine/commit/refs.py", "milliseconds // size"): "a whole number",
+    ("engine/commit/refs.py", "unit"): "a unit of the table right above",
     ("state/database.py", "PATIENCE"): "a number of this module, formatted as one",
 }
 OWN_STATEMENTS = {

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.quoting import identifier, literal
@@ -49,7 +50,11 @@ class Procedures:
         self._fence = fence
 
     def expire_snapshots(
-        self, table_name: str, snapshots: Sequence[int], tags: Mapping[str, int], check: Callable[[Table], None]
+        self,
+        table_name: str,
+        snapshots: Sequence[int],
+        tags: Mapping[str, int] = MappingProxyType({}),
+        check: Callable[[Table], None] = lambda table: None,
     ) -> None:
         """Let exactly these snapshots and tags go. Spark deletes the files that this sets free."""
         name = self._tables.name(table_name)

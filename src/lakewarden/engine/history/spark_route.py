@@ -108,7 +108,7 @@ class SparkCleansing:
         superseded = dict.fromkeys(file.path for file in (*free.files, *metadata_files(table)))
         about_to(list(superseded))
         reach("spark_cleansing.intended")
-        Procedures(self._tables, self._spark, self._fence).expire_snapshots(str(run.name), going, {}, lambda _: None)
+        Procedures(self._tables, self._spark, self._fence).expire_snapshots(str(run.name), going)
         reach("spark_cleansing.expired")
         after = run.load()
         superseded |= dict.fromkeys(entry.metadata_file for entry in after.metadata.metadata_log)

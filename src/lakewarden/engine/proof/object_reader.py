@@ -18,7 +18,7 @@ from lakewarden.errors import LakewardenError
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
-    from lakewarden.engine.proof.bytes import Hit
+    from lakewarden.engine.proof.byte_search import Hit
     from lakewarden.engine.storage.storage import StoredFiles
 
 _BEGINNING = 8

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote_plus
 
-from lakewarden.engine.proof.bytes import CONTEXT
+from lakewarden.engine.proof.byte_search import CONTEXT
 from lakewarden.engine.proof.parquet import columns_of, matches, opened, values_of
 from lakewarden.engine.proof.wanted import Around, Doubt, Image, Prefix, WantedKey, text_of, transformed
 from lakewarden.errors import LakewardenError

@@ -18,7 +18,7 @@ from urllib.parse import unquote_plus
 
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.files.reachable import own_places
-from lakewarden.engine.proof.bytes import Hit, Needles
+from lakewarden.engine.proof.byte_search import Hit, Needles
 from lakewarden.engine.proof.wanted import Around, Trace, WantedKey, needles_of
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.files.unreachable import is_own, still_unreachable
 from lakewarden.engine.history.replace_files import ReplaceFiles
 from lakewarden.engine.history.replacement import Replacement
-from lakewarden.engine.proof.bytes import Needles
+from lakewarden.engine.proof.byte_search import Needles
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavailable

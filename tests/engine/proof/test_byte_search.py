@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.engine.proof import bytes
-from lakewarden.engine.proof.bytes import CONTEXT, Hit, Needles, is_embedded
+from lakewarden.engine.proof import byte_search
+from lakewarden.engine.proof.byte_search import CONTEXT, Hit, Needles, is_embedded
 
 ALPHABET = "ab@.1 "
 
@@ -35,7 +35,7 @@ def test_finds_what_a_plain_search_finds(needles: list[str], content: str) -> No
     wanted = [needle.encode() for needle in needles]
     one_by_one = Needles(wanted).within(content.encode(), embedded=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bytes, "_FEW", 0)
+        patch.setattr(byte_search, "_FEW", 0)
         at_once = Needles(wanted).within(content.encode(), embedded=True)
     assert sorted((hit.offset, hit.needle) for hit in one_by_one) == sorted(plainly(wanted, content.encode()))
     assert sorted(at_once, key=_place) == sorted(one_by_one, key=_place)
@@ -47,7 +47,7 @@ def _place(hit: Hit) -> tuple[int, int]:
 
 @pytest.mark.parametrize("count", [1, 3, 5000])
 def test_in_blocks_as_in_one_piece(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bytes, "_BLOCK", 1000)
+    monkeypatch.setattr(byte_search, "_BLOCK", 1000)
     dice = random.Random(7)
     needles = [f"someone-{n}@example.org".encode() for n in range(count)]
     content = bytearray(dice.randbytes(20_000))
