@@ -58,7 +58,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         hint = "It is YAML: look at indentation, quotes and colons there."
         raise ConfigProblem(f"{path} cannot be read{error}", hint) from None
     except UnicodeDecodeError as error:
-        raise ConfigProblem(f"{path} cannot be read: {error}", "Save it as UTF-8 text.") from None
+        raise ConfigProblem(f"{path} cannot be read: {error}", "It is YAML, and must be UTF-8 text.") from None
     except OSError as error:
         raise ConfigProblem(f"{path} cannot be read: {error.strerror}", "Look at the file's permissions.") from None
     if not isinstance(data, dict):

@@ -18,20 +18,20 @@ _NOTICED = 0.1  # of that; less is not worth a word
 
 @dataclass(frozen=True)
 class Symptoms:
-    """What is counted in a table, and what of it upkeep would take away."""
+    """What planners count in a table, and what of it upkeep would take away."""
 
-    files: int
-    small_files: int
-    delete_files: int
-    files_saved: int
-    rows: int
-    rows_masked: int
-    rows_dropped: int
-    versions: int
-    versions_expirable: int
-    manifests: int
-    manifests_saved: int
-    metadata_bytes: int
+    files: int = 0
+    small_files: int = 0
+    delete_files: int = 0
+    files_saved: int = 0
+    rows: int = 0
+    rows_masked: int = 0
+    rows_dropped: int = 0
+    versions: int = 0
+    versions_expirable: int = 0
+    manifests: int = 0
+    manifests_saved: int = 0
+    metadata_bytes: int = 0
     unsafe_files: int = 0
     requests_overdue: int = 0
     rows_unhidden: int = 0
@@ -39,7 +39,7 @@ class Symptoms:
 
 @dataclass(frozen=True)
 class Complaint:
-    """One thing that is wrong, how many of a hundred points it takes, and which command mends it."""
+    """One thing that is wrong, how many of a hundred points it takes, and which command fixes it."""
 
     points: float
     reason: str

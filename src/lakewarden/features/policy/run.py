@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from lakewarden.errors import LakewardenError
-from lakewarden.features.orphan.neighbours import Neighbours
-from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep, verbs_of
-from lakewarden.features.retention.expiry import InUse, with_percent
+from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep
 from lakewarden.features.shared.damage import explaining
 from lakewarden.features.shared.each import joined, refusal
+from lakewarden.features.shared.planner import Round, TableUpkeep, planner_of, planners
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
@@ -44,12 +43,12 @@ class Run(Selects, TableOperation):
     budget: Duration | None = Field(None, description="Stop beginning anything new after this long, as in 2h.")
 
     def plan(self, lake: Reader) -> Plan:
-        in_use, neighbours = InUse(lake), Neighbours(lake)
+        looks = Round(lake, self.kind(), self.only)
 
         def guarded(name: TableName) -> Worth:
             try:
                 with explaining(lake, name):
-                    return upkeep(lake, self.kind(), name, self.only, in_use, neighbours)
+                    return upkeep(TableUpkeep(looks, name))
             except LakewardenError as error:
                 if self.is_one:
                     raise
@@ -64,13 +63,15 @@ class Run(Selects, TableOperation):
         return not self.is_one
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return verbs_of(action).holds(action, lake)
+        return planner_of(action).holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return verbs_of(action).apply(action, lake)
+        return planner_of(action).apply(action, lake)
 
     def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
-        return with_percent(result)
+        for planner in planners():
+            result = planner.concluded(result)
+        return result
 
     def enough(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET] | None:
         return Stop.BUDGET if self.budget is not None and elapsed >= self.budget else None

@@ -74,9 +74,13 @@ def look(
     expire_tags: bool,
     in_use: InUse,
     with_files: bool = True,
+    table: Table | None = None,
 ) -> Expiring:
-    """Decide on every version of a table, and find out which files that sets free, unless only the first matters."""
-    table = lake.tables.load(name)
+    """Decide on every version of a table, and find out which files that sets free, unless only the first matters.
+
+    A table that was loaded a moment ago can be handed in.
+    """
+    table = table or lake.tables.load(name)
     policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, options))
     needed = in_use.of(str(name), table)
     decisions = decide(table, policy, lake.clock(), needed, expire_tags, _is_log_ours(lake, name, table))
