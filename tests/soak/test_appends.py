@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -20,15 +20,21 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Warden
+from lakewarden.engine.catalog.snapshots import stamped
 from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.commit.delete_files import Mask
+from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.commit.rewritten_files import Rewrite, RewrittenGroup
 from lakewarden.engine.files.live_files import Files, LiveFile, SnapshotFiles
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.files.written_files import AddedFile
+from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.basics import Stamp
+from lakewarden.lifecycle.failpoints import when
 from tests import killing
+from tests.engine.lakes import STAMP
 from tests.engine.new_files import SALES, new_file, position_deletes, sales
+from tests.engine.staged import Shop
 from tests.reachability import orphans
 from tests.readers.engines import Ref, _duckdb
 from tests.readers.spec import faults
@@ -126,6 +132,7 @@ def test_killed_in_the_midst_of_others(shop: SmallLake, tmp_path: Path, pytestco
     chance, others, over = random.Random(seed), Others(shop, seed), threading.Event()
     others.append()
     points = {kind: _points(shop, tmp_path / kind, n, kind) for n, kind in enumerate(["append", "overwrite"])}
+    points["stage"] = 10  # it passes eleven, and more where others are quicker
     expected = set(ids_of(0))
     writers = [
         _Writer(others.append, over, pause=0.05),
@@ -134,11 +141,13 @@ def test_killed_in_the_midst_of_others(shop: SmallLake, tmp_path: Path, pytestco
     ]
     try:
         for number in range(2, 2 + rounds):
-            kind = chance.choice(["append", "append", "overwrite"])
+            kind = chance.choice(["append", "append", "overwrite", "stage"])
+            if kind == "stage" and rounds <= 3:  # each starts a Spark of its own
+                kind = "append"
             killed_at = chance.randint(1, points[kind])
             killing.run(shop, failpoints=f"kill@{killed_at}", code=-signal.SIGKILL, first=_act(shop, number, kind))
             killing.run(shop, first=_act(shop, number, kind))
-            expected |= set(ids_of(number)) if kind == "append" else set()
+            expected |= set(ids_of(number)) if kind != "overwrite" else set()
     finally:
         over.set()
         for writer in writers:
@@ -167,3 +176,61 @@ def _points(lake: SmallLake, trace: Path, number: int, kind: str) -> int:
 
 def _act(lake: SmallLake, number: int, kind: str) -> str:
     return f"from tests.soak.appending import act\nact({str(lake.folder)!r}, {number}, {kind!r})"
+
+
+class Killed(BaseException):
+    """The process ends here: nothing catches it, and nothing is tidied up."""
+
+
+def kill_at(point: str, time: int) -> None:
+    """Have this process as good as killed when it passes a point for the nth time."""
+
+    def kill() -> None:
+        if len(passed) == time:
+            raise Killed
+
+    passed = when(point, kill, times=time)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("replaces", [False, True], ids=["appended", "replaced"])
+@pytest.mark.parametrize("format", [2, 3], ids=lambda version: f"v{version}")
+def test_staged_rows_killed_at_every_step(
+    tmp_path: Path, format: int, replaces: bool, pytestconfig: pytest.Config
+) -> None:
+    """The same action is run again, as a resumed operation does: its rows are there once, and nothing else is.
+
+    One session serves all of it; CI kills where most is at stake.
+    """
+    with SmallLake(tmp_path / "lake") as lake:
+        lake.catalog.create_namespace("shop")
+        shop = Shop(lake, "sales", format)
+        shop.insert(100)
+        points: list[str] = []
+        failpoints._armed.append(lambda point, number: points.append(point))
+        _replace_or_append(shop, 0, STAMP, shop.known() if replaces else {})
+        failpoints.arm("")
+        expected = [*range(4), *([] if replaces else [100])]
+        shop.check(*expected)
+        at_stake = ("staging.written", "commit.landed") if int(pytestconfig.getoption("rounds")) <= 3 else points
+        for number, point in enumerate(points, start=1):
+            if point in at_stake:
+                stamp, out = replace(STAMP, action=f"{number:012x}"), shop.known() if replaces else {}
+                kill_at(point, points[:number].count(point))
+                with pytest.raises(Killed):
+                    _replace_or_append(shop, number * 10, stamp, out)
+                failpoints.arm("")
+                _replace_or_append(shop, number * 10, stamp, out)
+                expected = [*([] if replaces else expected), *range(number * 10, number * 10 + 4)]
+                assert sorted(row.id for row in shop.sql("SELECT id FROM {t}")) == sorted(expected), point
+                assert set(shop.table.metadata.refs) == {"main"}, point
+        shop.check(*expected, is_swept=False)
+
+
+def _replace_or_append(shop: Shop, start: int, stamp: Stamp, out: Mapping[str, frozenset[str]]) -> None:
+    bench = shop.bench(stamp)
+    if stamped(shop.table, stamp) is None:
+        staged = shop.stage(start, start + 4, stamp, replaced=out)
+        change = Overwrite(shop.name, shop.uuid, staged=staged, removed=out)
+        bench.commits.publish(change if out else Append(shop.name, shop.uuid, staged=staged))
+    bench.sweep(shop.name)

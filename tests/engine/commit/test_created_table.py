@@ -13,6 +13,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from lakewarden.engine.commit.created_table import CREATED_BY, CreateTable
 from lakewarden.errors import AlreadyExists, LeaseLost, NotFound
 from lakewarden.lifecycle.failpoints import when
+from lakewarden.warden import Workbench
 from tests.engine.lakes import STAMP, Lake, elsewhere, lake, local, unfenced
 from tests.engine.new_files import SALES
 
@@ -110,3 +111,27 @@ def test_a_lease_that_is_lost_creates_nothing(shop: Lake) -> None:
     with pytest.raises(LeaseLost):
         DirectCommits(shop.tables, lost, STAMP, Manifests()).publish(creation())
     assert shop.catalog.list_tables("shop") == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("point", ["", "commit.landed", "statement.fenced"])
+def test_a_format_that_only_spark_writes(shop: Lake, point: str) -> None:
+    """It is created in format v2 and upgraded; a run that was killed between the two is continued."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed() -> None:
+        raise Killed
+
+    commits = Workbench(shop.warden.ground, STAMP, unfenced, lambda *_: None).commits
+    wanted = creation(properties={"format-version": "3", "owner": "us"})
+    if point:
+        when(point, killed)
+        with pytest.raises(Killed):
+            commits.publish(wanted)
+        assert shop.table("shop.sales").metadata.format_version == 2
+    uuid = commits.publish(wanted)
+    assert commits.publish(wanted) == uuid
+    metadata = shop.table("shop.sales").metadata
+    assert (metadata.format_version, metadata.properties["owner"], str(metadata.table_uuid)) == (3, "us", uuid)

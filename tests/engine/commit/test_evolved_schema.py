@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,8 +26,10 @@ from pyiceberg.types import (
 from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
 from lakewarden.errors import BadValue, Conflict, StalePlan
 from lakewarden.lifecycle.failpoints import when
-from tests.engine.lakes import Lake, lake
+from lakewarden.warden import Workbench
+from tests.engine.lakes import STAMP, Lake, lake, unfenced
 from tests.readers.spec import faults
+from tests.small_lake import SmallLake
 
 __all__ = ["lake"]
 
@@ -153,3 +157,53 @@ def test_types_that_hold_more(lake: Lake) -> None:
     lake.catalog.create_table("crm.people", schema)
     lake.direct.publish(change(lake, widen={1: DecimalType(12, 2), 2: DoubleType(), 4: LongType()}))
     assert columns(lake) == {1: ("price", "decimal(12, 2)"), 2: ("ratio", "double"), 3: ("tags", "list<long>")}
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def killed() -> None:
+    raise Killed
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("statements", [0, 1, 2, 3, 4])
+def test_a_format_that_only_spark_writes(shared_lake: SmallLake, statements: int) -> None:
+    """Each column is a statement, so a run may be killed between two of them: the next one runs those that are left."""
+    name = f"main.crm.people{statements}"
+    sql = shared_lake.warden.ground.spark.sql
+    columns = "id INT, name STRING, height FLOAT, city STRING, place STRUCT<street: STRING>"
+    sql(f"CREATE TABLE {name} ({columns}) USING iceberg TBLPROPERTIES ('format-version' = '3')").collect()
+    sql(f"INSERT INTO {name} VALUES (1, 'Ada', 1.5, 'Oslo', named_struct('street', 'x'))").collect()
+    table = shared_lake.warden.ground.tables.load(name)
+    planned = EvolveSchema(
+        name,
+        str(table.metadata.table_uuid),
+        table.metadata.current_schema_id,
+        add=(NewColumn(7, "zip", StringType(), parent=5),),
+        drop=(3,),
+        rename={2: "full_name"},
+        widen={1: LongType()},
+    )
+    commits = Workbench(shared_lake.warden.ground, STAMP, unfenced, lambda *_: None).commits
+    passed = when("statement.done", lambda: len(passed) == statements and killed(), times=4)
+    if statements:
+        with pytest.raises(Killed):
+            commits.publish(planned)
+    new = commits.publish(planned)
+    assert commits.publish(planned) == new and len(passed) == 4
+    (row,) = sql(f"SELECT * FROM {name}").collect()
+    assert row.asDict(recursive=True) == {
+        "id": 1, "full_name": "Ada", "city": "Oslo", "place": {"street": "x", "zip": None}
+    }  # fmt: skip
+    assert shared_lake.warden.ground.tables.load(name).schema().find_type(1) == LongType()
+    with pytest.raises(StalePlan, match="the schema of"):
+        commits.publish(replace(planned, add=(NewColumn(8, "more", StringType()),), drop=(), rename={}, widen={}))
+
+
+@pytest.fixture(scope="module")
+def shared_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallLake]:
+    with SmallLake(tmp_path_factory.mktemp("evolved") / "lake") as lake:
+        lake.catalog.create_namespace("crm")
+        yield lake
