@@ -163,10 +163,6 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-def killed() -> None:
-    raise Killed
-
-
 @pytest.mark.spark
 @pytest.mark.parametrize("statements", [0, 1, 2, 3, 4])
 def test_a_format_that_only_spark_writes(shared_lake: SmallLake, statements: int) -> None:
@@ -187,7 +183,12 @@ def test_a_format_that_only_spark_writes(shared_lake: SmallLake, statements: int
         widen={1: LongType()},
     )
     commits = Workbench(shared_lake.warden.ground, STAMP, unfenced, lambda *_: None).commits
-    passed = when("statement.done", lambda: len(passed) == statements and killed(), times=4)
+
+    def killed() -> None:
+        if len(passed) == statements:
+            raise Killed
+
+    passed = when("statement.done", killed, times=4)
     if statements:
         with pytest.raises(Killed):
             commits.publish(planned)
