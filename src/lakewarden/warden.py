@@ -330,11 +330,16 @@ class Warden:
         return Planned(operation, operation.plan(self.ground), self)
 
     def steer(self, control: Control[Answer], actor: str | None = None, watch: Watcher = unwatched) -> Answer:
-        return _shown(control.act(self._desk(self.runner(actor, watch))))
+        desk = self._desk(control.address().kind, self.runner(actor, watch))
+        answer = control.act(desk)
+        if control.journaled != bool(desk.recorded):
+            raise TypeError(f"{desk.kind} leaves {len(desk.recorded)} records, and journaled is {control.journaled}")
+        return _shown(answer)
 
-    def _desk(self, runner: Runner) -> ControlDesk:
+    def _desk(self, kind: str, runner: Runner) -> ControlDesk:
         ground = self.ground
         return ControlDesk(
+            kind=kind,
             lake=ground,
             state=ground.state,
             runner=runner,

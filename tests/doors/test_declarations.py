@@ -174,3 +174,21 @@ class TestAnswersThatDrawThemselves:
             "/api/v1/specimen/define", json={"definition": DEFINITION}, headers={"accept": "application/json"}
         )
         assert accepting.json()["parts"] == 2
+
+
+class TestTheJournal:
+    def test_has_who_did_it(self, shop: SmallLake) -> None:
+        done = shop.warden.specimen.define(DEFINITION)
+        [row] = shop.warden.operation.list()
+        assert (row.id, row.kind, row.target, row.state) == (
+            done.operation,
+            "specimen.define",
+            DEFINITION["name"],
+            "done",
+        )
+        assert (row.done, row.actions) == (1, 1) and "@" in row.who
+        assert [step.says for step in shop.warden.operation.show(row.id).steps] == ["defined [red]fern"]
+
+    def test_a_control_that_leaves_no_record_must_say_so(self, shop: SmallLake) -> None:
+        with pytest.raises(TypeError, match="specimen.forget leaves 0 records, and journaled is True"):
+            shop.warden.specimen.forget()

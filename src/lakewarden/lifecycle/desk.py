@@ -7,7 +7,7 @@ as the change; one that steers operations leaves none, since those have records 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -49,6 +49,7 @@ class Steering(Protocol):
 class ControlDesk:
     """What one control is handed when it acts, and who acts."""
 
+    kind: str
     lake: Reader
     state: StateWriter
     runner: Steering
@@ -57,9 +58,11 @@ class ControlDesk:
     new_id: Callable[[], str]
     storage: Callable[[str], Storage]
     """A lake's files, to change: without a lease, so only for what no operation changes."""
+    recorded: list[str] = field(default_factory=list)
+    """The records that were left so far."""
 
     def record(
-        self, kind: str, target: str, says: str, request: str, result: Mapping[str, Any], tables: Sequence[str] = ()
+        self, target: str, says: str, request: str, result: Mapping[str, Any], tables: Sequence[str] = ()
     ) -> str:
         """Record in the journal what a control did, as an operation that is done; returns the record's id.
 
@@ -69,13 +72,13 @@ class ControlDesk:
         steps = (Step(f"{n}", each, says, Progress.VERIFIED, at=now) for n, each in enumerate(tables or [target]))
         record = Record(
             self.new_id(),
-            kind,
+            self.kind,
             target,
             State.DONE,
             self.actor,
             now,
             request,
-            Plan(kind, target),
+            Plan(self.kind, target),
             tuple(steps),
             started_at=now,
             finished_at=now,
@@ -83,4 +86,5 @@ class ControlDesk:
             result=result,
         )
         self.journal.add(record)
+        self.recorded.append(record.id)
         return record.id

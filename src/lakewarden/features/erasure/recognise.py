@@ -47,7 +47,7 @@ class Recognise(TakesInput, Control[Recognised]):
         is_one = any(_is_of(known, request, place, key, given[0]) for place, key in enumerate(request.keys))
         asked = self.model_dump_json(exclude={"value"})
         says = f"asked whether a value is one of {request.id}: it is{'' if is_one else ' not'}"
-        noted = desk.record(self.address().kind, request.id, says, asked, {"recognised": is_one})
+        noted = desk.record(request.id, says, asked, {"recognised": is_one})
         return Recognised(request.id, is_one, str(request.state), noted)
 
     def found(self, answer: Recognised) -> bool:

@@ -106,7 +106,7 @@ class Request(TakesInput, Control[Registered]):
         by = _WITHHELD if _names_a_value(request.requester, given.values) else request.requester
         result = {"request": request.id, "requester": by, "values": count}
         says = f"registered {request.id}"
-        desk.record(self.address().kind, self.subject or ", ".join(tables), says, asked, result, tables)
+        desk.record(self.subject or ", ".join(tables), says, asked, result, tables)
 
     def _asked(self, desk: ControlDesk, keys: tuple[KeyAsked, ...]) -> ErasureRequest:
         now, folding = desk.lake.clock(), Folding.said(self.ignore_case, self.trim)

@@ -47,5 +47,5 @@ class Define(Control[Defined]):
     def act(self, desk: ControlDesk) -> Defined:
         name = self.definition.name
         request = self.model_dump_json()
-        operation = desk.record(self.address().kind, name, f"defined {name}", request, {"copy": self.is_copy})
+        operation = desk.record(name, f"defined {name}", request, {"copy": self.is_copy})
         return Defined(name, len(self.definition.parts), operation)
