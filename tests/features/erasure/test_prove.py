@@ -21,6 +21,7 @@ from lakewarden.errors import Conflict, LakewardenError, NotFound, SomeFailed, S
 from lakewarden.features.erasure.proofs.recorded import ThisRun, to_close
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.records.erasure import Evidence, EvidenceKind
+from tests import killing
 from tests.engine.lakes import local
 from tests.features.erasure.people import SCHEMA, configured, person, with_people
 from tests.services.s3_versions import VersionedS3
@@ -339,6 +340,14 @@ class TestSeveralTables:
         assert state(both, id) == "closed"
         assert [proof.get("gone") for proof in proofs(both, id)][-2:] in ([None, True], [True, None])
         assert any("was not looked through" in step for proof in proofs(both, id) for step in proof["method"])
+
+    def test_one_that_is_gone_is_proved_by_a_run_that_is_resumed(self, both: SmallLake) -> None:
+        id = str(both.warden.erasure.request(subject="person", value=[VALUE]).id)
+        both.catalog.drop_table("crm.others")
+        killing.kill(both, "action.applied", "action.applied", "erasure", "prove", id, "--accept-missing")
+        killing.bury(both)
+        (resumed,) = both.warden.operation.resume()
+        assert (resumed.state, state(both, id)) == ("done", "closed")
 
     def test_a_renamed_table_is_found_by_what_it_is(self, both: SmallLake) -> None:
         id = str(both.warden.erasure.request(subject="person", value=["p4@example.org"]).id)

@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.errors import Conflict, LakewardenError, LeaseHeld, NotFound, StalePlan
+from lakewarden.errors import Conflict, Interrupted, LakewardenError, LeaseHeld, NotFound, StalePlan
 from lakewarden.features.erasure.withdraw import live_masks
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.records.erasure import Evidence, EvidenceKind
@@ -263,8 +263,11 @@ class TestWhatDoesNotComeBack:
         lake.catalog.drop_table("crm.people")
         planned = lake.warden.erasure.withdraw(asked.id)
         assert planned.plan.warnings == ("main.crm.people no longer exists: nothing of it comes back",)
-        planned.apply()
-        assert lake.warden.erasure.show(asked.id).state == "withdrawn"
+        when("action.applied", _interrupt)
+        with pytest.raises(Interrupted):
+            planned.apply()
+        (resumed,) = lake.warden.operation.resume()
+        assert (resumed.state, lake.warden.erasure.show(asked.id).state) == ("done", "withdrawn")
 
     def test_after_a_purge_it_is_refused(self, lake: SmallLake) -> None:
         with_people(lake)
@@ -384,3 +387,7 @@ def test_names_of_masks_are_found_on_every_branch(lake: SmallLake) -> None:
     found = live_masks(lake.warden.ground, lake.catalog.load_table("crm.people"), asked.id)
     assert (found.branches, found.tags) == (("main",), ())
     assert live_masks(lake.warden.ground, lake.catalog.load_table("crm.people"), "er-1").branches == ()
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
