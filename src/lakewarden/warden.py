@@ -18,6 +18,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +49,7 @@ from lakewarden.lifecycle.basics import Clock, Fence, Probe, Stamp, Tell
 from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.journal import Journal
 from lakewarden.lifecycle.leases import Leases
+from lakewarden.lifecycle.memory import Kept, Memory
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
 from lakewarden.lifecycle.report import Report
@@ -125,6 +127,9 @@ class Ground:
         self.settings.lake(lake)  # tells what is known where it is not
         return StoredFiles(self.stores[lake])
 
+    def kept(self, kind: type[Kept]) -> Kept:
+        return kind()
+
     @made_once
     def database(self) -> Database:
         from lakewarden.state.database import Database
@@ -157,11 +162,18 @@ class Ground:
 class Workbench:
     """What one action writes with: the ground's own parts, and commits that carry its stamp and mind its fence."""
 
-    def __init__(self, ground: Ground, stamp: Stamp, fence: Fence, tell: Tell) -> None:
+    def __init__(self, ground: Ground, stamp: Stamp, fence: Fence, tell: Tell, memory: Memory | None = None) -> None:
         self._ground = ground
+        self._memory = memory or Memory()
         self.stamp = stamp
         self._fence = fence
         self._tell = tell
+
+    def kept(self, kind: type[Kept]) -> Kept:
+        return self._memory.of(kind)
+
+    def part(self, name: str) -> Workbench:
+        return Workbench(self._ground, replace(self.stamp, part=name), self._fence, self._tell, self._memory)
 
     def progress(self, done: int, total: int, says: str = "") -> None:
         self._tell(done, total, says)
@@ -312,8 +324,8 @@ class Warden:
         return Runner(
             journal=ground.journal,
             leases=ground.leases,
-            reader=ground,
-            open_writer=lambda stamp, fence, tell: Workbench(ground, stamp, fence, tell),
+            open_reader=lambda memory: Workbench(ground, Stamp("", "", ""), _only_looks, lambda *_: None, memory),
+            open_writer=lambda memory, stamp, fence, tell: Workbench(ground, stamp, fence, tell, memory),
             find_operation=registry.operation,
             clock=ground.clock,
             new_id=self._new_id,
@@ -391,6 +403,10 @@ class Noun:
 
     def __dir__(self) -> list[str]:
         return [verb.replace("-", "_") for verb in registry.verbs(self._noun)]
+
+
+def _only_looks() -> None:
+    raise PermissionError("what an operation looks with publishes nothing")
 
 
 def _shown(answer: Answer) -> Answer:

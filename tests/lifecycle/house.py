@@ -12,6 +12,7 @@ from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.basics import Fence, Stamp, Tell
 from lakewarden.lifecycle.journal import Journal, MemoryJournal
 from lakewarden.lifecycle.leases import Leases, MemoryLeases
+from lakewarden.lifecycle.memory import Memory
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.progress import Event
@@ -143,7 +144,7 @@ class House:
         self.runner = Runner(
             journal=self.journal,
             leases=self.leases,
-            reader=self.lake,  # type: ignore[arg-type]
+            open_reader=lambda memory: self.lake,  # type: ignore[arg-type,return-value]
             open_writer=self._writer,
             find_operation=lambda kind: Mark,
             clock=lambda: self.now,
@@ -155,7 +156,7 @@ class House:
             sleep=self.sleep,
         )
 
-    def _writer(self, stamp: Stamp, fence: Fence, tell: Tell) -> Any:
+    def _writer(self, memory: Memory, stamp: Stamp, fence: Fence, tell: Tell) -> Any:
         self.stamps.append(stamp)
         return FakeWriter(self.lake, stamp, fence, tell)
 

@@ -16,6 +16,7 @@ Tell = Callable[[int, int, str], None]
 
 PUBLISH = "commit"  # through Lakewarden's own commit layer, without a JVM
 SPARK_SQL = "spark-sql"  # through Iceberg's statements and procedures on Spark
+PART = "lakewarden.part"
 
 
 @dataclass(frozen=True)
@@ -25,17 +26,25 @@ class Stamp:
     operation: str
     action: str
     actor: str
+    part: str = ""
+    """Which of several commits of the action it is; each is recognised by itself."""
 
     @property
     def file_prefix(self) -> str:
         """How the names of files begin that an action writes: whose they are is known even if it never landed."""
         return f"lw-{self.operation}-{self.action}"
 
+    @property
+    def name(self) -> str:
+        """What a commit is known by where it has one name only."""
+        return f"{self.file_prefix}-{self.part}" if self.part else self.file_prefix
+
     def properties(self) -> dict[str, str]:
         return {
             "lakewarden.operation": self.operation,
             "lakewarden.action": self.action,
             "lakewarden.actor": self.actor,
+            **({PART: self.part} if self.part else {}),
         }
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from lakewarden.lifecycle.memory import Kept
+
 if TYPE_CHECKING:
     from lakewarden.config import Settings
     from lakewarden.engine.catalog.tables import Tables
@@ -51,6 +53,10 @@ class Reader(Protocol):
         """The files of one lake, to look at."""
         ...
 
+    def kept(self, kind: type[Kept]) -> Kept:
+        """The one value of this kind that an operation keeps while it runs; where nothing runs, a new one."""
+        ...
+
 
 class Writer(Reader, Protocol):
     """What an action may change the lake with."""
@@ -74,6 +80,10 @@ class Writer(Reader, Protocol):
 
     def statements(self, table: str) -> TableStatements:
         """What changes a table by statements on Spark, each a commit of its own."""
+        ...
+
+    def part(self, name: str) -> Writer:
+        """The same for one of several commits of the action: recognised by itself after a crash."""
         ...
 
     def sweep(self, table: str) -> int:

@@ -252,7 +252,7 @@ class Operation(Request):
         """Whether a subject that another operation holds is left to it, which is no failure: as for regular upkeep."""
         return False
 
-    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
+    def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
         """What was measured over all subjects, with what can only be said of the whole, such as a share."""
         return result
 

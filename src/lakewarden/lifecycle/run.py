@@ -16,6 +16,7 @@ from lakewarden.errors import Conflict, LakewardenError, SomeFailed, some_failed
 from lakewarden.lifecycle import interrupts
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.basics import Fence
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.journal import Progress, Record, Step
 from lakewarden.lifecycle.leases import Keeper
 from lakewarden.lifecycle.plan import Plan
@@ -39,6 +40,8 @@ class Run:
 
     record: Record
     operation: Operation
+    lake: Reader
+    """What the operation looks at, with what it keeps while it runs."""
     keeper: Keeper
     fence: Fence
     wait: timedelta
@@ -153,7 +156,7 @@ class Run:
             for name, value in self.outcomes[action.id].facts.items():
                 adds = _is_number(value) and _is_number(total.get(name, 0))
                 total[name] = total.get(name, 0) + value if adds else value
-        left, total = self.left(), self.operation.concluded(total)
+        left, total = self.left(), self.operation.concluded(total, self.lake)
         skipped = {"skipped": len(self.skipped)} if self.skipped else {}
         return {**total, **skipped, **({"left": left, "stopped": str(self.stop)} if left else {})}
 

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StateUnavailable
@@ -24,6 +25,7 @@ from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.interrupts import deferred, listening
 from lakewarden.lifecycle.journal import Journal, Record
 from lakewarden.lifecycle.leases import Keeper, Leases
+from lakewarden.lifecycle.memory import Memory
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
 from lakewarden.lifecycle.report import Report
@@ -43,8 +45,8 @@ class Runner:
         *,
         journal: Journal,
         leases: Leases,
-        reader: Reader,
-        open_writer: Callable[[Stamp, Fence, Tell], Writer],
+        open_reader: Callable[[Memory], Reader],
+        open_writer: Callable[[Memory, Stamp, Fence, Tell], Writer],
         find_operation: Callable[[str], type[Operation]],
         clock: Clock,
         new_id: Callable[[], str],
@@ -57,7 +59,7 @@ class Runner:
         self.journal = journal
         self.watch = watch
         self._leases = leases
-        self.reader = reader
+        self._open_reader = open_reader
         self._open_writer = open_writer
         self._find_operation = find_operation
         self._clock = clock
@@ -68,7 +70,7 @@ class Runner:
         self._sleep = sleep
 
     def plan(self, operation: Operation) -> Plan:
-        return operation.plan(self.reader)
+        return operation.plan(self._open_reader(Memory()))
 
     def store(self, operation: Operation, plan: Plan) -> Record:
         """Write a plan down as an operation to apply later; the same plan is written down once."""
@@ -186,18 +188,21 @@ class Runner:
 
     def _run(self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]) -> Report:
         keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
+        memory = Memory()
+        means = Means(self.journal, partial(self._open_writer, memory), self._clock, self._sleep, self.actor)
         with (
             listening(signal.SIGINT),
-            keeper.hold(_key(record.id), f"operation {record.id}", patience(wait, self._means())) as fence,
+            keeper.hold(_key(record.id), f"operation {record.id}", patience(wait, means)) as fence,
             deferred() as lifted,
         ):
             reach("operation.leased")
             taken_up = record.started_at is not None
-            run = Run(begin(record), operation, keeper, fence, wait, self._clock(), self.watch, taken_up)
+            begun, lake = begin(record), self._open_reader(memory)
+            run = Run(begun, operation, lake, keeper, fence, wait, self._clock(), self.watch, taken_up)
             try:
                 with lifted():
                     run.tell("started")
-                    return self._sequence(run)
+                    return self._sequence(run, means)
             except KeyboardInterrupt:
                 return self._stopped(run)
 
@@ -234,10 +239,9 @@ class Runner:
             else f"Continue with: lakewarden operation resume {record.id}",
         ) from None
 
-    def _sequence(self, run: Run) -> Report:
+    def _sequence(self, run: Run, means: Means) -> Report:
         reach("operation.running")
         at_once = min(run.operation.side_by_side(), len(run.subjects))
-        means = self._means()
         parts = [SubjectRun(run, subject, means, number < at_once) for number, subject in enumerate(run.subjects)]
         if at_once > 1:
             self._side_by_side(run, parts, at_once)
@@ -294,9 +298,6 @@ class Runner:
         reach("operation.done")
         run.tell("finished")
         return Report.of(done)
-
-    def _means(self) -> Means:
-        return Means(self.journal, self.reader, self._open_writer, self._clock, self._sleep, self.actor)
 
 
 def _key(operation: str) -> str:

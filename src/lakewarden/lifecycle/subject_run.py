@@ -15,7 +15,7 @@ from lakewarden.errors import LakewardenError, LeaseHeld, StalePlan, Verificatio
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.basics import Clock, Fence, Stamp, Tell
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.ground import Reader, Writer
+from lakewarden.lifecycle.ground import Writer
 from lakewarden.lifecycle.journal import Journal, Progress
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.run import Run
@@ -27,7 +27,6 @@ class Means:
     """What a run works with."""
 
     journal: Journal
-    reader: Reader
     open_writer: Callable[[Stamp, Fence, Tell], Writer]
     clock: Clock
     sleep: Callable[[float], None]
@@ -123,13 +122,13 @@ class SubjectRun:
             return
         step = run.step(action)
         run.tell("applying", action.subject, action.says)
-        with means.reader.tables.at_one_moment():
+        with run.lake.tables.at_one_moment():
             self._check(action, only_which=True)  # another table of the same name is none of ours
-            is_done = run.operation.holds(action, means.reader)
+            is_done = run.operation.holds(action, run.lake)
         if is_done:
             outcome = Outcome(step.facts if step.progress is Progress.DONE else action.expects)
         else:
-            with means.reader.tables.at_one_moment():
+            with run.lake.tables.at_one_moment():
                 self._check(action)
             reach("action.checked")
             fence()
@@ -156,7 +155,7 @@ class SubjectRun:
         With `only_which`, only that the subject is the very thing that was planned for.
         """
         needs = [need for need in action.requires if need.identifies or not only_which]
-        moved = [broken for need in needs if (broken := need.broken(self._means.reader, action.files))]
+        moved = [broken for need in needs if (broken := need.broken(self._run.lake, action.files))]
         if moved:
             raise StalePlan(
                 f"the plan is stale: {'; '.join(moved)}",
@@ -178,7 +177,7 @@ class SubjectRun:
         if not part.actions:
             return ()
         run.tell("verifying", self.name)
-        findings = run.operation.verify(part, self._means.reader)
+        findings = run.operation.verify(part, run.lake)
         run.findings += findings
         if not findings:
             run.fence()

@@ -178,6 +178,13 @@ class TestAppend:
         local(again.file.file_path).unlink()
         shop.check(1, 2)
 
+    def test_parts_of_one_action_are_several_commits_and_each_is_recognised(self, shop: Sales) -> None:
+        parts = [replace(STAMP, part=part) for part in ("2024-05", "2024-06", "")]
+        made = [shop.append(number, stamp=stamp) for number, stamp in enumerate(parts)]
+        assert len(set(made)) == 3
+        again = [shop.append(number, stamp=stamp) for number, stamp in enumerate(parts)]
+        assert again == made and shop.ids() == [0, 1, 2]
+
     def test_twice_is_once_also_after_a_rollback(self, shop_v2: Sales) -> None:
         shop_v2.append_elsewhere(1)
         before = shop_v2.table.metadata.current_snapshot_id

@@ -103,7 +103,7 @@ def test_a_row_that_two_requests_name_stays_hidden_for_the_other(lake: SmallLake
     lake.warden.erasure.hide("crm.people").apply()
     two = lake.warden.erasure.request("crm.people", key="id", value=["4", "5"])
     planned = lake.warden.erasure.hide("crm.people")
-    assert planned.plan.actions[0].arguments["requests"] == two.id
+    assert planned.plan.actions[0].arguments["requests"] == (two.id,)
     planned.apply()
     assert lake.warden.erasure.hide("crm.people").is_empty
     assert sorted(hide_files(lake).values(), key=str) == sorted([({1}, {one.id}), ({1, 2}, {one.id, two.id})], key=str)

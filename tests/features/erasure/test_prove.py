@@ -266,7 +266,7 @@ class TestManyRequests:
             )
 
         def closable(requests: Sequence[str], by: str = "", this_run: bool = True) -> tuple[list[str], int]:
-            run = ThisRun(by, {"act-1"} if this_run else set())
+            run = ThisRun({"act-1"} if this_run else set())
             with queries() as asked:
                 found = to_close(ground, requests, (), by, run)
             return [each.id for each in found], len(asked)

@@ -85,7 +85,7 @@ class TestExactlyWhatThePlanSays:
         contents = {ref: ids_at(lake, ORDERS, ref) for ref in before.metadata.refs if data}
         planned = lake.warden.retention.expire(ORDERS, **options)
         (action,) = planned.plan.actions
-        gone = {int(id) for id in str(action.arguments["snapshots"]).split(",")}
+        gone = set(map(int, action.texts("snapshots")))
         left = {s.snapshot_id for s in before.metadata.snapshots} - gone
         free = reachable(before) - reachable(before, left)
         disk = files_in(before)
@@ -101,7 +101,7 @@ class TestExactlyWhatThePlanSays:
         assert set(disk) - set(files_in(after)) == set(listed(planned.plan))  # these and no others have left
         assert orphans(after) == set()
         assert all(on_disk(entry.metadata_file).exists() for entry in after.metadata.metadata_log)
-        gone_tags = {line.split(" ")[-1] for line in str(action.arguments["tags"]).splitlines()}
+        gone_tags = set(action.texts("tags"))
         assert set(after.metadata.refs) == set(before.metadata.refs) - gone_tags
         for ref in after.metadata.refs if data else ():
             assert ids_at(lake, ORDERS, ref) == contents[ref]
@@ -384,7 +384,7 @@ class TestRollbackAfterwards:
 class TestRaces:
     def test_a_tag_made_after_the_plan(self, busy: SmallLake) -> None:
         planned = busy.warden.retention.expire(ORDERS, **ALL)
-        going = int(str(planned.plan.actions[0].arguments["snapshots"]).split(",")[0])
+        going = int(planned.plan.actions[0].texts("snapshots")[0])
         busy.warden.version.tag(f"{ORDERS}@{going}", "late").apply()
         before, there = files_in(busy.catalog.load_table(ORDERS)), snapshots(busy)
         with pytest.raises(StalePlan, match=f"tag late is at snapshot {going}"):
@@ -403,7 +403,7 @@ class TestRaces:
 
     def test_a_tag_made_between_the_look_and_the_commit(self, busy: SmallLake) -> None:
         planned = busy.warden.retention.expire(ORDERS, **ALL)
-        going = int(str(planned.plan.actions[0].arguments["snapshots"]).split(",")[0])
+        going = int(planned.plan.actions[0].texts("snapshots")[0])
         before = set(files_in(busy.catalog.load_table(ORDERS)))
         with Warden.open(busy.folder) as other:
             uuid = str(busy.catalog.load_table(ORDERS).metadata.table_uuid)
@@ -485,7 +485,7 @@ class TestManyTables:
     def test_one_that_goes_stale_does_not_stop_the_others(self, busy: SmallLake) -> None:
         busy.create("sales.other", appends=3)
         planned = busy.warden.retention.expire(all=True, **ALL)
-        going = int(str(planned.plan.actions[0].arguments["snapshots"]).split(",")[0])
+        going = int(planned.plan.actions[0].texts("snapshots")[0])
         busy.warden.version.tag(f"{ORDERS}@{going}", "late").apply()
         with pytest.raises(SomeFailed, match="1 of 2 failed"):
             planned.apply()

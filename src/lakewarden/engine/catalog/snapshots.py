@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshot_removal import lineage_of
+from lakewarden.lifecycle.basics import PART
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -24,7 +25,7 @@ def notes_of(snapshot: Snapshot | None) -> Mapping[str, str]:
 
 
 def stamped(table: Table, stamp: Stamp) -> int | None:
-    """The last snapshot that an action published, whoever ran it.
+    """The last snapshot that an action published, or that part of it, whoever ran it.
 
     All snapshots are searched, since a branch may have been moved back since. A snapshot that Spark published bears
     the action's name as the id of its staged write; staged only, it is in the line of no branch but its own.
@@ -33,9 +34,10 @@ def stamped(table: Table, stamp: Stamp) -> int | None:
     published = set(ancestors(table, table.metadata.current_snapshot_id))
     for snapshot in reversed(table.metadata.snapshots):
         notes = notes_of(snapshot)
-        is_picked = notes.get(PUBLISHED_WAP_ID) == stamp.file_prefix
-        is_moved_to = notes.get(WAP_ID) == stamp.file_prefix and snapshot.snapshot_id in published
-        if whose.items() <= notes.items() or is_picked or is_moved_to:
+        is_picked = notes.get(PUBLISHED_WAP_ID) == stamp.name
+        is_moved_to = notes.get(WAP_ID) == stamp.name and snapshot.snapshot_id in published
+        is_own = whose.items() <= notes.items() and notes.get(PART, "") == stamp.part
+        if is_own or is_picked or is_moved_to:
             return snapshot.snapshot_id
     return None
 

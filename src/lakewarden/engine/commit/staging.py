@@ -100,7 +100,7 @@ class Staging:
         before = self._head(name, branch)
         with spark_told():
             frame = rows(session)
-        properties = {STAGED: branch} | ({WAP_ID: self._desk.stamp.file_prefix} if through_spark else {})
+        properties = {STAGED: branch} | ({WAP_ID: self._desk.stamp.name} if through_spark else {})
         statements.append(branch, frame, properties)
         reach("staging.written")
         return self._reported(name, branch, base, before, frozenset(replaced if through_spark else ()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from lakewarden.errors import Conflict
 from lakewarden.features.erasure.proofs import prove_action
@@ -37,7 +37,6 @@ class Prove(TableOperation):
     accept_missing: bool = Field(
         False, description="Let tables that are gone from the catalog count as proved. The record says so."
     )
-    _run: ThisRun = PrivateAttr(default_factory=ThisRun)
 
     def plan(self, lake: Reader) -> Plan:
         request = lake.state.erasure.get(self.id)
@@ -58,13 +57,13 @@ class Prove(TableOperation):
         return Plan(self.kind(), request.id, tuple(actions), (), tuple(refused))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return prove_action.holds(action, lake, self._run)
+        return prove_action.holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return prove_action.apply(action, lake, self._run)
+        return prove_action.apply(action, lake)
 
-    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
-        return self._run.concluded(result)
+    def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
+        return lake.kept(ThisRun).concluded(result)
 
 
 def _gone(request: ErasureRequest, table: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.catalog.metadata_log import dead_entries
@@ -85,7 +85,6 @@ class Purge(TableOperation):
     lose_columns: bool = Field(
         False, description="On format v3, even where a tag loses columns that the table has no more."
     )
-    _run: ThisRun = PrivateAttr(default_factory=ThisRun)
 
     def plan(self, lake: Reader) -> Plan:
         found, neighbours = agenda(lake, self.table, self.all, self.request, self.now), Neighbours(lake)
@@ -105,16 +104,16 @@ class Purge(TableOperation):
 
     def holds(self, action: Action, lake: Reader) -> bool:
         if action.verb == prove_action.PROVE:
-            return prove_action.holds(action, lake, self._run)
+            return prove_action.holds(action, lake)
         return _is_purged(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         if action.verb == prove_action.PROVE:
-            return prove_action.apply(action, lake, self._run)
+            return prove_action.apply(action, lake)
         return _purge(action, lake, self.lose_columns)
 
-    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
-        return self._run.concluded({**NOTHING, **result} if result else result)
+    def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
+        return lake.kept(ThisRun).concluded({**NOTHING, **result} if result else result)
 
 
 def _is_purged(action: Action, lake: Reader) -> bool:

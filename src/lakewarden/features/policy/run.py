@@ -68,7 +68,7 @@ class Run(Selects, TableOperation):
     def apply(self, action: Action, lake: Writer) -> Outcome:
         return planner_of(action).apply(action, lake)
 
-    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
+    def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
         for planner in planners():
             result = planner.concluded(result)
         return result

@@ -79,5 +79,5 @@ class Expire(Selects, TableOperation):
     def apply(self, action: Action, lake: Writer) -> Outcome:
         return expiry.apply(action, lake)
 
-    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
+    def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
         return expiry.with_percent(result)

@@ -254,8 +254,9 @@ def _action(lake: Reader, found: Expiring, route: Route) -> Action:
         says=_says(decisions, how, commits),
         arguments={
             "uuid": uuid,
-            "snapshots": ",".join(str(snapshot) for snapshot in sorted(decisions.expired)),
-            "tags": "\n".join(f"{refs[tag].snapshot_id} {tag}" for tag in decisions.tags_going),
+            "snapshots": tuple(str(snapshot) for snapshot in sorted(decisions.expired)),
+            "tags": tuple(decisions.tags_going),
+            "tags_at": tuple(str(refs[tag].snapshot_id) for tag in decisions.tags_going),
             "how": how,
         },
         requires=(TableIs(target, uuid),),
@@ -304,10 +305,9 @@ def _sized(lake: Reader, name: TableName, files: list[ReachableFile]) -> FileLis
 
 
 def _snapshots(action: Action) -> tuple[int, ...]:
-    return tuple(int(snapshot) for snapshot in str(action.arguments["snapshots"]).split(",") if snapshot)
+    return tuple(int(snapshot) for snapshot in action.texts("snapshots"))
 
 
 def _tags(action: Action) -> dict[str, int]:
     """The tags that go, and where they were when that was planned."""
-    pairs = (line.split(" ", 1) for line in str(action.arguments["tags"]).split("\n") if line)
-    return {tag: int(snapshot) for snapshot, tag in pairs}
+    return {tag: int(at) for tag, at in zip(action.texts("tags"), action.texts("tags_at"), strict=True)}

@@ -135,7 +135,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
 
 def _looked(action: Action, lake: Reader, name: TableName, table: Table) -> tuple[Lookout, Shown]:
     """What an action's branch shows now of its requests' rows: nothing of those that are not open any more."""
-    lookout = Lookout(lake, name, table, str(action.arguments["requests"]).split(","))
+    lookout = Lookout(lake, name, table, action.texts("requests"))
     head = table.snapshot_by_name(str(action.arguments["branch"]))
     return lookout, lookout.at([head])[head.snapshot_id] if head is not None else Shown()
 
@@ -266,7 +266,7 @@ def _action(table: Table, name: TableName, branch: str, shown: Shown, route: Rou
             "uuid": uuid,
             "branch": branch,
             "head": str(table.metadata.refs[branch].snapshot_id),
-            "requests": ",".join(requests),
+            "requests": tuple(requests),
         },
         requires=(TableIs(target, uuid),),
         expects={"rows_hidden": shown.rows},

@@ -16,7 +16,7 @@ from lakewarden.engine.proof.scan import prove, size
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import StalePlan
 from lakewarden.features.erasure.proofs.forgetting import forget_paths
-from lakewarden.features.erasure.proofs.recorded import Proofs, to_close
+from lakewarden.features.erasure.proofs.recorded import Proofs, ThisRun, to_close
 from lakewarden.features.erasure.proofs.traces import traces_left
 from lakewarden.features.erasure.requests.keys_asked import fields_of
 from lakewarden.features.erasure.requests.of_actions import evidence, requests_of, still_open
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.proof.scan import Proof
-    from lakewarden.features.erasure.proofs.recorded import ThisRun
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.records.erasure import ErasureRequest
 
@@ -84,7 +83,7 @@ def is_proved(lake: Reader, table: Table, requests: Sequence[str]) -> bool:
     return all(proof is not None and proofs.is_of(proof, table) for proof in newest)
 
 
-def holds(action: Action, lake: Reader, run: ThisRun) -> bool:
+def holds(action: Action, lake: Reader) -> bool:
     """Whether this very proof was made and was clean, and every request is closed that it completes.
 
     One that an earlier run made is made again where it is needed still and the table is not what it was.
@@ -97,18 +96,18 @@ def holds(action: Action, lake: Reader, run: ThisRun) -> bool:
     if not mine:
         return False
     operation = mine[-1].operation
-    known = run.of(operation).proved
+    known = lake.kept(ThisRun).proved
     if action.id not in known and not Proofs(lake, requests_of(action)).are_current(uuid):
         return False
     known.add(action.id)
-    return not _to_close(lake, action, operation, run)
+    return not _to_close(lake, action, operation)
 
 
-def apply(action: Action, lake: Writer, run: ThisRun) -> Outcome:
+def apply(action: Action, lake: Writer) -> Outcome:
     """Look, write down what was found, and close what is proved; traces are an error that tells where they are."""
     requests = still_open(action, lake)
     if action.arguments.get("gone"):
-        return _gone(action, lake, requests, run)
+        return _gone(action, lake, requests)
     table = lake.tables.load(action.subject)
     proof = _looked(action, lake, table, requests)
     if proof.clean:
@@ -119,11 +118,11 @@ def apply(action: Action, lake: Writer, run: ThisRun) -> Outcome:
     reach("prove.recorded")
     if not proof.clean:
         raise traces_left(action.subject, table, proof, requests, age_of_orphans(lake))
-    closed = _close(lake, action, run)
+    closed = _close(lake, action)
     return Outcome({"objects_read": proof.objects, "bytes_read": proof.bytes, "requests_closed": closed})
 
 
-def _gone(action: Action, lake: Writer, requests: Sequence[str], run: ThisRun) -> Outcome:
+def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
     found = where_is(lake, action.subject, str(action.arguments["uuid"]))
     if found is not None:
         raise StalePlan(f"the plan is stale: {action.subject} is there, as {found}", "Plan again.")
@@ -131,13 +130,13 @@ def _gone(action: Action, lake: Writer, requests: Sequence[str], run: ThisRun) -
     nothing = {"places": [], "not_read": [], "young": 0, "objects": 0, "bytes": 0, "by_kind": {}, "snapshots": 0}
     document = {"clean": True, "gone": True, **nothing, "method": method, "metadata": "", "refs": {}}
     evidence(lake, action, EvidenceKind.PROVED, requests, document)
-    return Outcome({"objects_read": 0, "bytes_read": 0, "requests_closed": _close(lake, action, run)})
+    return Outcome({"objects_read": 0, "bytes_read": 0, "requests_closed": _close(lake, action)})
 
 
-def _close(lake: Writer, action: Action, run: ThisRun) -> int:
+def _close(lake: Writer, action: Action) -> int:
     """Close the requests that are proved everywhere: their values are forgotten with that."""
-    run.of(lake.stamp.operation).proved.add(action.id)
-    ready = _to_close(lake, action, lake.stamp.operation, run)
+    lake.kept(ThisRun).proved.add(action.id)
+    ready = _to_close(lake, action, lake.stamp.operation)
     if ready:
         lake.state.erasure.move_all([request.id for request in ready], ErasureState.CLOSED, lake.clock())
         reach("prove.closed")
@@ -179,12 +178,11 @@ def _document(table: Table, proof: Proof) -> dict[str, Any]:
     }
 
 
-def _to_close(lake: Reader, action: Action, operation: str, run: ThisRun) -> list[ErasureRequest]:
-    together = str(action.arguments.get("together", "")).split(",")
-    return to_close(lake, requests_of(action), together, operation, run)
+def _to_close(lake: Reader, action: Action, operation: str) -> list[ErasureRequest]:
+    return to_close(lake, requests_of(action), action.texts("together"), operation, lake.kept(ThisRun))
 
 
 def _arguments(lake: Reader, uuid: str, requests: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
     told = lake.state.erasure.evidence([EvidenceKind.PROVED], uuid=uuid, documents=False)
     rounds = len(told)  # the same again is another proof
-    return {"uuid": uuid, "requests": ",".join(requests), "together": ",".join(together), "round": rounds}
+    return {"uuid": uuid, "requests": tuple(requests), "together": tuple(together), "round": rounds}

@@ -31,19 +31,10 @@ _TOLD = 3  # requests that a result names
 class ThisRun:
     """What one run of an operation knows of proofs. The operation may have had others before, and was resumed."""
 
-    operation: str = ""
     proved: set[str] = field(default_factory=set)
     """The actions whose proof this run made, or found to be of the table as it was then."""
     outdated: dict[str, str] = field(default_factory=dict)
     """Requests that stay open since an earlier run had proved a table, and it has changed: which table."""
-
-    def of(self, operation: str) -> ThisRun:
-        """The same, but for another operation, which is another run."""
-        if operation != self.operation:
-            self.operation = operation
-            self.proved.clear()
-            self.outdated.clear()
-        return self
 
     def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
         """The result of the run, with what is to be done about requests that stay open."""

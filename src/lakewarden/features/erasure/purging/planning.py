@@ -101,7 +101,7 @@ def refuse_losing_columns(lake: Reader, name: TableName, table: Table, found: Se
 
 
 def planned_snapshots(action: Action) -> list[int]:
-    return [int(snapshot) for snapshot in str(action.arguments["snapshots"]).split(",") if snapshot]
+    return [int(snapshot) for snapshot in action.texts("snapshots")]
 
 
 def _action(
@@ -126,8 +126,8 @@ def _action(
         says=_says(lake, table, found, rows),
         arguments={
             "uuid": due.uuid,
-            "requests": ",".join(due.ids),
-            "snapshots": ",".join(map(str, going)),
+            "requests": tuple(due.ids),
+            "snapshots": tuple(map(str, going)),
             "round": rounds,  # the same again later is another one
         },
         requires=(TableIs(target, due.uuid),),

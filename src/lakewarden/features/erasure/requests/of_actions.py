@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def requests_of(action: Action) -> tuple[str, ...]:
     """The requests that a planned action is for."""
-    return tuple(str(action.arguments["requests"]).split(","))
+    return action.texts("requests")
 
 
 def still_open(action: Action, lake: Reader) -> tuple[str, ...]:
