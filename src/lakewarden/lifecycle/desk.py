@@ -7,7 +7,7 @@ as the change; one that steers operations leaves none, since those have records 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,21 +27,13 @@ class Steering(Protocol):
 
     @property
     def lease_timeout(self) -> timedelta: ...
-
     def apply(self, id: str, wait: timedelta = ...) -> Report: ...
-
     def run(self, id: str, wait: timedelta = ..., by_its_id: bool = ...) -> Report: ...
-
     def pause(self, id: str) -> Record: ...
-
     def cancel(self, id: str) -> Record: ...
-
     def resumable(self, id: str) -> Record: ...
-
     def unfinished(self) -> tuple[list[Record], list[Record]]: ...
-
     def paused(self) -> list[Record]: ...
-
     def await_dead_holders(self, wait: timedelta | None = ..., only: str | None = ...) -> None: ...
 
 
@@ -70,21 +62,9 @@ class ControlDesk:
         """
         now = self.lake.clock()
         steps = (Step(f"{n}", each, says, Progress.VERIFIED, at=now) for n, each in enumerate(tables or [target]))
-        record = Record(
-            self.new_id(),
-            self.kind,
-            target,
-            State.DONE,
-            self.actor,
-            now,
-            request,
-            Plan(self.kind, target),
-            tuple(steps),
-            started_at=now,
-            finished_at=now,
-            applied_by=self.actor,
-            result=result,
-        )
+        planned = Record.planned(self.new_id(), Plan(self.kind, target), request, self.actor, now)
+        ended = replace(planned, state=State.DONE, steps=tuple(steps), started_at=now, finished_at=now)
+        record = replace(ended, applied_by=self.actor, result=result)
         self.journal.add(record)
         self.recorded.append(record.id)
         return record.id

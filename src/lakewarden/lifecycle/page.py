@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, overload
+from typing import Generic, TypeVar
 
-from lakewarden.display import Shown
+from lakewarden.display import Series
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Page(Shown, Sequence[Item], Generic[Item]):
+class Page(Series[Item], Generic[Item]):
     """Some items of a list that is too long for one answer. In Python it is also the sequence of its items."""
 
     items: list[Item]
@@ -21,17 +20,5 @@ class Page(Shown, Sequence[Item], Generic[Item]):
     total: int | None = None
     """How many items there are on all pages; unknown where counting them would cost too much."""
 
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self.items)
-
-    @overload
-    def __getitem__(self, place: int) -> Item: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Item]: ...
-
-    def __getitem__(self, place: int | slice) -> Item | list[Item]:
-        return self.items[place]
+    def series(self) -> list[Item]:
+        return self.items

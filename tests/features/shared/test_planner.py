@@ -25,7 +25,7 @@ def plan(on):
 seen = []
 PLANNERS = (
     Planner(
-        "weeds", Place.METADATA, ("weed",), plan, lambda *_: True, lambda *_: None,
+        "weeds", Place.METADATA, ("weed",), None, plan,
         remedy="retention expire", symptoms=lambda on: {"versions": 4, "versions_expirable": 2},
     ),
 )

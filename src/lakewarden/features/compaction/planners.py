@@ -9,7 +9,7 @@ from lakewarden.features.compaction.survey import Survey, survey
 from lakewarden.features.shared.planner import Place, Planner, TableUpkeep
 from lakewarden.lifecycle.plan import Plan
 
-_COMPACTION = "compaction"
+_COMPACTION, _COMPACT, _MERGE = "compaction", "compaction compact", "compaction manifests"
 
 
 def _surveyed(on: TableUpkeep) -> Survey:
@@ -54,25 +54,8 @@ def _manifests(on: TableUpkeep) -> Mapping[str, int]:
     }
 
 
+_FILES = (compacting.COMPACT, compacting.SORT)
 PLANNERS = (
-    Planner(
-        "manifests",
-        Place.METADATA,
-        (manifest_merge.MERGE,),
-        _plan_manifests,
-        manifest_merge.holds,
-        manifest_merge.apply,
-        remedy="compaction manifests",
-        symptoms=_manifests,
-    ),
-    Planner(
-        _COMPACTION,
-        Place.REWRITE,
-        (compacting.COMPACT, compacting.SORT),
-        _plan_files,
-        compacting.holds,
-        compacting.apply,
-        remedy="compaction compact",
-        symptoms=_files,
-    ),
+    Planner("manifests", Place.METADATA, (manifest_merge.MERGE,), manifest_merge, _plan_manifests, _MERGE, _manifests),
+    Planner(_COMPACTION, Place.REWRITE, _FILES, compacting, _plan_files, _COMPACT, _files),
 )

@@ -31,24 +31,6 @@ def _symptoms(on: TableUpkeep) -> Mapping[str, int]:
 
 
 PLANNERS = (
-    Planner(
-        "hide",
-        Place.FIRST,
-        (hide_action.HIDE,),
-        _plan_hides,
-        hide_action.holds,
-        hide_action.apply,
-        remedy="erasure hide",
-        symptoms=_symptoms,
-        is_upkeep=False,
-    ),
-    Planner(
-        "watch",
-        Place.LOOK,
-        (watch_action.WATCH,),
-        _plan_watch,
-        watch_action.holds,
-        watch_action.apply,
-        is_upkeep=False,
-    ),
+    Planner("hide", Place.FIRST, (hide_action.HIDE,), hide_action, _plan_hides, "erasure hide", _symptoms),
+    Planner("watch", Place.LOOK, (watch_action.WATCH,), watch_action, _plan_watch),
 )

@@ -12,7 +12,7 @@ from lakewarden.errors import LakewardenError
 from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep
 from lakewarden.features.shared.damage import explaining
 from lakewarden.features.shared.each import joined, refusal
-from lakewarden.features.shared.planner import Round, TableUpkeep, planner_of, planners
+from lakewarden.features.shared.planner import Round, TableUpkeep, actions_of, planners
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
@@ -63,10 +63,10 @@ class Run(Selects, TableOperation):
         return not self.is_one
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return planner_of(action).holds(action, lake)
+        return actions_of(action).holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return planner_of(action).apply(action, lake)
+        return actions_of(action).apply(action, lake)
 
     def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
         for planner in planners():

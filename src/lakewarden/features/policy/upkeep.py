@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     Kind = str
 else:
     Kind = Literal[KINDS]
-UPKEEP = ("policy.run", *(planner.remedy.replace(" ", ".") for planner in planners() if planner.is_upkeep))
+_KEEPS = (Place.EXPIRE, Place.METADATA, Place.REWRITE)
+UPKEEP = ("policy.run", *(planner.remedy.replace(" ", ".") for planner in planners() if planner.place in _KEEPS))
 """The kinds of operations that count as a table's last upkeep."""
 _SECONDS_AN_ACTION = 1.0  # what a commit takes beside the work itself
 

@@ -49,14 +49,6 @@ def _symptoms(on: TableUpkeep) -> Mapping[str, int]:
 
 PLANNERS = (
     Planner(
-        "retention",
-        Place.EXPIRE,
-        (expiry.EXPIRE,),
-        _plan,
-        expiry.holds,
-        expiry.apply,
-        remedy="retention expire",
-        symptoms=_symptoms,
-        concluded=expiry.with_percent,
+        "retention", Place.EXPIRE, (expiry.EXPIRE,), expiry, _plan, "retention expire", _symptoms, expiry.with_percent
     ),
 )

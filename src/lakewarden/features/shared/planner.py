@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakewarden import features
 from lakewarden.lifecycle.plan import Plan
@@ -88,12 +88,11 @@ class TableUpkeep:
         return Plan(self.round.kind, str(self.name), actions)
 
 
-def _nothing_wrong(on: TableUpkeep) -> Mapping[str, int]:
-    return {}
+class ActionModule(Protocol):
+    """What looks up and applies the actions of a part: a module, mostly."""
 
-
-def _as_it_is(result: dict[str, Any]) -> dict[str, Any]:
-    return result
+    def holds(self, action: Action, lake: Reader) -> bool: ...
+    def apply(self, action: Action, lake: Writer) -> Outcome: ...
 
 
 @dataclass(frozen=True)
@@ -105,16 +104,13 @@ class Planner:
     place: Place
     verbs: tuple[str, ...]
     """The verbs of its actions, by which they are found again."""
+    actions: ActionModule
     plan: Callable[[TableUpkeep], Plan]
-    holds: Callable[[Action, Reader], bool]
-    apply: Callable[[Action, Writer], Outcome]
     remedy: str = ""
     """The command that does the same alone."""
-    symptoms: Callable[[TableUpkeep], Mapping[str, int]] = _nothing_wrong
+    symptoms: Callable[[TableUpkeep], Mapping[str, int]] = lambda on: {}
     """What it counts, by the names of `policy/condition.py`."""
-    is_upkeep: bool = True
-    """Whether that command counts as the table's last upkeep."""
-    concluded: Callable[[dict[str, Any]], dict[str, Any]] = _as_it_is
+    concluded: Callable[[dict[str, Any]], dict[str, Any]] = lambda result: result
     """The measured result of a whole run, with what can only be said of the whole."""
 
 
@@ -126,5 +122,5 @@ def planners() -> tuple[Planner, ...]:
     return tuple(sorted(found, key=lambda planner: planner.place))
 
 
-def planner_of(action: Action) -> Planner:
-    return next(planner for planner in planners() if action.verb in planner.verbs)
+def actions_of(action: Action) -> ActionModule:
+    return next(planner.actions for planner in planners() if action.verb in planner.verbs)
