@@ -247,9 +247,9 @@ class Workbench:
 
     @cached_property
     def staging(self) -> Staging:
-        from lakewarden.lifecycle.journal import known_to
+        from lakewarden.lifecycle.journal import is_over
 
-        return Staging(self._desk, self._ground.spark, self.storage, known_to(self.journal))
+        return Staging(self._desk, self._ground.spark, self.storage, is_over(self.journal))
 
     @cached_property
     def commits(self) -> Commits:

@@ -49,7 +49,8 @@ pytestmark = pytest.mark.slow
 def shop(tmp_path: Path) -> Iterator[SmallLake]:
     with SmallLake(tmp_path / "lake") as lake:
         lake.catalog.create_namespace("shop")
-        lake.catalog.create_table("shop.sales", SALES, properties={"write.metadata.previous-versions-max": "10000"})
+        properties = {"write.metadata.previous-versions-max": "10000", "commit.retry.num-retries": "8"}
+        lake.catalog.create_table("shop.sales", SALES, properties=properties)
         yield lake
 
 

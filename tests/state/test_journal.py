@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.errors import AlreadyExists, IllegalTransition, OperationNotFound
 from lakewarden.lifecycle.action import Action, Finding
-from lakewarden.lifecycle.journal import Journal, Progress, Record
+from lakewarden.lifecycle.journal import Journal, Progress, Record, is_over
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList
 from lakewarden.lifecycle.states import State, Stop
@@ -120,6 +120,17 @@ def test_a_whole_life(journal: Journal) -> None:
     done = journal.move("one", State.DONE, NOON + timedelta(seconds=5), result={"rows": 7, "share": 0.25, "ok": True})
     assert done == journal.get("one")
     assert done.result == {"rows": 7, "share": 0.25, "ok": True}
+
+
+def test_whether_anybody_is_running_it(journal: Journal) -> None:
+    journal.add(an_operation("one"))
+    at_rest = is_over(journal)
+    assert at_rest("one") and not at_rest("op-of-somebody-else")
+    seen = []
+    for state in (State.RUNNING, State.VERIFYING, State.PAUSED, State.RUNNING, State.FAILED, State.CANCELLED):
+        journal.move("one", state, NOON)
+        seen.append(at_rest("one"))
+    assert seen == [False, False, True, False, True, True]
 
 
 def test_a_refused_move_changes_nothing(journal: Journal) -> None:

@@ -125,6 +125,18 @@ class Journal(JournalReader, Protocol):
         ...
 
 
+def is_over(journal: JournalReader) -> Callable[[str], bool]:
+    """Operations that the journal knows, and that nobody is running."""
+
+    def is_at_rest(operation: str) -> bool:
+        try:
+            return journal.get(operation).state not in (State.RUNNING, State.VERIFYING)
+        except OperationNotFound:
+            return False
+
+    return is_at_rest
+
+
 def known_to(journal: JournalReader) -> Callable[[str], bool]:
     """Operations are ours that the journal knows."""
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from lakewarden.engine.catalog.snapshots import operation_of
 from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.errors import LeaseLost, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import when
+from tests.engine.lakes import STAMP
 from tests.engine.staged import OTHER, ROWS, Shop
 from tests.small_lake import SmallLake
 
@@ -64,21 +67,59 @@ def test_twice_is_once(newer: Shop) -> None:
     first = newer.append(newer.stage(0, 4))
     newer.insert(101)
     assert newer.append(newer.stage(0, 4)) == first
-    newer.check(*range(4), 100, 101, is_swept=False)
+    newer.check(*range(4), 100, 101)
 
 
 def test_what_an_earlier_run_staged_is_swept_and_never_published(newer: Shop) -> None:
-    """Also of an operation that was cancelled, if the journal knows it; somebody else's is left alone."""
+    """What an operation stages that the journal does not know, or that is running, is left alone."""
     newer.insert(100)
     left = newer.stage(0, 4)
     unknown = newer.stage(10, 14, OTHER)
     staged = newer.stage(0, 4)
     assert left.branch not in newer.table.metadata.refs and unknown.branch in newer.table.metadata.refs
+    assert left.snapshot not in {snapshot.snapshot_id for snapshot in newer.table.metadata.snapshots}
     with pytest.raises(StalePlan, match="removed or changed"):
         newer.append(left)
     newer.append(staged)
     assert newer.bench(OTHER).staging.sweep(newer.name) == 1
     newer.check(*range(4), 100)
+
+
+def test_parts_of_an_action_are_staged_side_by_side(shared_lake: SmallLake) -> None:
+    """Each is a commit of its own, and none removes what another one has staged."""
+    shop = Shop(shared_lake, "parts", 2)
+    stamps = [replace(STAMP, part=part) for part in ("a", "b")]
+    staged = [shop.stage(start, start + 2, stamp) for start, stamp in zip((0, 2), stamps, strict=True)]
+    first, second = (shop.append(*each) for each in zip(staged, stamps, strict=True))
+    assert first != second and shop.append(shop.stage(0, 2, stamps[0]), stamps[0]) == first
+    shop.stage(9, 10, stamps[1])
+    shop.bench().sweep(shop.name)  # once all of the action is done
+    shop.check(*range(4))
+
+
+def test_a_format_that_changed_since(shared_lake: SmallLake) -> None:
+    """What was staged in format v2 bears no id by which Iceberg would refuse to publish it twice."""
+    shop = Shop(shared_lake, "upgraded", 2)
+    shop.insert(100)
+    staged = shop.stage(0, 4)
+    shop.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version' = '3')")
+    with pytest.raises(StalePlan, match="format version of main.shop.upgraded changed"):
+        shop.append(staged)
+    shop.append(shop.stage(0, 4))
+    shop.format = 3
+    shop.check(*range(4), 100)
+
+
+def test_snapshots_that_spark_publishes_are_kept_for_a_resume(shared_lake: SmallLake) -> None:
+    """Retention keeps what unfinished operations published, and knows it by its operation."""
+    shop = Shop(shared_lake, "kept", 3)
+    moved_to = shop.append(shop.stage(0, 4))
+    staged = shop.stage(4, 8, OTHER)
+    shop.insert(100)
+    picked = shop.append(staged, OTHER)
+    of = {s.snapshot_id: operation_of(s) for s in shop.table.metadata.snapshots}
+    assert (of[moved_to], of[picked]) == (STAMP.operation, OTHER.operation)
+    assert of[shop.table.snapshot_by_id(picked).parent_snapshot_id] == ""
 
 
 def test_a_server_that_goes_on_after_its_client_died(newer: Shop) -> None:
@@ -123,7 +164,7 @@ def test_no_rows(newer: Shop) -> None:
     newer.insert(100)
     snapshot = newer.append(newer.stage(0, 0))
     assert newer.append(newer.stage(0, 0)) == snapshot
-    newer.check(100, is_swept=False)
+    newer.check(100)
 
 
 @pytest.mark.parametrize("only_goes", [False, True], ids=["replaced", "removed"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 MAIN = "main"
 WAP_ID, PUBLISHED_WAP_ID = "wap.id", "published-wap-id"
-_ACTOR = "lakewarden.actor"
+_WHOSE = ("lakewarden.operation", "lakewarden.action", PART)
+_STAGED_BY = re.compile(r"lw-(op-[0-9]{8}-[0-9]{6}-[0-9a-f]{6})-")
 
 
 def notes_of(snapshot: Snapshot | None) -> Mapping[str, str]:
@@ -30,16 +32,23 @@ def stamped(table: Table, stamp: Stamp) -> int | None:
     All snapshots are searched, since a branch may have been moved back since. A snapshot that Spark published bears
     the action's name as the id of its staged write; staged only, it is in the line of no branch but its own.
     """
-    whose = {key: value for key, value in stamp.properties().items() if key != _ACTOR}
+    properties = stamp.properties()
     published = set(ancestors(table, table.metadata.current_snapshot_id))
     for snapshot in reversed(table.metadata.snapshots):
         notes = notes_of(snapshot)
+        is_own = all(notes.get(key) == properties.get(key) for key in _WHOSE)
         is_picked = notes.get(PUBLISHED_WAP_ID) == stamp.name
         is_moved_to = notes.get(WAP_ID) == stamp.name and snapshot.snapshot_id in published
-        is_own = whose.items() <= notes.items() and notes.get(PART, "") == stamp.part
         if is_own or is_picked or is_moved_to:
             return snapshot.snapshot_id
     return None
+
+
+def operation_of(snapshot: Snapshot) -> str:
+    """The operation that made a snapshot; empty if it is none of Lakewarden's."""
+    notes = notes_of(snapshot)
+    by_spark = _STAGED_BY.match(notes.get(PUBLISHED_WAP_ID) or notes.get(WAP_ID, ""))
+    return notes.get("lakewarden.operation") or (by_spark[1] if by_spark else "")
 
 
 def ancestors(table: Table, snapshot_id: int | None) -> Iterator[int]:

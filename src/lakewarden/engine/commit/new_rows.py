@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.route import route_of_manifests
-from lakewarden.engine.catalog.snapshots import MAIN, stamped
+from lakewarden.engine.catalog.snapshots import MAIN, WAP_ID, notes_of, stamped
 from lakewarden.engine.commit.change import Change
 from lakewarden.engine.commit.new_snapshot import Draft, by_manifest
 from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
 from lakewarden.engine.commit.refs import RefChange, SetRef
 from lakewarden.engine.files.live_files import Files
+from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.spark.statements import TableStatements
 from lakewarden.errors import BadValue, StalePlan, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
@@ -54,13 +55,14 @@ class Append(Change[int]):
 
     def publish(self, desk: Desk) -> int:
         made: list[int] = []
+        is_late: list[bool] = []
 
         def attempt(table: Table) -> Attempt | None:
             check_format(table, self.table)
             landed = stamped(table, desk.stamp)
             if landed is not None:
-                made[:] = [landed]
-                return Attempt(at_refs(self.uuid, {}), self._unstaged(table)) if self._is_staged(table) else None
+                made[:], is_late[:] = [landed], [self._is_staged(table)]
+                return Attempt(at_refs(self.uuid, {}), self._unstaged(table)) if is_late[0] else None
             self._check_branch(table)
             head = table.snapshot_by_name(self.branch)
             draft = Draft(table, head, desk.stamp, desk.reader)
@@ -79,7 +81,7 @@ class Append(Change[int]):
 
         desk.publisher.publish(self.table, self.uuid, attempt)
         if self.staged is not None:
-            self._delete_staged_metadata(desk.tables.load(self.table))
+            self._delete_staged(desk.tables.load(self.table), also_rows=any(is_late))
         return made[0]
 
     def publish_through_spark(self, desk: Desk, spark: Spark) -> int:
@@ -91,6 +93,8 @@ class Append(Change[int]):
         table = desk.tables.load(name)
         if stamped(table, desk.stamp) is None:
             self._check_staged(table)
+            if notes_of(table.snapshot_by_id(self.staged.snapshot)).get(WAP_ID) != desk.stamp.name:
+                raise _stale(f"the format version of {self.table} changed since the rows were staged")
             reach("commit.ready")
             self._publish_staged(table, desk, spark)
             reach("commit.landed")
@@ -143,14 +147,19 @@ class Append(Change[int]):
             *((RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone}),) if gone else ()),
         )
 
-    def _delete_staged_metadata(self, table: Table) -> None:
-        """The manifests that listed the files on the staging branch; what cannot be deleted is an orphan."""
+    def _delete_staged(self, table: Table, also_rows: bool) -> None:
+        """Delete the manifests of the staging branch, and its data files if an earlier run had published the rows.
+
+        What cannot be deleted is an orphan, and found as one.
+        """
         assert self.staged is not None
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
-        for snapshot, files in self.staged.metadata.items():
-            for path in files if snapshot not in there else ():
-                with suppress(FileNotFoundError, OSError):
-                    table.io.delete(path)
+        files = [path for snapshot, some in self.staged.metadata.items() if snapshot not in there for path in some]
+        if also_rows:
+            files += still_unreachable(table, [added.file.file_path for added in self.staged.added])
+        for path in files:
+            with suppress(FileNotFoundError, OSError):
+                table.io.delete(path)
 
 
 @dataclass(frozen=True)

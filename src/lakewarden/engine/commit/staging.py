@@ -11,20 +11,23 @@ later, is never published. It is removed by the next run that stages rows for th
 
 from __future__ import annotations
 
+import hashlib
 import re
 import uuid
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import WAP_ID, lines_of, notes_of
 from lakewarden.engine.commit.expired_versions import Expiry
+from lakewarden.engine.commit.procedures import Procedures
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.engine.spark.session import spark_told
 from lakewarden.engine.spark.statements import TableStatements
-from lakewarden.errors import VerificationFailed
+from lakewarden.errors import StalePlan, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
@@ -73,10 +76,10 @@ class Staging:
         desk: Desk,
         spark: Spark,
         storage: Callable[[str], Storage],
-        is_ours: Callable[[str], bool] = lambda operation: False,
+        is_over: Callable[[str], bool] = lambda operation: False,
     ) -> None:
-        """`is_ours` says which other operations' staging branches may be removed: with the lease, none is at work."""
-        self._desk, self._spark, self._storage, self._is_ours = desk, spark, storage, is_ours
+        """`is_over` says of which other operations nobody is at work: their staging branches are removed too."""
+        self._desk, self._spark, self._storage, self._is_over = desk, spark, storage, is_over
 
     def stage(
         self, table_name: str, rows: Callable[[SparkSession], DataFrame], replaced: Collection[str] = ()
@@ -88,11 +91,11 @@ class Staging:
         """
         name = self._desk.tables.name(table_name)
         session = self._spark.session()
-        self.sweep(table_name)
+        self._sweep(name, self._own)
         statements = TableStatements(self._spark, self._desk.fence, name)
         table = self._desk.tables.load(name)
         base, through_spark = table.metadata.current_snapshot_id, table.metadata.format_version > 2
-        branch = f"lakewarden-staging-{self._desk.stamp.operation}-{self._desk.stamp.action}-{uuid.uuid4().hex[:8]}"
+        branch = f"{self._own}-{uuid.uuid4().hex[:8]}"
         statements.create_branch(branch, base)
         reach("staging.branched")
         if through_spark and replaced:
@@ -106,25 +109,41 @@ class Staging:
         return self._reported(name, branch, base, before, frozenset(replaced if through_spark else ()))
 
     def sweep(self, table_name: str) -> int:
-        """Remove what earlier runs staged for a table and never published; answers with how many branches."""
-        name = self._desk.tables.name(table_name)
-        left = [ref for ref in self._desk.tables.load(name).metadata.refs if self._is_abandoned(ref)]
+        """Remove what earlier runs of the action staged for a table and never published; how many branches that were.
+
+        So is what other operations left there, if nobody is running them.
+        """
+        return self._sweep(self._desk.tables.name(table_name), self._of_action)
+
+    @property
+    def _of_action(self) -> str:
+        """How the names of an action's branches begin."""
+        return f"lakewarden-staging-{self._desk.stamp.operation}-{self._desk.stamp.action}"
+
+    @property
+    def _own(self) -> str:
+        """How the names of the branches begin that are for this very commit of the action."""
+        return f"{self._of_action}-{hashlib.sha256(self._desk.stamp.name.encode()).hexdigest()[:8]}"
+
+    def _sweep(self, name: TableName, own: str) -> int:
+        left = [ref for ref in self._desk.tables.load(name).metadata.refs if self._is_abandoned(ref, own)]
         for branch in left:
             self._remove(name, branch)
         return len(left)
 
-    def _is_abandoned(self, ref: str) -> bool:
+    def _is_abandoned(self, ref: str, own: str) -> bool:
         found = _NAME.fullmatch(ref)
-        if found is None:
-            return False
-        return found["operation"] == self._desk.stamp.operation or self._is_ours(found["operation"])
+        return found is not None and (ref.startswith(f"{own}-") or self._is_over(found["operation"]))
 
     def _remove(self, name: TableName, branch: str) -> None:
         table = self._desk.tables.load(name)
-        if table.metadata.format_version > 2:  # retention expires its snapshots, with their files
-            TableStatements(self._spark, self._desk.fence, name).drop_branch(branch)
-            return
         head, going = table.metadata.refs[branch].snapshot_id, only_on(table, branch)
+        if table.metadata.format_version > 2:
+            TableStatements(self._spark, self._desk.fence, name).drop_branch(branch)
+            with suppress(StalePlan):  # where Iceberg would expire more than these, retention does it
+                procedures = Procedures(self._desk.tables, self._spark, self._desk.fence)
+                procedures.expire_snapshots(str(name), going, {}, lambda _: None)
+            return
         written = [path for id in going for path in (*_metadata(table, id), *_data(table, id))]
         Expiry(str(name), str(table.metadata.table_uuid), tuple(going), {branch: head}).publish(self._desk)
         reach("staging.removed")

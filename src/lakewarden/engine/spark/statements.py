@@ -5,6 +5,8 @@ What they are to come to, and in which order, is for `spark_route.py` and `worki
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.spark.session import spark_told
+from lakewarden.errors import SparkUnavailable
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.spark.session import Spark
     from lakewarden.lifecycle.basics import Fence
 
+_ATTEMPTS = 12
 _SUMMARY = "spark.sql.iceberg.snapshot-property."
 
 
@@ -33,10 +37,10 @@ class TableStatements:
     def create_branch(self, branch: str, snapshot: int | None) -> None:
         """Create a branch at a snapshot; in a table that has none, Iceberg makes an empty one for it."""
         at = f" AS OF VERSION {int(snapshot)}" if snapshot is not None else ""
-        self._run(_altered(self._name, f"CREATE BRANCH {identifier(branch)}{at}"))
+        self._run_again(_altered(self._name, f"CREATE BRANCH {identifier(branch)}{at}"))
 
     def drop_branch(self, branch: str) -> None:
-        self._run(_altered(self._name, f"DROP BRANCH {identifier(branch)}"))
+        self._run_again(_altered(self._name, f"DROP BRANCH {identifier(branch)}"))
 
     def create_tag(self, tag: str, snapshot: int) -> None:
         self._run(_altered(self._name, f"CREATE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}"))
@@ -148,6 +152,17 @@ class TableStatements:
         finally:
             for key in properties:
                 conf.unset(_SUMMARY + key)
+
+    def _run_again(self, statement: str) -> None:
+        """Run a statement until it does not lose against other writers: Iceberg itself tries these only once."""
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                self._run(statement)
+                return
+            except SparkUnavailable as error:
+                if not left or "CommitFailedException" not in str(error.__cause__):
+                    raise
+            time.sleep(random.uniform(0.05, 0.5))
 
     def _run(self, statement: str) -> list[Any]:
         self._spark.session()  # its start takes long: the fence is looked at after it

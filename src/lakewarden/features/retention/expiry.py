@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.catalog.snapshot_removal import iceberg_would_also_take
-from lakewarden.engine.catalog.snapshots import notes_of
+from lakewarden.engine.catalog.snapshots import operation_of
 from lakewarden.engine.commit.expired_versions import Expiry
 from lakewarden.engine.commit.shortened_log import ShortenedLog
 from lakewarden.engine.files.reachable import ReachableFile
@@ -107,10 +107,7 @@ class InUse:
         }
 
     def of(self, name: str, table: Table) -> dict[int, str]:
-        stamped = {
-            snapshot.snapshot_id: notes_of(snapshot).get("lakewarden.operation", "")
-            for snapshot in table.metadata.snapshots
-        }
+        stamped = {snapshot.snapshot_id: operation_of(snapshot) for snapshot in table.metadata.snapshots}
         own = {snapshot: operation for snapshot, operation in stamped.items() if operation in self._unfinished}
         there = set(stamped)
         required = self._required.get(name, {}) | self._required.get(str(table.metadata.table_uuid), {})
