@@ -36,7 +36,7 @@ class Asked:
     """A lake in which somebody has asked to be forgotten, put back as it was before each round."""
 
     def __init__(self, folder: Path, fill: Callable[[SmallLake], None]) -> None:
-        self.lake = SmallLake(folder / "lake", lease_timeout="2s")
+        self.lake = SmallLake(folder / "lake")
         self.lake.catalog.create_namespace("crm")
         fill(self.lake)
         self.table = Erasable(self.lake, NAME, frozenset(mail(n) for n in GONE), KEY)

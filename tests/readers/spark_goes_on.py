@@ -11,6 +11,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from lakewarden.errors import SparkUnavailable
 from tests.features.erasure.independent_rows import local
 from tests.readers.cells import comparable, difference
 from tests.readers.engines import Ref, engines
@@ -83,10 +86,15 @@ def _copy(table: Table) -> None:
     """Make a copy under another path, which DuckDB reads."""
     source = str(local(table.metadata["location"]))
     target, staging = f"{source}_copy", f"{source}_staging"
-    (done,) = table.sql(
+    copy = (
         f"CALL main.system.rewrite_table_path(table => '{table.name}', source_prefix => 'file:{source}', "
         f"target_prefix => 'file:{target}', staging_location => 'file:{staging}')"
     )
+    if _has_versions_from_before_v3(table):
+        with pytest.raises(SparkUnavailable, match="internal error"):
+            table.sql(copy)
+        return
+    (done,) = table.sql(copy)
     listing = local(done.file_list_location)
     files = [part for part in listing.rglob("*") if part.is_file()] if listing.is_dir() else [listing]
     for part in files:
@@ -101,3 +109,9 @@ def _copy(table: Table) -> None:
     fields: Any = table.fields()
     found = comparable(duckdb.read(copied), fields)
     assert difference(found, comparable(table.expected("main", fields), fields)) == ""
+
+
+def _has_versions_from_before_v3(table: Table) -> bool:
+    """Iceberg 1.12 cannot copy a table of format v3 with a version of format v2: that one has no first row id."""
+    metadata = table.metadata
+    return metadata["format-version"] > 2 and any("first-row-id" not in each for each in metadata["snapshots"])

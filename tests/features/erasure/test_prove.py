@@ -24,6 +24,7 @@ from lakewarden.records.erasure import Evidence, EvidenceKind
 from tests import killing
 from tests.engine.lakes import local
 from tests.features.erasure.people import SCHEMA, configured, person, with_people
+from tests.killing import bury
 from tests.services.s3_versions import VersionedS3
 from tests.small_lake import SmallLake
 
@@ -426,18 +427,18 @@ class TestResumed:
         report = self.planned(lake, kind, id).apply()
         assert report.result["requests_closed"] == 1 and state(lake, id) == "closed"
 
-    def test_a_proof_that_was_made_and_not_counted_yet(self, tmp_path: Path) -> None:
-        with SmallLake(tmp_path / "lake", lease_timeout="2s") as lake:
-            with_people(lake)
-            id = request(lake, "p8@example.org")
-            killed = lake.run("erasure", "prove", id, failpoints="kill@prove.recorded", check=None)
-            assert killed.returncode != 0 and [proof["clean"] for proof in proofs(lake, id)] == [True]
-            lake.catalog.load_table("crm.people").append(pa.Table.from_pylist([person(8)], schema=SCHEMA))
-            lake.run("operation", "resume", check=None)
-            assert state(lake, id) == "open"
-            assert [proof["clean"] for proof in proofs(lake, id)] == [False]
-            lake.warden.erasure.purge(request=[id]).apply()
-            assert state(lake, id) == "closed"
+    def test_a_proof_that_was_made_and_not_counted_yet(self, lake: SmallLake) -> None:
+        with_people(lake)
+        id = request(lake, "p8@example.org")
+        killed = lake.run("erasure", "prove", id, failpoints="kill@prove.recorded", check=None)
+        assert killed.returncode != 0 and [proof["clean"] for proof in proofs(lake, id)] == [True]
+        lake.catalog.load_table("crm.people").append(pa.Table.from_pylist([person(8)], schema=SCHEMA))
+        bury(lake)
+        lake.run("operation", "resume", check=None)
+        assert state(lake, id) == "open"
+        assert [proof["clean"] for proof in proofs(lake, id)] == [False]
+        lake.warden.erasure.purge(request=[id]).apply()
+        assert state(lake, id) == "closed"
 
     def test_the_same_plan_applied_twice_by_one_program(self, lake: SmallLake) -> None:
         for name in ("crm.a", "crm.b"):
@@ -514,15 +515,12 @@ class TestRefused:
 
 class TestKilled:
     @pytest.mark.parametrize("point", ["prove.recorded", "prove.closed"])
-    def test_resumed_ends_closed(self, tmp_path: Path, point: str) -> None:
-        with SmallLake(tmp_path / "lake", lease_timeout="2s") as lake:
-            self._killed_and_resumed(lake, point)
-
-    def _killed_and_resumed(self, lake: SmallLake, point: str) -> None:
+    def test_resumed_ends_closed(self, lake: SmallLake, point: str) -> None:
         with_people(lake)
         id = request(lake, VALUE)
         killed = lake.run("erasure", "prove", id, failpoints=f"kill@{point}", check=None)
         assert killed.returncode != 0
+        bury(lake)
         lake.run("operation", "resume")
         assert state(lake, id) == "closed"
         assert len(proofs(lake, id)) == 1

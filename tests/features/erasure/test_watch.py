@@ -16,6 +16,7 @@ from lakewarden.errors import BrokenTable, TracesLeft
 from lakewarden.records.erasure import ErasureState, Evidence, EvidenceKind
 from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
+from tests.killing import bury
 from tests.small_lake import SmallLake
 
 
@@ -244,16 +245,16 @@ class TestAgain:
         assert report.result["requests_registered"] == 1
         assert lake.warden.erasure.watch("crm.people").is_empty
 
-    def test_a_kill_before_it_was_written_down_asks_for_nobody_twice(self, tmp_path: Path) -> None:
-        with SmallLake(tmp_path / "lake", lease_timeout="1s") as lake:
-            with_people(lake)
-            forgotten(lake, "email", "p8@example.org")
-            arrive(lake, 8)
-            killed = lake.run("erasure", "watch", "--again", failpoints="kill@erasure.asked-again", check=None)
-            assert killed.returncode == -9 and not watched(lake)
-            lake.run("operation", "resume", "--wait", "10s")
-            assert len(lake.warden.erasure.list(state=["open"])) == 1 and len(watched(lake)) == 1
-            assert lake.warden.erasure.watch("crm.people").is_empty
+    def test_a_kill_before_it_was_written_down_asks_for_nobody_twice(self, lake: SmallLake) -> None:
+        with_people(lake)
+        forgotten(lake, "email", "p8@example.org")
+        arrive(lake, 8)
+        killed = lake.run("erasure", "watch", "--again", failpoints="kill@erasure.asked-again", check=None)
+        assert killed.returncode == -9 and not watched(lake)
+        bury(lake)
+        lake.run("operation", "resume")
+        assert len(lake.warden.erasure.list(state=["open"])) == 1 and len(watched(lake)) == 1
+        assert lake.warden.erasure.watch("crm.people").is_empty
 
     def test_a_value_that_was_erased_twice_is_the_newer_requests(self, lake: SmallLake) -> None:
         with_people(lake)
