@@ -249,7 +249,7 @@ class Workbench:
     def staging(self) -> Staging:
         from lakewarden.lifecycle.journal import is_over
 
-        return Staging(self._desk, self._ground.spark, self.storage, is_over(self.journal))
+        return Staging(self._desk, self._ground.spark, self.storage, is_over(self.journal), self.progress)
 
     @cached_property
     def commits(self) -> Commits:

@@ -6,16 +6,20 @@ On format v3 Iceberg itself picks what was staged.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from lakewarden.engine.catalog.snapshots import operation_of
 from lakewarden.engine.commit.new_rows import Append, Overwrite
+from lakewarden.engine.spark import watched
 from lakewarden.errors import LeaseLost, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import when
-from tests.engine.lakes import STAMP
+from lakewarden.warden import Workbench
+from tests.engine.lakes import STAMP, unfenced
 from tests.engine.staged import OTHER, ROWS, Shop
 from tests.small_lake import SmallLake
 
@@ -138,6 +142,7 @@ def test_a_server_that_goes_on_after_its_client_died(newer: Shop) -> None:
     newer.check(*range(4), 100)
 
 
+@pytest.mark.parametrize("newer", [2], indirect=True)
 def test_rows_that_cannot_be_written_leave_nothing(newer: Shop) -> None:
     newer.insert(100)
     failing = "SELECT raise_error('no') AS id, NULL AS city, 1.0D AS amount"
@@ -147,6 +152,7 @@ def test_rows_that_cannot_be_written_leave_nothing(newer: Shop) -> None:
     newer.check(100)
 
 
+@pytest.mark.parametrize("newer", [3], indirect=True)
 def test_a_lease_that_is_lost_before_publishing(newer: Shop) -> None:
     newer.insert(100)
     staged = newer.stage(0, 4)
@@ -160,6 +166,7 @@ def test_a_lease_that_is_lost_before_publishing(newer: Shop) -> None:
     newer.check(100)
 
 
+@pytest.mark.parametrize("newer", [3], indirect=True)
 def test_no_rows(newer: Shop) -> None:
     newer.insert(100)
     snapshot = newer.append(newer.stage(0, 0))
@@ -190,6 +197,7 @@ def test_files_that_others_deleted_from_are_not_replaced(newer: Shop) -> None:
     newer.check(102)
 
 
+@pytest.mark.parametrize("newer", [2], indirect=True)
 def test_columns_go_by_name_and_must_be_there(newer: Shop) -> None:
     reordered = "SELECT 1.5D AS amount, 7L AS id, 'Rome' AS city"
     staged = newer.bench().staging.stage(newer.name, lambda session: session.sql(reordered))
@@ -201,9 +209,33 @@ def test_columns_go_by_name_and_must_be_there(newer: Shop) -> None:
     newer.check(7)
 
 
+@pytest.mark.parametrize("newer", [3], indirect=True)
 def test_what_is_staged_says_nothing_of_the_action_yet(newer: Shop) -> None:
     """Else a run that resumes would take staged rows for published ones."""
     staged = newer.stage(0, 4)
     told = json.dumps(newer.table.snapshot_by_id(staged.snapshot).summary.additional_properties)
     assert staged.branch in told and "lakewarden.operation" not in told
     newer.bench().sweep(newer.name)
+
+
+def test_an_interrupt_is_heard_while_spark_writes(shared_lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is a pause that somebody asks for: both come out of reporting progress. The job ends, and nothing is there."""
+    shop = Shop(shared_lake, "interrupted", 2)
+    shop.insert(100)
+
+    def slow(session: Any) -> Any:
+        from pyspark.sql.functions import lit, udf
+
+        sleep = udf(lambda id: time.sleep(60) or id, "bigint")
+        return session.range(0, 1, 1, 1).select(
+            sleep("id").alias("id"), lit("x").alias("city"), lit(1.0).alias("amount")
+        )
+
+    def told(done: int, total: int, says: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watched, "_LOOK_EVERY", 1.0)
+    with pytest.raises(KeyboardInterrupt):
+        Workbench(shared_lake.warden.ground, STAMP, unfenced, told).staging.stage(shop.name, slow)
+    shop.bench().sweep(shop.name)
+    shop.check(100)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.commit.change import Desk
     from lakewarden.engine.spark.session import Spark
     from lakewarden.engine.storage.storage import Storage
+    from lakewarden.lifecycle.basics import Tell
 
 STAGED = "lakewarden.staged"
 """In the summary of a staged snapshot: the branch that it was written to."""
@@ -77,9 +78,10 @@ class Staging:
         spark: Spark,
         storage: Callable[[str], Storage],
         is_over: Callable[[str], bool] = lambda operation: False,
+        tell: Tell = lambda done, total, says: None,
     ) -> None:
         """`is_over` says of which other operations nobody is at work: their staging branches are removed too."""
-        self._desk, self._spark, self._storage, self._is_over = desk, spark, storage, is_over
+        self._desk, self._spark, self._storage, self._is_over, self._tell = desk, spark, storage, is_over, tell
 
     def stage(
         self, table_name: str, rows: Callable[[SparkSession], DataFrame], replaced: Collection[str] = ()
@@ -104,7 +106,7 @@ class Staging:
         with spark_told():
             frame = rows(session)
         properties = {STAGED: branch} | ({WAP_ID: self._desk.stamp.name} if through_spark else {})
-        statements.append(branch, frame, properties)
+        statements.append(branch, frame, properties, lambda: self._tell(0, 1, "rows are being written"))
         reach("staging.written")
         return self._reported(name, branch, base, before, frozenset(replaced if through_spark else ()))
 

@@ -9,10 +9,9 @@ such as the files of a task that was tried twice, is removed.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +36,6 @@ __all__ = ["FileGroup", "RewriteResult", "Rewriter", "RewrittenFile", "access_of
 
 Progress = Callable[[int, int], None]
 _FOOTER_READERS = 8
-_LOOK_EVERY = 2.0  # seconds between two looks at how much has been written
 
 
 @dataclass(frozen=True)
@@ -126,6 +124,7 @@ class Rewriter:
     ) -> dict[int, GroupReport]:
         from lakewarden.engine.kernel.task import REPORT_SCHEMA, parts, run_task
         from lakewarden.engine.spark.session import send_by_value, spark_told
+        from lakewarden.engine.spark.watched import watched
 
         for part in parts():
             send_by_value(part)
@@ -133,10 +132,13 @@ class Rewriter:
         with _lacking_told(), spark_told():
             session = self._spark().session()
             frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(task, REPORT_SCHEMA)
-            with _watched(self._storage, folder, bytes_in, progress, session.interruptAll):
+            with watched(lambda: progress(min(self._written(folder), bytes_in), bytes_in), session.interruptAll):
                 rows = frame.collect()
         reports = [GroupReport.from_json(row["report"]) for row in rows]
         return {report.number: report for report in reports}
+
+    def _written(self, folder: str) -> int:
+        return sum(file.bytes for file in self._storage.walk(folder))
 
     def _run_here(
         self, tasks: Sequence[Group], layout: Layout, sizes: Mapping[str, int], progress: Progress
@@ -276,44 +278,3 @@ def _lacking_told() -> Iterator[None]:
             f"the Python of Spark's executors has no {lacking[1]}",
             "Nothing was changed. Install it there, or set spark.pyspark.python to a Python that has it.",
         ) from error
-
-
-class _watched:
-    """While a job runs, looks now and then how much it has written, and reports it. An interrupt ends the job."""
-
-    def __init__(
-        self, storage: Storage, folder: str, bytes_in: int, progress: Progress, end_job: Callable[[], object]
-    ) -> None:
-        self._storage, self._folder, self._bytes_in, self._progress = storage, folder, bytes_in, progress
-        self._end_job = end_job
-        self._over = threading.Event()
-        self._interrupt: KeyboardInterrupt | None = None
-        self._thread = threading.Thread(target=self._look, name="rewrite progress", daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        if kind is not None and issubclass(kind, KeyboardInterrupt):
-            self._end()
-        if self._interrupt is not None:  # heard while the job ran: nothing of it is published
-            raise self._interrupt
-
-    def _look(self) -> None:
-        while not self._over.wait(_LOOK_EVERY):
-            try:
-                written = sum(file.bytes for file in self._storage.walk(self._folder))
-                self._progress(min(written, self._bytes_in), self._bytes_in)
-            except (LakewardenError, OSError):
-                continue  # it is only for show
-            except KeyboardInterrupt as interrupt:
-                self._interrupt = interrupt
-                self._end()
-                return
-
-    def _end(self) -> None:
-        """Else its tasks would continue to write files that nobody will publish."""
-        with suppress(Exception):  # they are swept when the operation is resumed
-            self._end_job()

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.spark.session import spark_told
+from lakewarden.engine.spark.watched import watched
 from lakewarden.errors import SparkUnavailable
 from lakewarden.lifecycle.failpoints import reach
 
@@ -68,20 +69,17 @@ class TableStatements:
         """Commit what a snapshot appended on top of main; refused by Iceberg if its `wap.id` was published before."""
         self._run(_called(self._name, "cherrypick_snapshot", f"snapshot_id => {literal(snapshot)}"))
 
-    def append(self, branch: str, rows: DataFrame, properties: Mapping[str, str]) -> None:
-        """Write rows to a branch, in one snapshot with these properties. An interrupt ends the job."""
+    def append(
+        self, branch: str, rows: DataFrame, properties: Mapping[str, str], look: Callable[[], None] = lambda: None
+    ) -> None:
+        """Write rows to a branch, in one snapshot with these properties; `look` is called now and then meanwhile."""
         self._fence()
         reach("statement.fenced")
         writer = rows.writeTo(_on(self._name, branch))
         for key, value in properties.items():
             writer = writer.option(f"snapshot-property.{key}", value)
-        try:
-            with spark_told():
-                writer.append()
-        except KeyboardInterrupt:
-            with suppress(Exception):  # what it still writes is never published
-                self._spark.session().interruptAll()
-            raise
+        with watched(look, self._spark.session().interruptAll), spark_told():
+            writer.append()
         reach("statement.done")
 
     def delete_files(self, branch: str, view: str) -> None:
