@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lakewarden.config import Settings
+from lakewarden.config.section import FromProperty
 from lakewarden.engine.base.table_name import TableName
-from lakewarden.features.retention.policy import RetentionPolicy, declared_policy, policy_of
-from lakewarden.features.shared.table_property import whole_number
+from lakewarden.features.retention.policy import RetentionPolicy, policy_of
 
 LAKE = {"catalog": {"type": "sql", "uri": "sqlite:///x.db"}, "warehouse": "file:///x"}
 DAY_MS = 86_400_000
@@ -23,16 +23,15 @@ def declared(
     **sections: Any,
 ) -> dict[str, tuple[Any, str]]:
     settings = Settings.model_validate({"lakes": {"main": LAKE}, **sections})
-    *namespace, name = table.split(".")
-    found = declared_policy(settings, TableName("main", tuple(namespace), name), properties or {}, options or {})
-    return {value.name: (value.value, value.source) for value in found}
+    found = settings.resolve("main", table, "retention", options, properties)
+    return {name: (value.value, value.source) for name, value in found.items()}
 
 
 def policy(*args: Any, **sections: Any) -> RetentionPolicy:
     settings = Settings.model_validate({"lakes": {"main": LAKE}, **sections})
     *namespace, name = str(args[0]).split(".")
     options = args[1] if len(args) > 1 else {}
-    return policy_of(declared_policy(settings, TableName("main", tuple(namespace), name), {}, options))
+    return policy_of(settings, TableName("main", tuple(namespace), name), {}, options)
 
 
 def test_defaults() -> None:
@@ -42,7 +41,6 @@ def test_defaults() -> None:
         "keep_tagged": (True, "defaults"),
         "production_keep_days": (730, "defaults"),
         "reader_grace": (timedelta(days=1), "defaults"),
-        "production": (False, "defaults"),
     }
 
 
@@ -79,7 +77,6 @@ def test_each_value_comes_from_its_own_place() -> None:
         "keep_tagged": (False, "option"),
         "production_keep_days": (5, "tables: bronze.*"),
         "reader_grace": (timedelta(days=1), "defaults"),
-        "production": (False, "defaults"),
     }
 
 
@@ -154,7 +151,7 @@ class TestProduction:
     [("90", 1), ("100", 1), ("101", 2), ("0", 0), ("", None), ("-5", None), ("1.5", None), ("٣", None)],
 )
 def test_properties_in_larger_units_are_rounded_up(text: str, found: int | None) -> None:
-    assert whole_number({"p": text}, "p", 100) == found
+    assert FromProperty("p", per=100).read(text) == found
 
 
 class TestOneWayForEverySection:

@@ -6,7 +6,7 @@ from lakewarden.config.environment import Environment
 from lakewarden.config.file import FILE_NAME, find, load
 from lakewarden.config.lakes import CatalogType, LakeSettings, StorageSettings, is_named_warehouse
 from lakewarden.config.resolution import Declared
-from lakewarden.config.settings import Settings
+from lakewarden.config.settings import Settings, TableSection
 
 __all__ = [
     "FILE_NAME",
@@ -16,6 +16,7 @@ __all__ = [
     "LakeSettings",
     "Settings",
     "StorageSettings",
+    "TableSection",
     "find",
     "is_named_warehouse",
     "load",

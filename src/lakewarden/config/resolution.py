@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakewarden.config.retention import PRESETS
-from lakewarden.config.section import Section
+from lakewarden.config.section import FromProperty, Section
 
 Source = tuple[str, Mapping[str, Any]]
 """Who says something, and what."""
@@ -32,6 +32,13 @@ def said(source: str, section: Section | None, with_defaults: bool = False) -> l
     by_preset = {name: value for name, value in values.items() if meant.get(name) == value}
     own = {name: value for name, value in values.items() if name not in by_preset}
     return [(source, own), (f"{source} (preset {preset})", by_preset)]
+
+
+def said_by_table(section: type[Section], properties: Mapping[str, str]) -> Source:
+    """What a table's own properties say."""
+    marks = [(name, mark) for name, field in section.model_fields.items() for mark in field.metadata]
+    known = {name: mark for name, mark in marks if isinstance(mark, FromProperty)}
+    return "table property", {name: mark.read(properties.get(mark.key, "")) for name, mark in known.items()}
 
 
 def nearest(names: Iterable[str], sources: Sequence[Source]) -> dict[str, Declared]:

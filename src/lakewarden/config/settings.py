@@ -15,7 +15,7 @@ from lakewarden.config.lakes import LakeSettings
 from lakewarden.config.layers import LayerSettings, laid_over, usual_layers
 from lakewarden.config.leases import LeaseSettings
 from lakewarden.config.orphans import QuarantineSettings
-from lakewarden.config.resolution import Declared, Source, nearest, said
+from lakewarden.config.resolution import Declared, Source, nearest, said, said_by_table
 from lakewarden.config.section import Section
 from lakewarden.config.spark import SparkSettings
 from lakewarden.config.tables import Defaults, TableSettings
@@ -92,7 +92,7 @@ class Settings(Section):
         table: str,
         section: TableSection,
         options: Mapping[str, Any] | None = None,
-        properties: Mapping[str, Any] | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> dict[str, Declared]:
         """Each value of a section that holds for a table (`namespace.table`), with its source: the nearest wins.
 
@@ -102,11 +102,11 @@ class Settings(Section):
         sources: list[Source] = [("option", options or {})]
         for pattern, declared in self.declared(lake, table):
             sources += said(f"tables: {pattern}", _part(declared, section))
-        sources.append(("table property", properties or {}))
+        usual = getattr(self.defaults, section, None) or _USUAL[section]
+        sources.append(said_by_table(type(usual), properties or {}))
         layer = self.layer(table)
         if layer is not None:
             sources += said(f"layer {layer[0]}", _part(layer[1], section))
-        usual = getattr(self.defaults, section, None) or _USUAL[section]
         names = [name for name, value in usual if value is not None and name != "preset"]
         return nearest(names, [*sources, *said("defaults", usual, with_defaults=True)])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.features.shared.file_sizes import CompactionPolicy, declared_policy, policy_of
+from lakewarden.features.shared.file_sizes import CompactionPolicy, policy_of
 from tests.small_lake import SmallLake
 
 MB = 1 << 20
@@ -33,15 +33,17 @@ def test_options_then_configuration_then_the_table_then_defaults(lake: SmallLake
     name = lake.warden.ground.tables.name("sales.orders")
     settings = lake.warden.ground.settings
     properties = {"write.target-file-size-bytes": str(64 * MB)}
-    declared = {value.name: value for value in declared_policy(settings, name, properties, {"min_file_size_mb": 3})}
+    options = {"min_file_size_mb": 3}
+    declared = settings.resolve("main", "sales.orders", "compaction", options, properties)
     assert (declared["target_file_size_mb"].value, declared["min_file_size_mb"].value) == (64, 3)
     assert declared["target_file_size_mb"].source == "table property"
-    assert policy_of(list(declared.values())).target == 64 * MB
+    policy = policy_of(settings, name, properties, options)
+    assert (policy.target, policy.min_file_size_mb) == (64 * MB, 3)
 
 
 @pytest.mark.parametrize("text", ["0", "", "many", "-5"])
 def test_a_property_that_says_nothing_counts_as_not_said(lake: SmallLake, text: str) -> None:
     lake.create()
     name = lake.warden.ground.tables.name("sales.orders")
-    declared = declared_policy(lake.warden.ground.settings, name, {"write.target-file-size-bytes": text}, {})
-    assert policy_of(declared).target == 512 * MB
+    policy = policy_of(lake.warden.ground.settings, name, {"write.target-file-size-bytes": text}, {})
+    assert policy.target == 512 * MB

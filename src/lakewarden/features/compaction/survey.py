@@ -11,7 +11,7 @@ from lakewarden.engine.base.route import Route, route_of_manifests
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.features.compaction.binpack import Candidate, Packing, pack
 from lakewarden.features.erasure.hidden.held_files import held_files
-from lakewarden.features.shared.file_sizes import CompactionPolicy, declared_policy, policy_of
+from lakewarden.features.shared.file_sizes import CompactionPolicy, policy_of
 from lakewarden.lifecycle.basics import SPARK_SQL
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def survey(
     """
     table = table or lake.tables.load(name)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
-    policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, options))
+    policy = policy_of(lake.settings, name, table.metadata.properties, options)
     chosen: Sequence[LiveFile] = files.data
     if where:
         matching = lake.rows.files_of(lake.tables.resolve(str(name)), where)

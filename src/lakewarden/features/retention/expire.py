@@ -9,7 +9,7 @@ from pydantic import Field
 
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.retention import expiry
-from lakewarden.features.retention.policy import declared_policy, policy_of, refuse_short_production
+from lakewarden.features.retention.policy import policy_of, refuse_short_production
 from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
 from lakewarden.features.version import holders
@@ -59,7 +59,7 @@ class Expire(Selects, TableOperation):
 
         def plan_one(name: TableName) -> Plan:
             if self.keep_days is not None and self.production_keep_days is None and not self.even_production:
-                own = policy_of(declared_policy(lake.settings, name, lake.tables.load(name).metadata.properties, {}))
+                own = policy_of(lake.settings, name, lake.tables.load(name).metadata.properties, {})
                 refuse_short_production(own, self.keep_days, name)
             found = expiry.look(lake, name, options, self.expire_tags, in_use)
             plan, decisions = expiry.actions_for(lake, self.kind(), found, neighbours), found.decisions

@@ -26,7 +26,6 @@ from lakewarden.features.retention.policy import (
     Decisions,
     RetentionPolicy,
     decide,
-    declared_policy,
     policy_of,
 )
 from lakewarden.lifecycle.action import Action, Estimate, Facts, Outcome, Verdict
@@ -81,7 +80,7 @@ def look(
     A table that was loaded a moment ago can be handed in.
     """
     table = table or lake.tables.load(name)
-    policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, options))
+    policy = policy_of(lake.settings, name, table.metadata.properties, options)
     needed = in_use.of(str(name), table)
     decisions = decide(table, policy, lake.clock(), needed, expire_tags, _is_log_ours(lake, name, table))
     nothing = Unreachable((), 0, 0)

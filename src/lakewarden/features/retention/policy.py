@@ -12,17 +12,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.config import Declared, Settings
 from lakewarden.engine.catalog.representations import represents
 from lakewarden.engine.catalog.snapshots import ancestors, lines_of
 from lakewarden.errors import BadValue
-from lakewarden.features.shared.table_property import whole_number
 from lakewarden.quantities import from_millis, show_duration, to_millis
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.refs import SnapshotRef
 
+    from lakewarden.config import Settings
     from lakewarden.engine.base.table_name import TableName
 
 _DAY_MS = 86_400_000
@@ -83,19 +82,15 @@ class Decisions:
         return tuple(version.snapshot_id for version in self.versions if not version.kept)
 
 
-def declared_policy(
+def policy_of(
     settings: Settings, name: TableName, properties: Mapping[str, str], options: Mapping[str, Any]
-) -> list[Declared]:
-    """Each value of the policy that holds for a table, with its source. What an option says always wins."""
-    own = {
-        "keep_last": whole_number(properties, "history.expire.min-snapshots-to-keep"),
-        "keep_days": whole_number(properties, "history.expire.max-snapshot-age-ms", _DAY_MS),
-    }
-    values = settings.resolve(name.lake, name.within_lake, "retention", options, own)
-    production = settings.is_production(name.lake, name.within_lake)
+) -> RetentionPolicy:
+    """The policy that holds for a table. What an option says always wins."""
+    values = settings.resolve(name.lake, name.within_lake, "retention", options, properties)
     # given for this very run it holds for production too, unless that is given a period of its own
     by_option = options.get("keep_days") is not None and options.get("production_keep_days") is None
-    return [*values.values(), Declared("production", False, "option") if by_option else production]
+    production = not by_option and bool(settings.is_production(name.lake, name.within_lake).value)
+    return RetentionPolicy(**{name: value.value for name, value in values.items()}, production=production)
 
 
 def refuse_short_production(own: RetentionPolicy, keep_days: int | None, name: TableName) -> None:
@@ -107,10 +102,6 @@ def refuse_short_production(own: RetentionPolicy, keep_days: int | None, name: T
             "Add --even-production to expire its versions too, or give production tables their own period with "
             "--production-keep-days.",
         )
-
-
-def policy_of(declared: list[Declared]) -> RetentionPolicy:
-    return RetentionPolicy(**{value.name: value.value for value in declared})
 
 
 @dataclass

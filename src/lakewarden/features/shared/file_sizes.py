@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakewarden.features.shared.table_property import whole_number
-
 if TYPE_CHECKING:
-    from lakewarden.config import Declared, Settings
+    from lakewarden.config import Settings
     from lakewarden.engine.base.table_name import TableName
 
 DELTA_ENCODED = "delta_encoding is set: Spark readers with Iceberg before 1.10 cannot open the new files"
@@ -43,13 +41,9 @@ class CompactionPolicy:
         return max(self.small, self.target // 8)
 
 
-def declared_policy(
+def policy_of(
     settings: Settings, name: TableName, properties: Mapping[str, str], options: Mapping[str, Any]
-) -> list[Declared]:
-    """Each value of the policy that holds for a table, with its source. What an option says always wins."""
-    own = {"target_file_size_mb": whole_number(properties, "write.target-file-size-bytes", _MB) or None}
-    return list(settings.resolve(name.lake, name.within_lake, "compaction", options, own).values())
-
-
-def policy_of(declared: list[Declared]) -> CompactionPolicy:
-    return CompactionPolicy(**{value.name: value.value for value in declared})
+) -> CompactionPolicy:
+    """The policy that holds for a table. What an option says always wins."""
+    values = settings.resolve(name.lake, name.within_lake, "compaction", options, properties)
+    return CompactionPolicy(**{name: value.value for name, value in values.items()})

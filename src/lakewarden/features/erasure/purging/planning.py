@@ -17,7 +17,7 @@ from lakewarden.features.erasure.purging.intent import RefBefore
 from lakewarden.features.erasure.purging.stray_copies import refuse_strangers
 from lakewarden.features.erasure.requests.spelling import new_spellings, with_spellings
 from lakewarden.features.orphan.judgement import refuse_forbidden
-from lakewarden.features.shared.file_sizes import DELTA_ENCODED, declared_policy, policy_of
+from lakewarden.features.shared.file_sizes import DELTA_ENCODED, policy_of
 from lakewarden.lifecycle.action import Action, Estimate, Verdict
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.journal import known_to
@@ -183,7 +183,7 @@ def _warnings(lake: Reader, name: TableName, table: Table, found: Searched, acti
             f"{name}: {len(outside)} files with such rows lie outside of its location. No version will lead to them, "
             "but they stay where they are: another table may own them"
         )
-    policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, {}))
+    policy = policy_of(lake.settings, name, table.metadata.properties, {})
     if policy.delta_encoding and action.route != SPARK_SQL:
         told.append(f"{name}: {DELTA_ENCODED}")
     if action.route == SPARK_SQL:

@@ -18,7 +18,7 @@ from lakewarden.engine.rewrite.equality_deletes import without_keys
 from lakewarden.engine.rewrite.single_files import RewrittenFile
 from lakewarden.engine.rows.keys import widest
 from lakewarden.features.erasure.purging.intent import Intent, NewFile, OldFile
-from lakewarden.features.shared.file_sizes import declared_policy, policy_of
+from lakewarden.features.shared.file_sizes import policy_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -62,7 +62,7 @@ def rewrite(action: Action, lake: Writer, table: Table, keys: Sequence[HiddenKey
     wanted = [file for file in held if found.matches[file.path].matching < file.rows]
     masks = [deletes[path] for path in sorted(found.matches) if path in deletes]
     folder = f"{staging_folder(table, lake.stamp)}/{secrets.token_hex(4)}"
-    policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, {}))
+    policy = policy_of(lake.settings, name, table.metadata.properties, {})
     layout = layout_for(table, policy.target, "full", policy.task_memory_mb << 20, policy.delta_encoding)
     written: dict[str, RewrittenFile] = {}
     if wanted:
