@@ -226,7 +226,11 @@ def test_an_interrupt_is_heard_while_spark_writes(shared_lake: SmallLake, monkey
     def slow(session: Any) -> Any:
         from pyspark.sql.functions import lit, udf
 
-        sleep = udf(lambda id: time.sleep(60) or id, "bigint")
+        def sleep_first(id: int) -> int:
+            time.sleep(60)
+            return id
+
+        sleep = udf(sleep_first, "bigint")
         return session.range(0, 1, 1, 1).select(
             sleep("id").alias("id"), lit("x").alias("city"), lit(1.0).alias("amount")
         )
