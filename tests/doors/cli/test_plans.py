@@ -127,6 +127,24 @@ def test_an_operation_that_had_enough_ends_well_and_says_what_is_left(
     assert (row.state, row.done, row.actions) == ("done", 1, 3)
 
 
+def test_an_operation_that_pauses_itself_says_how_it_continues(
+    lake: SmallLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("sales.a", "sales.b", "sales.c"):
+        lake.create(name, appends=1)
+    monkeypatch.setattr(Tag, "enough", lambda self, elapsed, begun: Stop.PAUSE if begun == 2 else None)
+    config = ["--config", str(lake.folder)]
+
+    assert run([*config, "version", "tag", "sales.*", "v1"]) == 0
+
+    (row,) = lake.warden.operation.list()
+    said = capsys.readouterr().out.splitlines()
+    assert said[-4].startswith(f"paused  {row.id}  actions 2, subjects 2, tags 2, left 1, stopped pause")
+    assert said[-3:][::2] == ["left for another time (1):", f"Continue with: lakewarden operation resume {row.id}"]
+    assert run([*config, "operation", "resume", row.id]) == 0
+    assert all("v1" in lake.refs(name) for name in ("sales.a", "sales.b", "sales.c"))
+
+
 def test_files_can_be_asked_for_on_the_command_line(lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.create(appends=1)
     common = ["--config", str(lake.folder), "--json"]
