@@ -230,7 +230,7 @@ def test_an_interrupt_is_heard_while_spark_writes(shared_lake: SmallLake, monkey
             time.sleep(60)
             return id
 
-        sleep = udf(sleep_first, "bigint")
+        sleep = udf(lambda id: sleep_first(id), "bigint")
         return session.range(0, 1, 1, 1).select(
             sleep("id").alias("id"), lit("x").alias("city"), lit(1.0).alias("amount")
         )
