@@ -1,4 +1,8 @@
-"""What declarations can do, at all three doors: documents, aliases, pages, answers that draw themselves."""
+"""What declarations can do, at all three doors: documents, aliases, pages, answers that draw themselves.
+
+Tried by a noun for tests only, in `nouns/`: `lifecycle/page.py`, `lifecycle/desk.py`, `config/document.py`,
+`doors/cli/document_input.py`.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Settings(Section):
 
     @field_validator("layers")
     @classmethod
-    def _withusual_layers(cls, layers: dict[str, LayerSettings]) -> dict[str, LayerSettings]:
+    def _with_usual_layers(cls, layers: dict[str, LayerSettings]) -> dict[str, LayerSettings]:
         """Bronze, silver, gold and platinum are there unless said otherwise; only what is said of them changes."""
         usual = usual_layers()
         return {name: laid_over(usual.get(name), layers.get(name)) for name in {**usual, **layers}}
