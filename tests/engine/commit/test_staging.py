@@ -226,11 +226,11 @@ def test_an_interrupt_is_heard_while_spark_writes(shared_lake: SmallLake, monkey
     def slow(session: Any) -> Any:
         from pyspark.sql.functions import lit, udf
 
-        def sleep_first(id: int) -> int:
-            time.sleep(60)
-            return id
+        def sleep_for(seconds: int) -> int:
+            time.sleep(seconds)
+            return 0
 
-        sleep = udf(lambda id: sleep_first(id), "bigint")
+        sleep = udf(lambda id: id + sleep_for(60), "bigint")
         return session.range(0, 1, 1, 1).select(
             sleep("id").alias("id"), lit("x").alias("city"), lit(1.0).alias("amount")
         )
