@@ -19,7 +19,7 @@ from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.catalog.snapshots import MAIN, WAP_ID, notes_of, stamped
 from lakewarden.engine.commit.change import Change
 from lakewarden.engine.commit.new_snapshot import Draft, by_manifest
-from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
+from lakewarden.engine.commit.publish import Attempt, at_refs, check_format, check_identity
 from lakewarden.engine.commit.refs import RefChange, SetRef
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.unreachable import still_unreachable
@@ -47,6 +47,7 @@ class Append(Change[int]):
     """Rows that Spark has staged; their branch goes in the same commit."""
     branch: str = MAIN
     facts: Mapping[str, str] = field(default_factory=dict)
+    """For the snapshot's summary; where Spark publishes, Iceberg writes its own."""
 
     def needs_spark(self, tables: Tables) -> bool:
         name = tables.name(self.table)
@@ -91,6 +92,7 @@ class Append(Change[int]):
             raise BadValue(f"{name}: in its format, only rows that Spark has staged can be published, and only on main")
         spark.session()  # its start takes long: what is looked at is looked at after it
         table = desk.tables.load(name)
+        check_identity(table, self.table, self.uuid)
         if stamped(table, desk.stamp) is None:
             self._check_staged(table)
             if notes_of(table.snapshot_by_id(self.staged.snapshot)).get(WAP_ID) != desk.stamp.name:
