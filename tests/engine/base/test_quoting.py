@@ -219,6 +219,10 @@ ALLOWED = {
     ("engine/commit/refs.py", "ref.kind"): "a Literal: branch or tag",
     ("engine/commit/refs.py", "milliseconds // size"): "a whole number",
     ("engine/commit/refs.py", "unit"): "a unit of the table right above",
+    (
+        "engine/spark/statements.py",
+        "kind",
+    ): "a type's name, made from a type and looked up in engine/commit/evolved_schema",
     ("state/database.py", "PATIENCE"): "a number of this module, formatted as one",
 }
 OWN_STATEMENTS = {
