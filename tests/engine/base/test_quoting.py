@@ -222,7 +222,7 @@ ALLOWED = {
     (
         "engine/spark/statements.py",
         "kind",
-    ): "a type's name, made from a type and looked up in engine/commit/evolved_schema",
+    ): "the name of a type, from the list in evolved_schema.py",
     ("state/database.py", "PATIENCE"): "a number of this module, formatted as one",
 }
 OWN_STATEMENTS = {
