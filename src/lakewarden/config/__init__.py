@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from lakewarden.config.environment import Environment
 from lakewarden.config.file import FILE_NAME, find, load
-from lakewarden.config.lakes import CatalogType, LakeSettings, StorageSettings, is_named_warehouse
-from lakewarden.config.resolution import Declared
-from lakewarden.config.settings import Settings, TableSection
+from lakewarden.config.settings import CatalogType, LakeSettings, Settings, StorageSettings, is_named_warehouse
 
 __all__ = [
     "FILE_NAME",
     "CatalogType",
-    "Declared",
     "Environment",
     "LakeSettings",
     "Settings",
     "StorageSettings",
-    "TableSection",
     "find",
     "is_named_warehouse",
     "load",

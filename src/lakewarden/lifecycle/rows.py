@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
-from lakewarden.display import Series
+from lakewarden.display import Shown
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Rows(Series[Row]):
+class Rows(Shown, Sequence[Row]):
     """Rows that were read, or how many were written to a file. In Python it is also the sequence of its rows."""
 
     rows_read: int
@@ -24,5 +25,17 @@ class Rows(Series[Row]):
     rows: list[Row] = field(default_factory=list)
     """The rows, unless they were written to a file."""
 
-    def series(self) -> list[Row]:
-        return self.rows
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Row]: ...
+
+    def __getitem__(self, place: int | slice) -> Row | list[Row]:
+        return self.rows[place]

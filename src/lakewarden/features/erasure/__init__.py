@@ -13,4 +13,3 @@ VERBS = (
     "recognise",
     "watch",
 )
-ALIASES = {"recognize": "recognise"}

@@ -9,18 +9,16 @@ from lakewarden.features.operation.identity import OperationId
 from lakewarden.lifecycle.request import Control
 
 if TYPE_CHECKING:
-    from lakewarden.lifecycle.desk import ControlDesk
+    from lakewarden.lifecycle.runner import Runner
 
 
 class Cancel(Control[OperationRow]):
-    """End an operation: a planned one at once, a running one between two actions, or within a long one.
+    """End an operation: a planned one at once, a running one between two of its actions.
 
     What was applied stays applied; nothing is taken back.
     """
 
-    journaled = False
-
     id: OperationId
 
-    def act(self, desk: ControlDesk) -> OperationRow:
-        return row(desk.runner.cancel(self.id))
+    def act(self, runner: Runner) -> OperationRow:
+        return row(runner.cancel(self.id))

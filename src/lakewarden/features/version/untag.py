@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.engine.catalog.snapshots import lines_of
-from lakewarden.engine.commit.refs import RefChange
+from lakewarden.engine.changes import RefChange
+from lakewarden.engine.snapshots import lines_of
 from lakewarden.features.version.refs import RefName, existing_tag, note_property
-from lakewarden.lifecycle.action import Action, Outcome
-from lakewarden.lifecycle.plan import Plan
-from lakewarden.lifecycle.request import Table, TableOperation
-from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
+from lakewarden.lifecycle.plan import Action, Outcome, Plan
+from lakewarden.lifecycle.request import Operation, Table
+from lakewarden.lifecycle.requirement import RefAt, TableIs
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Untag(TableOperation):
+class Untag(Operation):
     """Take a tag away. Its version stays until retention expires it, if nothing else protects it."""
 
     destructive = True
@@ -35,8 +34,7 @@ class Untag(TableOperation):
         reachable = lines_of(table, others)
         action = Action(
             verb="untag",
-            subject=target,
-            lease=table_lease(uuid),
+            table=target,
             says=f"remove tag {self.name} from {tag.snapshot_id}",
             arguments={"ref": self.name, "snapshot": str(tag.snapshot_id), "uuid": uuid},
             requires=(TableIs(target, uuid), RefAt(target, self.name, tag.snapshot_id)),
@@ -48,15 +46,15 @@ class Untag(TableOperation):
         return Plan(self.kind(), target, (action,), () if tag.snapshot_id in reachable else (alone,))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return lake.tables.ref(action.subject, str(action.arguments["ref"])) is None
+        return lake.tables.ref(action.table, str(action.arguments["ref"])) is None
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         asked, ref = action.arguments, str(action.arguments["ref"])
-        lake.commits.publish(
+        lake.commits.refs(
             RefChange(
-                table=action.subject,
+                table=action.table,
                 uuid=str(asked["uuid"]),
-                expects={ref: action.number("snapshot")},
+                expects={ref: int(asked["snapshot"] or 0)},
                 remove=(ref,),
                 drop_properties=(note_property(ref),),
                 route=action.route,

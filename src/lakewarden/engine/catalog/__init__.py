@@ -1,1 +1,0 @@
-"""Catalogs, tables and their snapshots, as PyIceberg reads them."""

@@ -1,1 +1,0 @@
-"""Publishing changes of tables: what is asked, new snapshots, and the ways to commit them."""

@@ -1,1 +1,0 @@
-"""Replacing files in every version of a table at once."""

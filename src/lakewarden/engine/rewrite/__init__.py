@@ -1,1 +1,0 @@
-"""Rewriting data files in Spark tasks or in this process."""

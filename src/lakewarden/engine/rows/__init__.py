@@ -1,1 +1,0 @@
-"""Rows of tables: reading them, finding them by key, hiding them."""

@@ -1,1 +1,0 @@
-"""The Spark session, its jars, and statements on tables."""

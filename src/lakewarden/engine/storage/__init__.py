@@ -1,1 +1,0 @@
-"""Files wherever they lie: on disk, in S3, in quarantine."""

@@ -1,1 +1,0 @@
-"""What a purge is planned from, what it intends, what it rewrites, and what it records."""

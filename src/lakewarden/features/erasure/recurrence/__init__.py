@@ -1,1 +1,0 @@
-"""People who come back with new data after they were erased."""

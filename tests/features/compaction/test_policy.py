@@ -1,0 +1,47 @@
+"""What size files should have: where each value comes from, and what follows from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.features.compaction.policy import CompactionPolicy, declared_policy, policy_of
+from tests.small_lake import SmallLake
+
+MB = 1 << 20
+
+
+def test_what_is_said_without_saying_anything() -> None:
+    policy = CompactionPolicy()
+    assert (policy.target_file_size_mb, policy.min_file_size_mb, policy.max_concurrent_files) == (512, 10, 100)
+    assert policy.rewrite_all is False
+    assert policy.verify == "counts"
+    assert policy.task_memory_mb == 512
+
+
+@pytest.mark.parametrize("target", [1, 7, 16, 100, 512, 4096])
+@pytest.mark.parametrize("small", [1, 10, 1000])
+def test_small_is_never_near_to_the_target(target: int, small: int) -> None:
+    """Else what a compaction writes would be small again."""
+    policy = CompactionPolicy(target_file_size_mb=target, min_file_size_mb=small)
+    assert policy.small <= small * MB
+    assert target * MB // 8 <= policy.enough <= target * MB // 6
+    assert policy.small <= policy.enough
+
+
+def test_options_then_configuration_then_the_table_then_defaults(lake: SmallLake) -> None:
+    lake.create()
+    name = lake.warden.ground.tables.name("sales.orders")
+    settings = lake.warden.ground.settings
+    properties = {"write.target-file-size-bytes": str(64 * MB)}
+    declared = {value.name: value for value in declared_policy(settings, name, properties, {"min_file_size_mb": 3})}
+    assert (declared["target_file_size_mb"].value, declared["min_file_size_mb"].value) == (64, 3)
+    assert declared["target_file_size_mb"].source == "table property"
+    assert policy_of(list(declared.values())).target == 64 * MB
+
+
+@pytest.mark.parametrize("text", ["0", "", "many", "-5"])
+def test_a_property_that_says_nothing_counts_as_not_said(lake: SmallLake, text: str) -> None:
+    lake.create()
+    name = lake.warden.ground.tables.name("sales.orders")
+    declared = declared_policy(lake.warden.ground.settings, name, {"write.target-file-size-bytes": text}, {})
+    assert policy_of(declared).target == 512 * MB
