@@ -68,7 +68,7 @@ class Publisher:
                 self._fence()
                 reach("commit.fenced")
                 is_sent = True
-                with naming(self._stamp), paused(), deferred():  # an interrupt waits until it is known if it landed
+                with naming(self._stamp), deferred(), paused():  # an interrupt waits until it is known if it landed
                     table.catalog.commit_table(table, (*attempt.requires, *_unmoved(table)), attempt.updates)
                 reach("commit.landed")
                 return True
