@@ -41,7 +41,7 @@ bench: $(SPARK) ## run every measurement in bench
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
 docs: $(BASE) ## write docs/reference from the code
-	@$(BIN)/python -m lakewarden.doors.reference docs/reference
+	@$(BIN)/python -m lakewarden.doors.reference_pages docs/reference
 
 lock: $(BASE) ## write requirements/*.lock anew: make lock UPGRADE=--upgrade for newer versions
 	@$(LOCK) $(UPGRADE) --quiet requirements/build.in -o requirements/build.lock

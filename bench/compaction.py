@@ -112,8 +112,8 @@ class Bench:
         rows = self.spark.session().table(f"main.{TABLE}").where(f"id = {self.rows // 3}")
         return statistics.median(_seconds(rows.collect) for _ in range(3))
 
-    def ours(self, verification: str) -> None:
-        self.warden.compaction.compact(TABLE, verification=verification).apply()
+    def ours(self, verify: str) -> None:
+        self.warden.compaction.compact(TABLE, verify=verify).apply()
 
     def icebergs(self, options: str = "") -> None:
         self.spark.sql(f"CALL main.system.rewrite_data_files(table => '{TABLE}'{options})").collect()

@@ -27,7 +27,7 @@ import yaml
 
 from lakewarden import Warden
 from lakewarden.features.lake.init import Init
-from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.records.erasure import EvidenceKind
 
 PEOPLE = 200_000
 COLUMNS = "id BIGINT, email STRING, city STRING, amount DOUBLE, at TIMESTAMP, note STRING"
@@ -111,7 +111,7 @@ class Bench:
         applied = self.warden.erasure.purge(name).apply()
         took = time.perf_counter() - began
         assert applied.result["refs_repointed"] == len(self.refs(name)), applied.result
-        told = self.warden.ground.tombstones.evidence(request=request.id)
+        told = self.warden.ground.state.erasure.evidence(request=request.id)
         at = {evidence.kind: evidence.at for evidence in told}
         contender.seconds.append(took)
         contender.proof.append((at[EvidenceKind.PROVED] - at[EvidenceKind.PURGED]).total_seconds())

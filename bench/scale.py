@@ -183,7 +183,7 @@ def _data_file(table: Table, snapshot: int, number: int, partition: int) -> Data
 def _manifest(table: Table, snapshot: int, files: Iterable[DataFile]) -> ManifestFile:
     from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
 
-    from lakewarden.engine.manifests import write_entries
+    from lakewarden.engine.files.manifests import write_entries
 
     path = f"{table.metadata.location}/metadata/{uuid.uuid4()}-m0.avro"
     entries = (

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, KeyAsked
+from lakewarden.records.erasure import ErasureRequest, ErasureState, KeyAsked
 from lakewarden.state.database import Database
 from lakewarden.state.tombstones import SqlTombstones
 

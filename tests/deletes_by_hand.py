@@ -21,7 +21,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddPartitionSpecUpdate, AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 
-from lakewarden.engine.manifests import write_entries
+from lakewarden.engine.files.manifests import write_entries
 
 
 def column(name: str, type_: Any, id: int, **options: Any) -> pa.Field:
@@ -101,7 +101,7 @@ def commit_deletes(table: Any, file: DataFile, branch: str = "main") -> None:
 
 
 def _totals(head: Any, file: DataFile) -> dict[str, str]:
-    """The version's totals, where the one before told them."""
+    """What is added, and the version's totals, where the one before told them."""
     kind = "equality" if file.content == DataFileContent.EQUALITY_DELETES else "position"
     more = {
         "total-delete-files": 1,
@@ -109,4 +109,5 @@ def _totals(head: Any, file: DataFile) -> dict[str, str]:
         f"total-{kind}-deletes": file.record_count,
     }
     before = head.summary.additional_properties
-    return {key: str(int(before[key]) + more.get(key, 0)) for key in before if key.startswith("total-")}
+    added = {key.replace("total-", "added-"): str(value) for key, value in more.items()}
+    return added | {key: str(int(before[key]) + more.get(key, 0)) for key in before if key.startswith("total-")}

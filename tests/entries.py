@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from lakewarden.engine.manifests import entries_at
+from lakewarden.engine.files.manifests import entries_at
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestEntry
 
-    from lakewarden.engine.live_files import DeleteFile, LiveFile
+    from lakewarden.engine.files.live_files import DeleteFile, LiveFile
 
 
 def entry_of(file: LiveFile | DeleteFile) -> ManifestEntry:

@@ -33,7 +33,7 @@ _parents: list[subprocess.Popen[str]] = []
 def run(lake: SmallLake, *arguments: str, failpoints: str = "", code: int = 0, first: str = "") -> str:
     """Run a command of a lake in a child of the warm process; answers with what it said on stdout.
 
-    `code` is what it must exit with; `first` is Python that the child runs before.
+    `code` is what it must exit with; `first` is Python that the child runs before, or instead if it ends the process.
     """
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder) / "out", Path(folder) / "err"

@@ -20,7 +20,7 @@ import pyspark
 import pytest
 
 from lakewarden.config import Environment
-from lakewarden.engine import java
+from lakewarden.engine.spark import java
 from tests.small_lake import SmallLake
 
 # A statement runs once or twice here: what the JVM compiles for long runs takes nearly half of the time of short ones.

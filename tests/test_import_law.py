@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from lakewarden import registry
 
 SOURCE = Path(__file__).parents[1] / "src" / "lakewarden"
 
@@ -16,16 +19,32 @@ MAY_IMPORT = {
     # part of the house: parts whose code it may use when it runs
     "errors": set[str](),
     "quantities": set[str](),
+    "made_once": set[str](),
     "display": {"quantities"},
     "config": {"errors", "quantities"},
+    "records": {"errors"},
     "lifecycle": {"errors", "quantities", "display"},
-    "engine": {"errors", "quantities", "config", "lifecycle"},
-    "state": {"errors", "quantities", "lifecycle"},
-    "features": {"errors", "quantities", "display", "config", "lifecycle", "engine"},
+    "engine": {"errors", "quantities", "config", "records", "lifecycle"},
+    "state": {"errors", "quantities", "records", "lifecycle"},
+    "features": {"errors", "quantities", "display", "config", "records", "lifecycle", "engine"},
     "registry": {"errors", "lifecycle", "features"},
-    "warden": {"errors", "quantities", "display", "config", "lifecycle", "engine", "state", "features", "registry"},
+    "warden": {
+        "errors",
+        "quantities",
+        "display",
+        "config",
+        "records",
+        "lifecycle",
+        "engine",
+        "state",
+        "features",
+        "registry",
+        "made_once",
+    },
     "doors": {"errors", "quantities", "display", "config", "lifecycle", "features", "registry", "warden"},
 }
+MAY_NAME = {"lifecycle": {"config", "engine", "state"}, "doors": {"engine"}}
+"""Parts whose types a part may name as well, though it may not use their code."""
 ONLY_IN = {
     # library: where it may be imported
     "pyspark": ("engine",),
@@ -37,6 +56,15 @@ ONLY_IN = {
     "starlette": ("doors.rest",),
     "yaml": ("config", "features.lake"),
 }
+ENGINE = ("kernel", "base", "catalog", "storage", "files", "spark", "rows", "commit", "rewrite", "proof", "history")
+ERASURE = ("requests", "hidden", "proofs", "purging", "certificates", "recurrence")
+ROOMS = {"engine": ENGINE, "features.erasure": ERASURE}
+"""Packages in their order: each imports only those before it, for types too, and nothing that stands on top of them."""
+NOUNS = ("shared", "orphan", "erasure", "compaction", "version", "retention", "policy", "table", "lake")
+"""Nouns of features/, after what several of them share: each uses only those before it, for types too."""
+ALONE = ("operation",)
+"""Nouns that use no other noun and that no other noun uses."""
+VERBS = {registry.module_name(noun, verb) for noun in registry.nouns() for verb in registry.verbs(noun)}
 PUBLIC = ("__init__", "__main__")
 
 
@@ -49,10 +77,16 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:
             yield from ((alias.name, False) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
-            names = [f"lakewarden.{alias.name}" for alias in node.names] if base == "lakewarden" else [base]
-            yield from ((name, False) for name in names)
+            full = (f"{base}.{alias.name}" for alias in node.names)
+            yield from dict.fromkeys((name if _is_ours(name) else base, False) for name in full)
         else:
             yield from imports(node)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether this is a module or a package of Lakewarden, and not a name within one."""
+    path = SOURCE.parent.joinpath(*name.split("."))
+    return name.startswith("lakewarden.") and (path.is_dir() or path.with_suffix(".py").is_file())
 
 
 def violations(module: str, code: str) -> list[str]:
@@ -63,46 +97,105 @@ def violations(module: str, code: str) -> list[str]:
         root, _, rest = name.partition(".")
         if root in ONLY_IN and not for_types and not module.startswith(ONLY_IN[root]):
             found.append(f"{module} imports {root}")
-        if root == "lakewarden" and rest and not for_types and part not in PUBLIC:
+        if root == "lakewarden" and rest and part not in PUBLIC:
             target = rest.split(".")[0]
-            if target != part and target not in MAY_IMPORT[part]:
+            allowed = MAY_IMPORT[part] | (MAY_NAME.get(part, set()) if for_types else set())
+            if target != part and target not in allowed:
                 found.append(f"{module} imports {target}")
+        found += [told for house in ROOMS for told in _later_room(house, module, rest)]
         if rest.startswith("features.") and part == "features":
-            found += _verb_of_another_noun(module, rest)
+            found += _later_noun(module, rest) + _verb_of_another_noun(module, rest)
     return found
+
+
+def _later_room(house: str, module: str, imported: str) -> list[str]:
+    if not (module.startswith(f"{house}.") and imported.startswith(f"{house}.")):
+        return []
+    own, other = (name.removeprefix(f"{house}.").split(".")[0] for name in (module, imported))
+    on_top = len(ROOMS[house])
+    order = {room: place for place, room in enumerate(ROOMS[house])}
+    return [f"{module} imports {imported}"] if order.get(other, on_top) > order.get(own, on_top) else []
+
+
+def _later_noun(module: str, imported: str) -> list[str]:
+    own, other = module.split(".")[1], imported.split(".")[1]
+    if other in (own, NOUNS[0]):
+        return []
+    alone = own in ALONE or other in ALONE
+    return [f"{module} imports {imported}"] if alone or NOUNS.index(other) > NOUNS.index(own) else []
 
 
 def _verb_of_another_noun(module: str, imported: str) -> list[str]:
     own, other = module.split(".")[1], imported.split(".")[1]
-    verbs = {path.stem for path in (SOURCE / "features" / other).glob("*.py")} & set(_verbs(other))
-    return [f"{module} imports the verb {imported}"] if own != other and imported.split(".")[-1] in verbs else []
+    is_verb = own != other and f"lakewarden.{imported}" in VERBS
+    return [f"{module} imports the verb {imported}"] if is_verb else []
 
 
-def _verbs(noun: str) -> list[str]:
-    text = (SOURCE / "features" / noun / "__init__.py").read_text()
-    return [verb.replace("-", "_") for verb in ast.literal_eval(text.split("VERBS = ")[1])]
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def cycle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Some modules that import each other in a circle, if there are any."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def _ours(code: str) -> set[str]:
+    """The modules of Lakewarden that some code imports, for types too."""
+    names = (name for name, _ in imports(ast.parse(code)))
+    return {name.removeprefix("lakewarden.") for name in names if name.startswith("lakewarden.")}
 
 
 MODULES = sorted(SOURCE.rglob("*.py"))
+GRAPH = {_module(path): _ours(path.read_text()) for path in MODULES}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_every_module_keeps_the_law(path: Path) -> None:
-    module = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-    assert violations(module, path.read_text()) == []
+    assert violations(_module(path), path.read_text()) == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Neither when they run, nor for types, nor within functions."""
+    assert cycle(GRAPH) == []
+
+
+@pytest.mark.parametrize("code", ["{}", "if TYPE_CHECKING:\n    {}", "def f():\n    {}"])
+def test_a_planted_circle_is_found(code: str) -> None:
+    planted = _ours(code.format("from lakewarden.warden import Warden"))
+    assert {"errors", "warden"} <= set(cycle({**GRAPH, "errors": planted}))
 
 
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("lifecycle.runner", "from lakewarden.engine.tables import Tables"),
+        ("lifecycle.runner", "from lakewarden.engine.catalog.tables import Tables"),
         ("lifecycle.runner", "def f():\n    from lakewarden.features.version.tag import Tag"),
-        ("engine.commit", "import lakewarden.state.leases"),
+        ("lifecycle.runner", "from lakewarden.records.erasure import Tombstones"),
+        ("lifecycle.ground", "if TYPE_CHECKING:\n    from lakewarden.records.erasure import Tombstones"),
+        ("engine.rows.read", "if TYPE_CHECKING:\n    from lakewarden.features.erasure.requests import spelling"),
+        ("records.erasure", "from lakewarden.lifecycle.plan import Plan"),
+        ("engine.commit.refs", "import lakewarden.state.leases"),
+        ("engine.files.bounds", "from lakewarden.engine.rows.keys import widest"),
+        ("features.erasure.requests.due", "from lakewarden.features.erasure.proofs import recorded"),
+        ("features.erasure.purging.planning", "from lakewarden.features.erasure.purge import Purge"),
+        ("engine.rows.read", "if TYPE_CHECKING:\n    from lakewarden.engine.commit.delete_files import Mask"),
         ("features.version.tag", "from lakewarden.warden import Warden"),
         ("features.version.tag", "import sqlalchemy"),
         ("features.version.tag", "from pyspark.sql import functions"),
-        ("features.version.tag", "from lakewarden.features.table.show import Show"),
-        ("doors.cli.render", "from lakewarden.engine.spark import Spark"),
+        ("features.table.health", "from lakewarden.features.version.show import Show"),
+        ("features.table.health", "from lakewarden.features.version import show"),
+        ("features.lake.key", "from lakewarden.features.erasure.check_certificate import CheckCertificate"),
+        ("features.version.tag", "from lakewarden.features.policy.upkeep import upkeep"),
+        ("features.orphan.age", "if TYPE_CHECKING:\n    from lakewarden.features.erasure import held"),
+        ("features.shared.each", "from lakewarden.features.orphan.age import Aged"),
+        ("features.policy.run", "from lakewarden.features.operation.entry import entry"),
+        ("features.operation.resume", "from lakewarden.features.orphan.age import Aged"),
+        ("doors.cli.render", "from lakewarden.engine.spark.session import Spark"),
         ("doors.cli.render", "from lakewarden import engine"),
         ("doors.rest.app", "import click"),
         ("state.journal", "from lakewarden.engine import commit"),
@@ -114,7 +207,9 @@ def test_a_planted_violation_is_found(module: str, code: str) -> None:
 
 
 def test_types_may_be_named_where_code_may_not_be_used() -> None:
-    code = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from lakewarden.engine.tables import Tables"
+    code = (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from lakewarden.engine.catalog.tables import Tables"
+    )
     assert violations("lifecycle.ground", code) == []
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import cached_property
 from inspect import signature
 from pathlib import Path
 from typing import get_origin
@@ -15,8 +17,11 @@ import lakewarden
 from lakewarden import Warden, registry
 from lakewarden.display import NULL, html_of
 from lakewarden.errors import TableNotFound
+from lakewarden.features.operation.apply import Apply
+from lakewarden.lifecycle.progress import Event
 from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.rows import Rows
+from lakewarden.warden import Ground
 from tests.small_lake import SmallLake
 
 
@@ -110,3 +115,26 @@ def test_every_answer_that_is_no_list_can_be_shown_in_a_notebook() -> None:
         if get_origin(kind) is not list:
             kinds = getattr(kind, "__args__", (kind,))
             assert all(hasattr(each, "_repr_html_") for each in kinds), f"{declared.address()}: {kind}"
+
+
+def test_who_acts_and_who_watches_belong_to_a_call(lake: SmallLake) -> None:
+    lake.create()
+    first: list[Event] = []
+    second: list[Event] = []
+    by_ada = lake.warden.version.tag("sales.orders", "v1").apply(actor="ada", watch=first.append)
+    stored = lake.warden.version.tag("sales.orders", "v2").store(actor="ben")
+    lake.warden.steer(Apply(id=stored), actor="cleo", watch=second.append)
+    nobody_watches = lake.warden.version.tag("sales.orders", "v3").apply()
+
+    shown = [lake.warden.operation.show(id) for id in (by_ada.id, stored, nobody_watches.id)]
+    assert [(each.planned_by, each.applied_by) for each in shown[:2]] == [("ada", "ada"), ("ben", "cleo")]
+    assert "@" in shown[2].applied_by
+    assert ({event.operation for event in first}, {event.operation for event in second}) == ({by_ada.id}, {stored})
+    assert first[-1].phase == second[-1].phase == "finished"
+
+
+def test_parts_that_several_threads_share_are_made_under_a_lock(lake: SmallLake) -> None:
+    assert not [name for name, part in vars(Ground).items() if isinstance(part, cached_property)]
+    ground = lake.warden.ground
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(map(id, threads.map(lambda _: ground.journal, range(16))))) == 1

@@ -7,15 +7,17 @@ count, a size or a state to Lakewarden.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from html import escape
-from typing import Any, get_args, get_type_hints
+from typing import Any, Protocol, TypeVar, get_args, get_type_hints, overload, runtime_checkable
 
 from pydantic_core import to_json
 
 from lakewarden.quantities import Unit, show_size
 
+Item = TypeVar("Item")
 NULL = "null"
 _SHOWN = 100
 """Rows of a list that a notebook shows."""
@@ -26,6 +28,39 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return html_of(self)
+
+
+class Series(Shown, Sequence[Item]):
+    """An answer that is also the sequence of what it holds."""
+
+    @abstractmethod
+    def series(self) -> list[Item]: ...
+
+    def __len__(self) -> int:
+        return len(self.series())
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.series())
+
+    @overload
+    def __getitem__(self, place: int) -> Item: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Item]: ...
+    def __getitem__(self, place: int | slice) -> Item | list[Item]:
+        return self.series()[place]
+
+
+@runtime_checkable
+class Drawn(Protocol):
+    """An answer that draws itself over REST, as a page or an image; in a terminal one with `__rich__` does.
+
+    `--json`, and a caller that accepts `application/json`, get its fields as from any other answer.
+    """
+
+    @property
+    def media_type(self) -> str: ...
+
+    def drawn(self) -> bytes: ...
 
 
 class Listing(list[Any]):

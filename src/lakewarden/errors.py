@@ -19,7 +19,7 @@
     ├── VerificationFailed               applied, and then found not to be so
     ├── TracesLeft                       exit code 3: a proof of erasure found something that is left
     ├── NotGenuine                       exit code 3: a certificate is not as it was signed, or by another key
-    ├── SomeTablesFailed                 of a plan over several tables, not all came through
+    ├── SomeFailed                       of a plan over several subjects, not all came through
     │   └── TracesLeftInSome             exit code 3: nothing else went wrong
     └── SomeOperationsFailed             of several operations to resume, not all could be finished
 
@@ -194,15 +194,20 @@ class NotGenuine(LakewardenError):
     exit_code = 3
 
 
-class SomeTablesFailed(LakewardenError):
-    code = "some-tables-failed"
+class SomeFailed(LakewardenError):
+    code = "some-failed"
 
 
-class TracesLeftInSome(SomeTablesFailed):
+class TracesLeftInSome(SomeFailed):
     """Of several tables that were looked through, some still hold something, and nothing else went wrong."""
 
     code = "traces-left"
     exit_code = 3
+
+
+def some_failed(codes: Iterable[str]) -> type[SomeFailed]:
+    """What subjects that failed with these codes are together: traces, where each of them has traces."""
+    return TracesLeftInSome if set(codes) == {TracesLeft.code} else SomeFailed
 
 
 class SomeOperationsFailed(LakewardenError):

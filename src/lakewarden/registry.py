@@ -29,10 +29,21 @@ def verbs(noun: str) -> tuple[str, ...]:
     return found
 
 
+def aliases(noun: str, verb: str) -> tuple[str, ...]:
+    """Other words for a verb, which every door understands."""
+    return tuple(alias for alias, meant in _aliases(noun).items() if meant == verb)
+
+
+def meant(noun: str, word: str) -> str:
+    """The verb that a word stands for: itself, unless it is an alias."""
+    return _aliases(noun).get(word, word)
+
+
 def declaration(noun: str, verb: str) -> type[Request]:
     """The one request that a verb's module declares."""
     if noun not in nouns():
         raise WrongUse(f"no such thing as {noun}", did_you_mean(noun, nouns(), f"There are {', '.join(nouns())}."))
+    verb = meant(noun, verb)
     if verb not in verbs(noun):
         hint = did_you_mean(verb, verbs(noun), f"There are {', '.join(verbs(noun))}.")
         raise WrongUse(f"{noun} cannot {verb}", hint)
@@ -68,6 +79,10 @@ def operation(kind: str) -> type[Operation]:
 
 def module_name(noun: str, verb: str) -> str:
     return f"{features.__name__}.{noun.replace('-', '_')}.{verb.replace('-', '_')}"
+
+
+def _aliases(noun: str) -> dict[str, str]:
+    return getattr(_noun(noun), "ALIASES", {})
 
 
 def _noun(noun: str) -> ModuleType:

@@ -18,6 +18,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -28,42 +29,44 @@ from pydantic import ValidationError
 from lakewarden import config, registry
 from lakewarden.config import Environment, Settings
 from lakewarden.display import Listing
-from lakewarden.engine.catalogs import Catalogs
-from lakewarden.engine.changes import Commits
-from lakewarden.engine.commit import DirectCommits
-from lakewarden.engine.erasure_mark import MarkProbe, refuse_foreign_mark
-from lakewarden.engine.leftovers import sweep
-from lakewarden.engine.live_files import Files
-from lakewarden.engine.manifests import Manifests
-from lakewarden.engine.procedures import Procedures
-from lakewarden.engine.quoting import identifier
-from lakewarden.engine.rewrite import Rewriter
-from lakewarden.engine.routing import RoutedCommits
-from lakewarden.engine.rows import Rows
-from lakewarden.engine.spark import Spark
-from lakewarden.engine.spark_commit import SparkCommits
-from lakewarden.engine.storage import Storage, StoredFiles, Stores
-from lakewarden.engine.tables import Resolved, Tables
+from lakewarden.engine.base.quoting import identifier
+from lakewarden.engine.catalog.catalogs import Catalogs
+from lakewarden.engine.catalog.tables import Resolved, Tables
+from lakewarden.engine.commit.abandoned_files import sweep
+from lakewarden.engine.commit.change import Commits, Desk, RoutedCommits
+from lakewarden.engine.commit.procedures import Procedures
+from lakewarden.engine.commit.staging import Staging
+from lakewarden.engine.files.live_files import Files
+from lakewarden.engine.files.manifests import Manifests
+from lakewarden.engine.rewrite.driver import Rewriter
+from lakewarden.engine.rows.read import Rows
+from lakewarden.engine.spark.session import Spark
+from lakewarden.engine.storage.erasure_mark import MarkProbe, refuse_foreign_mark
+from lakewarden.engine.storage.storage import Storage, StoredFiles, Stores
 from lakewarden.errors import BadValue, did_you_mean
 from lakewarden.lifecycle import failpoints
-from lakewarden.lifecycle.ground import Clock, Fence, Probe, Stamp, Tell
+from lakewarden.lifecycle.basics import Clock, Fence, Probe, Stamp, Tell
+from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.journal import Journal
 from lakewarden.lifecycle.leases import Leases
+from lakewarden.lifecycle.memory import Kept, Memory
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
-from lakewarden.lifecycle.run import Report
 from lakewarden.lifecycle.runner import Runner
 from lakewarden.lifecycle.signature import signature_of
+from lakewarden.made_once import made_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from lakewarden.engine.spark_cleansing import SparkCleansing
-    from lakewarden.engine.table_statements import TableStatements
-    from lakewarden.lifecycle.tombstones import HiddenKey, Tombstones
+    from lakewarden.engine.history.spark_route import SparkCleansing
+    from lakewarden.engine.spark.statements import TableStatements
+    from lakewarden.records.erasure import HiddenKey
     from lakewarden.state.database import Database
+    from lakewarden.state.stores import StateWriter
 
 Answer = TypeVar("Answer")
 
@@ -76,27 +79,27 @@ class Ground:
         self.environment = environment
         self.clock = clock
 
-    @cached_property
+    @made_once
     def catalogs(self) -> Catalogs:
         return Catalogs(self.settings)
 
-    @cached_property
+    @made_once
     def tables(self) -> Tables:
         return Tables(self.catalogs, self.settings)
 
-    @cached_property
+    @made_once
     def manifests(self) -> Manifests:
         return Manifests()
 
-    @cached_property
+    @made_once
     def files(self) -> Files:
         return Files(self.manifests)
 
-    @cached_property
+    @made_once
     def spark(self) -> Spark:
         return Spark(self.settings, self.environment)
 
-    @cached_property
+    @made_once
     def rows(self) -> Rows:
         return Rows(lambda: self.spark, self._hidden)
 
@@ -104,19 +107,19 @@ class Ground:
         """What is hidden of a table; refused where another control database knows that."""
         table, storage = version.table, self.storage(version.name.lake)
         refuse_foreign_mark(storage, version.name, table, self._control())
-        return self.tombstones.hidden(str(table.metadata.table_uuid)) if self.database.exists() else []
+        return self.state.erasure.hidden(str(table.metadata.table_uuid)) if self.database.exists() else []
 
     def _control(self) -> str:
         """What the control database is known by in the lake; nothing where no request can have been registered yet."""
-        return self.tombstones.identity() if self.database.exists() else ""
+        return self.state.erasure.identity() if self.database.exists() else ""
 
-    @cached_property
-    def tombstones(self) -> Tombstones:
-        from lakewarden.state.tombstones import SqlTombstones
+    @made_once
+    def state(self) -> StateWriter:
+        from lakewarden.state.stores import StateWriter
 
-        return SqlTombstones(self.database)
+        return StateWriter(self.database)
 
-    @cached_property
+    @made_once
     def stores(self) -> dict[str, Stores]:
         return {name: Stores(lake) for name, lake in self.settings.lakes.items()}
 
@@ -124,27 +127,30 @@ class Ground:
         self.settings.lake(lake)  # tells what is known where it is not
         return StoredFiles(self.stores[lake])
 
-    @cached_property
+    def kept(self, kind: type[Kept]) -> Kept:
+        return kind()
+
+    @made_once
     def database(self) -> Database:
         from lakewarden.state.database import Database
 
         return Database(self.settings.state)
 
-    @cached_property
+    @made_once
     def journal(self) -> Journal:
         from lakewarden.state.journal import SqlJournal
 
         return SqlJournal(self.database)
 
-    @cached_property
+    @made_once
     def leases(self) -> Leases:
         from lakewarden.state.leases import SqlLeases
 
         return SqlLeases(self.database)
 
-    @cached_property
+    @made_once
     def probes(self) -> Sequence[Probe]:
-        from lakewarden.engine.probe import engine_probes
+        from lakewarden.engine.spark.probe import engine_probes
         from lakewarden.state.probe import StateProbe
 
         shared = [name for name, lake in self.settings.lakes.items() if not lake.is_local]
@@ -156,11 +162,18 @@ class Ground:
 class Workbench:
     """What one action writes with: the ground's own parts, and commits that carry its stamp and mind its fence."""
 
-    def __init__(self, ground: Ground, stamp: Stamp, fence: Fence, tell: Tell) -> None:
+    def __init__(self, ground: Ground, stamp: Stamp, fence: Fence, tell: Tell, memory: Memory | None = None) -> None:
         self._ground = ground
+        self._memory = memory or Memory()
         self.stamp = stamp
         self._fence = fence
         self._tell = tell
+
+    def kept(self, kind: type[Kept]) -> Kept:
+        return self._memory.of(kind)
+
+    def part(self, name: str) -> Workbench:
+        return Workbench(self._ground, replace(self.stamp, part=name), self._fence, self._tell, self._memory)
 
     def progress(self, done: int, total: int, says: str = "") -> None:
         self._tell(done, total, says)
@@ -186,8 +199,8 @@ class Workbench:
         return self._ground.journal
 
     @property
-    def tombstones(self) -> Tombstones:
-        return self._ground.tombstones
+    def state(self) -> StateWriter:
+        return self._ground.state
 
     @property
     def probes(self) -> Sequence[Probe]:
@@ -206,7 +219,7 @@ class Workbench:
         return Rewriter(lambda: self._ground.spark, self.settings.lake(lake), own)
 
     def statements(self, table: str) -> TableStatements:
-        from lakewarden.engine.table_statements import TableStatements
+        from lakewarden.engine.spark.statements import TableStatements
 
         return TableStatements(self._ground.spark, self._fence, self.tables.name(table))
 
@@ -216,8 +229,8 @@ class Workbench:
 
     @cached_property
     def spark_cleansing(self) -> SparkCleansing:
-        from lakewarden.engine.spark_cleansing import SparkCleansing
-        from lakewarden.engine.working_branch import known_to
+        from lakewarden.engine.history.spark_route import SparkCleansing
+        from lakewarden.lifecycle.journal import known_to
 
         ground = self._ground
         parts = (self.tables, ground.spark, self._fence, self.stamp, ground.files, ground.storage)
@@ -225,28 +238,31 @@ class Workbench:
 
     def sweep(self, table: str) -> int:
         name = self.tables.name(table)
+        self.staging.sweep(str(name))
         return sweep(self.tables.load(name), self.stamp, self.storage(name.lake))
 
     @cached_property
-    def commits(self) -> Commits:
-        def needs_spark(table: str) -> bool:
-            name = self.tables.name(table)
-            return self.tables.route(self.tables.load(name), name).needs_spark
+    def _desk(self) -> Desk:
+        return Desk(self.tables, self._fence, self.stamp, self._ground.manifests)
 
-        return RoutedCommits(
-            DirectCommits(self.tables, self._fence, self.stamp, self._ground.manifests),
-            lambda: SparkCommits(self.tables, self._ground.spark, self._fence),
-            needs_spark,
-        )
+    @cached_property
+    def staging(self) -> Staging:
+        from lakewarden.lifecycle.journal import is_over
+
+        return Staging(self._desk, self._ground.spark, self.storage, is_over(self.journal), self.progress)
+
+    @cached_property
+    def commits(self) -> Commits:
+        return RoutedCommits(self._desk, lambda: self._ground.spark, lambda change: change.needs_spark(self.tables))
 
 
 class Planned:
     """An operation and its plan. Nothing is done until `apply()`."""
 
-    def __init__(self, operation: Operation, plan: Plan, runner: Runner) -> None:
+    def __init__(self, operation: Operation, plan: Plan, warden: Warden) -> None:
         self.operation = operation
         self.plan = plan
-        self._runner = runner
+        self._warden = warden
 
     def __repr__(self) -> str:
         return f"{self.plan!r}" if self.is_empty else f"{self.plan!r}\nNothing changed. .apply() does it."
@@ -259,30 +275,29 @@ class Planned:
     def is_empty(self) -> bool:
         return not self.plan.actions
 
-    def store(self) -> str:
+    def store(self, actor: str | None = None) -> str:
         """Write the plan down for `operation apply`; answers with the operation's id."""
-        return self._runner.store(self.operation, self.plan).id
+        return self._warden.runner(actor).store(self.operation, self.plan).id
 
-    def apply(self, wait: timedelta = timedelta()) -> Report:
-        """Do it, and prove it. Raises what went wrong."""
-        return self._runner.start(self.operation, self.plan, wait)
+    def apply(self, wait: timedelta = timedelta(), actor: str | None = None, watch: Watcher = unwatched) -> Report:
+        """Do it, and verify it. Raises what went wrong. The journal names the actor, or else this process's user."""
+        return self._warden.runner(actor, watch).start(self.operation, self.plan, wait)
 
 
 class Warden:
     """One installation of Lakewarden."""
 
-    def __init__(self, settings: Settings, environment: Environment | None = None, watch: Watcher = unwatched) -> None:
+    def __init__(self, settings: Settings, environment: Environment | None = None) -> None:
         self.ground = Ground(settings, environment or Environment.read(), clock=lambda: datetime.now(UTC))
-        self.watch = watch
         self.path: Path | None = None
         failpoints.arm(self.ground.environment.failpoints)
 
     @classmethod
-    def open(cls, path: str | Path | None = None, watch: Watcher = unwatched) -> Warden:
+    def open(cls, path: str | Path | None = None) -> Warden:
         """The installation of a configuration file: the given one, the environment's, or the working folder's."""
         environment = Environment.read()
         found = config.find(Path(path) if path is not None else None, environment)
-        warden = cls(config.load(found, environment), environment, watch)
+        warden = cls(config.load(found, environment), environment)
         warden.path = found
         return warden
 
@@ -303,32 +318,51 @@ class Warden:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @cached_property
-    def runner(self) -> Runner:
+    def runner(self, actor: str | None = None, watch: Watcher = unwatched) -> Runner:
+        """What applies plans, for one call: by this actor, or else this process's user, and under these eyes."""
         ground = self.ground
         return Runner(
             journal=ground.journal,
             leases=ground.leases,
-            tombstones=ground.tombstones,
-            reader=ground,
-            open_writer=lambda stamp, fence, tell: Workbench(ground, stamp, fence, tell),
+            open_reader=lambda memory: Workbench(ground, Stamp("", "", ""), _only_looks, lambda *_: None, memory),
+            open_writer=lambda memory, stamp, fence, tell: Workbench(ground, stamp, fence, tell, memory),
             find_operation=registry.operation,
             clock=ground.clock,
-            new_id=lambda: f"op-{ground.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
-            actor=f"{ground.environment.user}@{socket.gethostname()}",
+            new_id=self._new_id,
+            actor=actor or f"{ground.environment.user}@{socket.gethostname()}",
             holder=f"{socket.gethostname()}:{os.getpid()}",
             lease_timeout=ground.settings.leases.timeout,
-            watch=self.watch,
+            watch=watch,
         )
 
     def ask(self, question: Question[Answer]) -> Answer:
         return _shown(question.ask(self.ground))
 
     def plan(self, operation: Operation) -> Planned:
-        return Planned(operation, operation.plan(self.ground), self.runner)
+        return Planned(operation, operation.plan(self.ground), self)
 
-    def steer(self, control: Control[Answer]) -> Answer:
-        return _shown(control.act(self.runner))
+    def steer(self, control: Control[Answer], actor: str | None = None, watch: Watcher = unwatched) -> Answer:
+        desk = self._desk(control.address().kind, self.runner(actor, watch))
+        answer = control.act(desk)
+        if control.journaled != bool(desk.recorded):
+            raise TypeError(f"{desk.kind} leaves {len(desk.recorded)} records, and journaled is {control.journaled}")
+        return _shown(answer)
+
+    def _desk(self, kind: str, runner: Runner) -> ControlDesk:
+        ground = self.ground
+        return ControlDesk(
+            kind=kind,
+            lake=ground,
+            state=ground.state,
+            runner=runner,
+            journal=ground.journal,
+            actor=runner.actor,
+            new_id=self._new_id,
+            storage=lambda lake: Storage(ground.stores[lake]),
+        )
+
+    def _new_id(self) -> str:
+        return f"op-{self.ground.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
     def dataframe(self, version: str) -> DataFrame:
         """A version of a table, `table[@ref]`, as a Spark DataFrame."""
@@ -362,13 +396,17 @@ class Noun:
         return f"<{self._noun}: {', '.join(self.__dir__())}>"
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        if verb.startswith("_") or verb.replace("_", "-") not in registry.verbs(self._noun):
-            known = registry.verbs(self._noun)
+        known = registry.verbs(self._noun)
+        if verb.startswith("_") or registry.meant(self._noun, verb.replace("_", "-")) not in known:
             raise AttributeError(f"{self._noun} has no {verb}. {did_you_mean(verb, known)}".strip())
         return _method(self._warden, registry.declaration(self._noun, verb.replace("_", "-")))
 
     def __dir__(self) -> list[str]:
         return [verb.replace("-", "_") for verb in registry.verbs(self._noun)]
+
+
+def _only_looks() -> None:
+    raise PermissionError("what an operation looks with publishes nothing")
 
 
 def _shown(answer: Answer) -> Answer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
-from lakewarden.engine.changes import Cleansed, Cleansing, Replacement, ShortenedLog
-from lakewarden.engine.commit import DirectCommits
-from lakewarden.engine.kernel import MIB, Drop
-from lakewarden.engine.kernel_task import pack
-from lakewarden.engine.leftovers import staging_folder
-from lakewarden.engine.live_files import Files
-from lakewarden.engine.manifests import Manifests
-from lakewarden.engine.new_files import layout_for
-from lakewarden.engine.rewrite import Rewriter
-from lakewarden.engine.storage import Storage
+from lakewarden.engine.commit.abandoned_files import staging_folder
+from lakewarden.engine.commit.change import DirectCommits
+from lakewarden.engine.commit.shortened_log import ShortenedLog
+from lakewarden.engine.files.live_files import Files
+from lakewarden.engine.files.manifests import Manifests
+from lakewarden.engine.files.written_files import layout_for
+from lakewarden.engine.history.replace_files import ReplaceFiles
+from lakewarden.engine.history.replacement import Cleansed, Replacement
+from lakewarden.engine.kernel.messages import MIB, Drop
+from lakewarden.engine.kernel.task import pack
+from lakewarden.engine.rewrite.driver import Rewriter
+from lakewarden.engine.storage.storage import Storage
 from tests.deletes_by_hand import commit_deletes
 from tests.engine.lakes import STAMP, unfenced
 
@@ -155,7 +158,7 @@ class People:
                         others.add(file.path)
         return named, others - named.keys()
 
-    def rewritten(self, erased: Collection[str], **what: Any) -> Cleansing:
+    def rewritten(self, erased: Collection[str], **what: Any) -> ReplaceFiles:
         """Files without the rows of the erased, ready to take the place of those with them."""
         table = self.table
         named, others = self.dirty_files(erased)
@@ -167,13 +170,13 @@ class People:
         made = rewriter.rewrite_each(table, list(named.values()), [drop], layout, folder, lambda done, whole: None)
         replacements = {path: Replacement(path, one.file, one.dropped) for path, one in made.items()}
         uuid = str(table.metadata.table_uuid)
-        return Cleansing(f"main.{self.name}", uuid, replacements, frozenset(others), **what)
+        return ReplaceFiles(f"main.{self.name}", uuid, replacements, frozenset(others), **what)
 
     def commits(self) -> DirectCommits:
         return DirectCommits(self.warden.ground.tables, unfenced, STAMP, Manifests(), sleep=lambda _: None)
 
-    def cleanse(self, change: Cleansing, about_to: Callable[[Sequence[str]], None] = lambda paths: None) -> Cleansed:
-        done = self.commits().cleanse(change, about_to)
+    def cleanse(self, change: ReplaceFiles, about_to: Callable[[Sequence[str]], None] = lambda paths: None) -> Cleansed:
+        done = self.commits().publish(replace(change, about_to=about_to))
         assert done is not None
         return done
 
@@ -183,7 +186,7 @@ class People:
         before = self.all_rows()
         done = self.cleanse(self.rewritten(erased))
         uuid = str(self.table.metadata.table_uuid)
-        assert self.commits().shorten_log(ShortenedLog(f"main.{self.name}", uuid, done.superseded)) == 0
+        assert self.commits().publish(ShortenedLog(f"main.{self.name}", uuid, done.superseded)) == 0
         self.remove(done.superseded)
         assert self.all_rows() == {ref: [row for row in rows if row[1] not in erased] for ref, rows in before.items()}
         self.look_at_metadata()

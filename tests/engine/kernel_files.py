@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakewarden.engine.kernel import Access, Group, GroupReport, Input, Layout
-from lakewarden.engine.kernel_task import rewrite
+from lakewarden.engine.kernel.messages import Access, Group, GroupReport, Input, Layout
+from lakewarden.engine.kernel.task import rewrite
 
 FIELD_ID = "PARQUET:field_id"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pytest
 
-from lakewarden.engine.commit import DirectCommits
-from lakewarden.engine.manifests import Manifests
+from lakewarden.engine.commit.change import DirectCommits
+from lakewarden.engine.files.manifests import Manifests
 from lakewarden.features.lake.init import Init
-from lakewarden.lifecycle.ground import Stamp
+from lakewarden.lifecycle.basics import Stamp
 from lakewarden.warden import Warden
 
 NOBODY = 65534
@@ -70,6 +71,16 @@ class Lake:
 
     def metadata_files(self, name: str = "sales.orders") -> set[Path]:
         return set((local(self.table(name).metadata.location) / "metadata").glob("*.metadata.json"))
+
+
+def elsewhere(act: Callable[[], object]) -> Callable[[], None]:
+    """Something that another process does: what a thread knows of its own commit is not known there."""
+
+    def act_there() -> None:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(act).result()
+
+    return act_there
 
 
 def local(location: str) -> Path:

@@ -13,8 +13,8 @@ import pytest
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
-from lakewarden.engine.proof import Proof, prove
-from lakewarden.lifecycle.tombstones import HiddenKey
+from lakewarden.engine.proof.scan import Proof, prove
+from lakewarden.records.erasure import HiddenKey
 from tests.engine.lakes import local
 from tests.small_lake import SmallLake
 

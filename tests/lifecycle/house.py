@@ -6,16 +6,20 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from lakewarden.lifecycle.ground import Fence, Stamp, Tell
+from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.basics import Fence, Stamp, Tell
 from lakewarden.lifecycle.journal import Journal, MemoryJournal
 from lakewarden.lifecycle.leases import Leases, MemoryLeases
-from lakewarden.lifecycle.plan import Action, FileList, Finding, Outcome, Plan, PlannedFile
+from lakewarden.lifecycle.memory import Memory
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.progress import Event
 from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.requirement import RefAt, TableIs
+from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
 from lakewarden.lifecycle.runner import Runner
+from lakewarden.lifecycle.states import Stop
 from lakewarden.quantities import Duration
 
 
@@ -70,9 +74,11 @@ class Mark(Operation):
     refs: tuple[str, ...] = ("a", "b")
     lies: bool = False
     budget: Duration | None = None
+    pause_after: int | None = None
     parallel: int = 1
     files: int = 0
     skips: bool = False
+    silent: bool = False
     hooks: ClassVar[list[Callable[[Action], None]]] = []
     seen: ClassVar[list[tuple[str, Action]]] = []
 
@@ -80,7 +86,8 @@ class Mark(Operation):
         actions = [
             Action(
                 verb="mark",
-                table=table,
+                subject=table,
+                lease=table_lease(f"uuid of {table}"),
                 says=f"mark {table} {ref}",
                 arguments={"ref": ref},
                 requires=(TableIs(table, f"uuid of {table}"), RefAt(table, ref, None)),
@@ -94,15 +101,16 @@ class Mark(Operation):
 
     def holds(self, action: Action, lake: Any) -> bool:
         self.seen.append(("holds", action))
-        return bool(lake.tables.ref(action.table, action.arguments["ref"]) == 1)
+        return bool(lake.tables.ref(action.subject, action.arguments["ref"]) == 1)
 
     def apply(self, action: Action, lake: Any) -> Outcome:
         self.seen.append(("apply", action))
         for hook in self.hooks:
             hook(action)
-        lake.progress(1, 2, "half of it")
+        if not self.silent:
+            lake.progress(1, 2, "half of it")
         if not self.lies:
-            lake.tables.refs[(action.table, action.arguments["ref"])] = 1
+            lake.tables.refs[(action.subject, action.arguments["ref"])] = 1
         return Outcome({"marks": 1, "last": action.says})
 
     def verify(self, plan: Plan, lake: Any) -> list[Finding]:
@@ -112,8 +120,10 @@ class Mark(Operation):
     def skips_held(self) -> bool:
         return self.skips
 
-    def enough(self, elapsed: timedelta) -> bool:
-        return self.budget is not None and elapsed >= self.budget
+    def enough(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET, Stop.PAUSE] | None:
+        if self.pause_after is not None and begun >= self.pause_after:
+            return Stop.PAUSE
+        return Stop.BUDGET if self.budget is not None and elapsed >= self.budget else None
 
 
 class House:
@@ -134,8 +144,7 @@ class House:
         self.runner = Runner(
             journal=self.journal,
             leases=self.leases,
-            tombstones=None,  # type: ignore[arg-type]
-            reader=self.lake,  # type: ignore[arg-type]
+            open_reader=lambda memory: self.lake,  # type: ignore[arg-type,return-value]
             open_writer=self._writer,
             find_operation=lambda kind: Mark,
             clock=lambda: self.now,
@@ -147,7 +156,7 @@ class House:
             sleep=self.sleep,
         )
 
-    def _writer(self, stamp: Stamp, fence: Fence, tell: Tell) -> Any:
+    def _writer(self, memory: Memory, stamp: Stamp, fence: Fence, tell: Tell) -> Any:
         self.stamps.append(stamp)
         return FakeWriter(self.lake, stamp, fence, tell)
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from lakewarden.errors import LakewardenError, SomeTablesFailed
-from lakewarden.lifecycle.plan import Action
-from lakewarden.lifecycle.states import State
+from lakewarden.errors import LakewardenError, SomeFailed
+from lakewarden.lifecycle.action import Action
+from lakewarden.lifecycle.states import State, Stop
 from tests.lifecycle.house import House, Mark
 
 MOMENT = timedelta(seconds=10)
@@ -27,7 +27,7 @@ def test_it_stops_between_two_actions_and_is_done_with_the_rest_listed(any_house
     assert report.state is State.DONE
     assert report.result == {
         "actions": 3,
-        "tables": 2,
+        "subjects": 2,
         "marks": 3,
         "last": "mark u a",
         "left": 3,
@@ -51,7 +51,7 @@ def test_it_stops_between_two_actions_and_is_done_with_the_rest_listed(any_house
 def test_a_budget_that_suffices_is_not_spoken_of(house: House) -> None:
     ten_seconds_each(house)
     report = house.start("t", budget="20s")
-    assert report.result == {"actions": 2, "tables": 1, "marks": 2, "last": "mark t b"}
+    assert report.result == {"actions": 2, "subjects": 1, "marks": 2, "last": "mark t b"}
     assert "left" not in report.document()
 
 
@@ -64,7 +64,7 @@ def test_one_action_is_always_done_so_that_any_budget_comes_to_an_end(house: Hou
 
 def test_what_was_applied_is_verified_though_the_rest_is_left(house: House) -> None:
     ten_seconds_each(house)
-    with pytest.raises(SomeTablesFailed, match="1 of 2 tables failed, 2 actions on others left undone") as failed:
+    with pytest.raises(SomeFailed, match="1 of 2 failed, 2 actions on others left undone") as failed:
         house.start("t", "u", budget="10s", lies=True)
     assert "not so after applying: mark t a" in failed.value.message
     record = house.journal.get("op-0")
@@ -79,7 +79,7 @@ def test_a_resumed_run_has_its_budget_anew_and_verifies_what_the_first_applied(a
 
     def interrupt(action: Action) -> None:
         house.pass_time(MOMENT)
-        if (action.table, action.arguments["ref"]) == ("t", "b"):
+        if (action.subject, action.arguments["ref"]) == ("t", "b"):
             raise KeyboardInterrupt
 
     Mark.hooks.append(interrupt)
@@ -99,7 +99,7 @@ def test_what_an_earlier_run_applied_is_verified_even_where_nothing_more_is_begu
     """Its tables were worked on side by side, and it was stopped halfway through all of them."""
 
     def interrupt(action: Action) -> None:
-        if (action.table, action.arguments["ref"]) == ("u", "b"):
+        if (action.subject, action.arguments["ref"]) == ("u", "b"):
             raise KeyboardInterrupt
 
     Mark.hooks.append(interrupt)
@@ -110,7 +110,7 @@ def test_what_an_earlier_run_applied_is_verified_even_where_nothing_more_is_begu
     assert [str(step.progress) for step in steps] == ["verified", "verified", "done", "pending"]
     house.journal.step(id, steps[0])
     for step in (steps[0], steps[1]):  # as if t had been stopped before its first action, and come back to later
-        house.journal.step(id, type(step)(step.action, step.table, step.says))
+        house.journal.step(id, type(step)(step.action, step.subject, step.says))
     house.lake.tables.refs = {("u", "a"): 1}
     Mark.hooks.clear()
     ten_seconds_each(house)
@@ -124,11 +124,11 @@ def test_what_an_earlier_run_applied_is_verified_even_where_nothing_more_is_begu
 def test_what_was_verified_before_a_budget_ended_is_not_looked_at_again(house: House) -> None:
     def fail_t(action: Action) -> None:
         house.pass_time(MOMENT)
-        if action.table == "t":
+        if action.subject == "t":
             raise LakewardenError("t is broken")
 
     Mark.hooks.append(fail_t)
-    with pytest.raises(SomeTablesFailed, match="1 of 2 tables failed, 1 action on others left undone"):
+    with pytest.raises(SomeFailed, match="1 of 2 failed, 1 action on others left undone"):
         house.start("t", "u", budget="20s")
     assert [state for _, state in house.steps()] == ["failed", "pending", "verified", "pending"]
     house.lake.tables.refs.clear()  # what was done to u is taken back by somebody
@@ -142,11 +142,11 @@ def test_what_was_verified_before_a_budget_ended_is_not_looked_at_again(house: H
 
 
 def test_a_cancel_wins_over_a_budget(house: House) -> None:
-    id = house.store("t", budget="10s")
+    id = house.store("t", budget="10s", silent=True)
 
     def cancel(action: Action) -> None:
         house.pass_time(MOMENT)
-        house.journal.request_cancel(id)
+        house.journal.request_stop(id, Stop.CANCEL)
 
     Mark.hooks.append(cancel)
     with pytest.raises(LakewardenError, match="was cancelled after 1 of 2 actions"):

@@ -96,7 +96,7 @@ def test_a_rollback_in_two_statements_killed_between_them(tmp_path: Path) -> Non
 
 def test_a_dead_holder_keeps_its_table_no_longer_than_the_timeout(two_tables: SmallLake) -> None:
     lake = two_tables
-    lake.run("version", "tag", "sales.a", "v1", failpoints="kill@table.leased", check=None)
+    lake.run("version", "tag", "sales.a", "v1", failpoints="kill@subject.leased", check=None)
     (dead,) = [lease for lease in lake.warden.ground.leases.held() if lease.key.startswith("table:")]
 
     lake.warden.version.tag("sales.a", "v3").apply(wait=timedelta(seconds=10))
@@ -142,7 +142,7 @@ def test_tables_side_by_side_killed_in_the_midst_of_several(many_tables: SmallLa
     killing.run(lake, *run, failpoints=f"trace:{trace}", first=THREE_AT_ONCE)
     points = trace.read_text().split()
     assert points.count("action.journaled") == len(MANY)
-    assert points[: points.index("table.released")].count("table.leased") > 1  # several were held at once
+    assert points[: points.index("subject.released")].count("subject.leased") > 1  # several were held at once
     commits = {name: commits_to(lake, name) for name in MANY}
 
     for number in range(4, len(points), len(points) // 8):

@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.errors import StateUnavailable
-from lakewarden.lifecycle.plan import Action, FileList, Plan, PlannedFile, pack_files, unpack_files
+from lakewarden.lifecycle.action import Action
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile, pack_files, unpack_files
 from lakewarden.lifecycle.states import State
 from lakewarden.state.journal import SqlJournal
 from tests.lifecycle.house import House, Mark
@@ -29,7 +31,7 @@ files = st.builds(
 
 
 def a_plan(*listed: PlannedFile) -> Plan:
-    return Plan("some.kind", "t", (Action("delete", "t", "delete files", {}, files=FileList.of(listed)),))
+    return Plan("some.kind", "t", (Action("delete", "t", "t", "delete files", {}, files=FileList.of(listed)),))
 
 
 class TestTheList:
@@ -80,7 +82,7 @@ class TestTheList:
 
     def test_no_files_is_nothing_to_speak_of(self) -> None:
         assert FileList.of([]) == FileList()
-        assert a_plan().id == Plan("some.kind", "t", (Action("delete", "t", "delete files", {}),)).id
+        assert a_plan().id == Plan("some.kind", "t", (Action("delete", "t", "t", "delete files", {}),)).id
 
 
 class TestThePlan:
@@ -103,7 +105,7 @@ class TestThePlan:
                 {"path": "s3://b/z.avro", "bytes": 5, "kind": "manifest", "group": 0},
             ]
         }
-        assert Plan("k", "t", (Action("tag", "t", "tag", {}),)).document(files=True)["actions"][0]["files"] == {
+        assert Plan("k", "t", (Action("tag", "t", "t", "tag", {}),)).document(files=True)["actions"][0]["files"] == {
             "count": 0,
             "bytes": 0,
             "digest": "",
@@ -129,7 +131,7 @@ def test_the_runner_hands_each_action_its_files(any_house: House) -> None:
     assert {what for what, _ in Mark.seen} == {"holds", "apply", "verify"}
     for _, action in Mark.seen:
         ref = action.arguments["ref"]
-        assert [file.path for file in action.files.items] == [f"{action.table}/{ref}/{n}" for n in range(4)]
+        assert [file.path for file in action.files.items] == [f"{action.subject}/{ref}/{n}" for n in range(4)]
 
 
 def test_files_are_written_down_with_the_operation_also_when_it_acts_at_once(any_house: House) -> None:
@@ -147,7 +149,7 @@ def test_a_list_that_was_damaged_stops_its_table_before_anything_is_done(any_hou
         assert isinstance(any_house.journal, SqlJournal)
         with any_house.journal._database.begin() as connection:
             connection.exec_driver_sql("UPDATE action_files SET packed = ? WHERE action = ?", (content, damaged))
-        with pytest.raises(Exception, match="1 of 2 tables failed.*not those that were planned"):
+        with pytest.raises(Exception, match="1 of 2 failed.*not those that were planned"):
             any_house.runner.run(id)
         assert set(any_house.lake.tables.refs) == {("u", "a"), ("u", "b")}
     assert any_house.journal.get(id).state is State.FAILED
@@ -169,7 +171,9 @@ def test_a_plan_of_very_many_files_is_loaded_table_by_table(any_house: House) ->
     del everything
     tracemalloc.reset_peak()
     for table in tables:
-        assert sum(len(action.files.items) for action in record.plan.for_table(table).with_files(load).actions) == 4_000
+        assert (
+            sum(len(action.files.items) for action in record.plan.for_subject(table).with_files(load).actions) == 4_000
+        )
     _, one_by_one = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert one_by_one < all_at_once / 3

@@ -12,7 +12,7 @@ SCRIPT = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from lakewarden import Warden
-from lakewarden.engine.spark import Spark
+from lakewarden.engine.spark.session import Spark
 from lakewarden.errors import Interrupted
 from pyspark import SparkContext
 

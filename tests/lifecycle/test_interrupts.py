@@ -20,9 +20,9 @@ import pytest
 
 from lakewarden.errors import Interrupted, SparkUnavailable
 from lakewarden.lifecycle import failpoints
+from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.interrupts import deferred, heard, listening, mind
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action
 from lakewarden.lifecycle.states import State
 from tests.lifecycle.house import House, Mark
 from tests.small_lake import SmallLake
@@ -50,7 +50,7 @@ def swallowed(then: Exception | None = None) -> Callable[[Action], None]:
     """Interrupts the first action, and loses the interrupt as libraries do: for another error, or for none."""
 
     def act(action: Action) -> None:
-        if action.table == "t" and action.arguments["ref"] == "a":
+        if action.subject == "t" and action.arguments["ref"] == "a":
             try:
                 interrupt()
             except KeyboardInterrupt:
@@ -107,7 +107,7 @@ def test_an_interrupt_while_a_lease_is_taken_leaves_none_behind(house: House, mo
 
 
 def test_waiting_for_a_lease_ends_at_once(house: House) -> None:
-    house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(hours=1))
+    house.leases.acquire("table:uuid of t", "t", "op-other", "elsewhere", timedelta(hours=1))
     house.runner._sleep = lambda _: interrupt()
     operation = Mark(tables=["t"])
     with pytest.raises(Interrupted, match="stopped after 0 of 2"):

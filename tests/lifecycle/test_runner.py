@@ -15,23 +15,25 @@ from lakewarden.errors import (
     LakewardenError,
     LeaseHeld,
     LeaseLost,
-    SomeTablesFailed,
+    SomeFailed,
     StalePlan,
     StorageUnavailable,
     VerificationFailed,
 )
+from lakewarden.lifecycle.action import Action, Facts, Finding, Outcome
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action, Facts, Finding, Outcome, Plan
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList
 from lakewarden.lifecycle.progress import Event
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept
-from lakewarden.lifecycle.states import State
+from lakewarden.lifecycle.states import State, Stop
 from tests.lifecycle.house import House, Mark
 
 
 def test_runs_through_every_state_and_tells_how_far_it_is(house: House) -> None:
     report = house.start("t", "u")
 
-    assert report.result == {"actions": 4, "tables": 2, "marks": 4, "last": "mark u b"}  # text: the last one counts
+    assert report.result == {"actions": 4, "subjects": 2, "marks": 4, "last": "mark u b"}  # text: the last one counts
     phases = [event.phase for event in house.events]
     assert (phases.count("applied"), phases.count("working")) == (4, 4)
     assert {(e.part, e.says) for e in house.events if e.phase == "working"} == {(0.5, "half of it")}
@@ -60,7 +62,7 @@ def test_what_apply_says_is_not_believed(house: House) -> None:
         house.start("t", lies=True)
     record = house.journal.list()[0]
     assert record.state is State.FAILED
-    assert [finding.table for finding in record.findings] == ["t", "t"]
+    assert [finding.subject for finding in record.findings] == ["t", "t"]
 
 
 def test_a_stale_action_stops_its_table_and_not_the_others(house: House) -> None:
@@ -68,15 +70,15 @@ def test_a_stale_action_stops_its_table_and_not_the_others(house: House) -> None
     plan = house.runner.plan(operation)
     house.lake.tables.refs[("u", "a")] = 7
 
-    with pytest.raises(SomeTablesFailed, match="1 of 3 tables failed") as failed:
+    with pytest.raises(SomeFailed, match="1 of 3 failed") as failed:
         house.runner.start(operation, plan)
 
     (failure,) = failed.value.details["failures"]
-    assert (failure["table"], failure["code"]) == ("u", "stale")
+    assert (failure["subject"], failure["code"]) == ("u", "stale")
     assert "did not exist and is now at 7" in failure["message"]
     assert ("v", "b") in house.lake.tables.refs
     assert ("u", "b") not in house.lake.tables.refs
-    steps = [(step.table, str(step.progress)) for step in house.journal.list()[0].steps]
+    steps = [(step.subject, str(step.progress)) for step in house.journal.list()[0].steps]
     assert steps == [("t", "verified")] * 2 + [("u", "stale"), ("u", "pending")] + [("v", "verified")] * 2
 
 
@@ -131,11 +133,11 @@ def test_what_nobody_looked_at_is_not_verified(house: House, monkeypatch: pytest
 
 def test_a_defect_on_one_table_does_not_stop_the_others(house: House) -> None:
     def break_u(action: Action) -> None:
-        if action.table == "u":
+        if action.subject == "u":
             raise ZeroDivisionError("by zero")
 
     Mark.hooks.append(break_u)
-    with pytest.raises(SomeTablesFailed, match="ZeroDivisionError") as failed:
+    with pytest.raises(SomeFailed, match="ZeroDivisionError") as failed:
         house.start("t", "u", "v")
     assert ("v", "b") in house.lake.tables.refs
     assert "by zero" not in str(failed.value.document())  # what a defect holds is for the log only
@@ -152,7 +154,7 @@ def test_a_single_table_fails_with_its_own_error(house: House) -> None:
 
 
 def test_a_held_table_is_refused_or_waited_for(house: House) -> None:
-    house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(seconds=25))
+    house.leases.acquire("table:uuid of t", "t", "op-other", "elsewhere", timedelta(seconds=25))
     with pytest.raises(LeaseHeld, match="held by operation op-other") as refused:
         house.start("t")
     assert (refused.value.details["held_by"], refused.value.details["operation"]) == ("op-other", "op-0")
@@ -164,23 +166,23 @@ def test_a_held_table_is_refused_or_waited_for(house: House) -> None:
 
 
 def test_upkeep_leaves_a_held_table_to_its_holder(any_house: House) -> None:
-    any_house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(seconds=25))
+    any_house.leases.acquire("table:uuid of t", "t", "op-other", "elsewhere", timedelta(seconds=25))
     report = any_house.start("t", "u", skips=True)
 
     assert (report.state, report.left) == (State.DONE, ())
-    assert report.result == {"actions": 2, "tables": 1, "marks": 2, "last": "mark u b", "skipped": 1}
+    assert report.result == {"actions": 2, "subjects": 1, "marks": 2, "last": "mark u b", "skipped": 1}
     (skipped,) = report.skipped
-    assert skipped.startswith("table t is held by operation op-other (elsewhere) until ")
+    assert skipped.startswith("t is held by operation op-other (elsewhere) until ")
     assert report.document()["skipped"] == [skipped]
     assert {table for table, _ in any_house.lake.tables.refs} == {"u"}
     assert [str(step.progress) for step in any_house.journal.get("op-0").steps] == ["pending"] * 2 + ["verified"] * 2
-    assert ("skipped", "t") in [(event.phase, event.table) for event in any_house.events]
+    assert ("skipped", "t") in [(event.phase, event.subject) for event in any_house.events]
 
 
 def test_upkeep_that_waited_in_vain_fails(house: House) -> None:
-    house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(hours=1))
+    house.leases.acquire("table:uuid of t", "t", "op-other", "elsewhere", timedelta(hours=1))
     operation = Mark(tables=["t", "u"], skips=True)
-    with pytest.raises(SomeTablesFailed, match="1 of 2 tables failed, the others are done: t: table t is held"):
+    with pytest.raises(SomeFailed, match="1 of 2 failed, the others are done: t: t is held"):
         house.runner.start(operation, house.runner.plan(operation), wait=timedelta(seconds=30))
 
 
@@ -252,10 +254,10 @@ def test_a_cancel_asked_for_while_it_was_held_is_minded_when_it_is_resumed(house
 
 
 def test_a_cancel_is_minded_while_waiting_for_a_table(house: House) -> None:
-    house.leases.acquire("table:uuid of t", "table t", "op-other", "elsewhere", timedelta(hours=1))
+    house.leases.acquire("table:uuid of t", "t", "op-other", "elsewhere", timedelta(hours=1))
     operation = Mark(tables=["t"])
     id = house.runner.store(operation, house.runner.plan(operation)).id
-    house.runner._sleep = lambda _: house.journal.request_cancel(id)
+    house.runner._sleep = lambda _: house.journal.request_stop(id, Stop.CANCEL)
 
     with pytest.raises(LakewardenError, match="was cancelled"):
         house.runner.run(id, wait=timedelta(hours=1))
@@ -286,7 +288,7 @@ def test_a_table_brought_to_its_end_is_not_looked_at_again(house: House) -> None
     operation = Mark(tables=["t", "u"])
     plan = house.runner.plan(operation)
     house.lake.tables.refs[("u", "a")] = 7
-    with pytest.raises(SomeTablesFailed):
+    with pytest.raises(SomeFailed):
         house.runner.start(operation, plan)
     house.lake.tables.refs.clear()  # what was done to t is taken back by somebody, and u is mended
 
@@ -308,10 +310,10 @@ def test_a_table_of_the_same_name_that_is_another_is_refused_before_anything_is_
 def test_tables_refused_by_the_plan_make_the_whole_fail_after_the_others(house: House) -> None:
     operation = Mark(tables=["t"])
     plan = replace(house.runner.plan(operation), refused=(Finding("u", "it has one already"),))
-    with pytest.raises(SomeTablesFailed, match="1 of 2 tables failed, the others are done: u: it has one already"):
+    with pytest.raises(SomeFailed, match="1 of 2 failed, the others are done: u: it has one already"):
         house.runner.start(operation, plan)
     assert ("t", "b") in house.lake.tables.refs
-    with pytest.raises(SomeTablesFailed):
+    with pytest.raises(SomeFailed):
         house.runner.start(operation, replace(plan, actions=()))
 
 
@@ -366,7 +368,7 @@ def test_a_cancel_after_a_takeover_leaves_the_journal_alone(house: House) -> Non
     def suspended(action: Action) -> None:
         house.now += timedelta(minutes=5)
         house.leases.acquire("operation:op-0", "operation op-0", "op-0", "elsewhere", timedelta(seconds=60))
-        house.journal.request_cancel("op-0")
+        house.journal.request_stop("op-0", Stop.CANCEL)
 
     Mark.hooks.append(suspended)
     with pytest.raises(LeaseLost):
@@ -381,14 +383,14 @@ def test_a_plan_that_refuses_other_tables_is_another_plan(house: House) -> None:
 
 def test_a_stopped_run_counts_only_the_tables_it_touched(house: House) -> None:
     def interrupt(action: Action) -> None:
-        if action.table == "u":
+        if action.subject == "u":
             raise KeyboardInterrupt
 
     Mark.hooks.append(interrupt)
     with pytest.raises(LakewardenError, match="stopped after 2 of 6"):
         house.start("t", "u", "v")
     result = house.journal.get("op-0").result
-    assert result == {"actions": 2, "tables": 1, "marks": 2, "last": "mark t b"}
+    assert result == {"actions": 2, "subjects": 1, "marks": 2, "last": "mark t b"}
 
 
 def test_an_operation_is_free_when_its_own_lease_is_though_its_table_is_still_held(house: House) -> None:
@@ -414,7 +416,7 @@ def test_an_action_may_tell_any_numbers(house: House, done: int, total: int, par
     operation = Counts(tables=["t"])
     house.runner.start(operation, house.runner.plan(operation))
     told = next(event for event in house.events if event.phase == "working")
-    assert (told.part, told.table, told.says) == (part, "t", "mark t a")
+    assert (told.part, told.subject, told.says) == (part, "t", "mark t a")
 
 
 def test_results_add_up_numbers_and_keep_the_last_of_anything_else(house: House) -> None:
@@ -429,24 +431,24 @@ def test_results_add_up_numbers_and_keep_the_last_of_anything_else(house: House)
 
     operation = Tells(tables=["t"])
     report = house.runner.start(operation, house.runner.plan(operation))
-    assert report.result == {"actions": 2, "tables": 1, "n": 3, "x": 0.75, "s": "b", "b": False, "z": None}
+    assert report.result == {"actions": 2, "subjects": 1, "n": 3, "x": 0.75, "s": "b", "b": False, "z": None}
 
 
-def test_a_requirement_is_asked_with_the_action_and_its_files(house: House) -> None:
+def test_a_requirement_is_asked_with_the_files_of_the_action(house: House) -> None:
     """Which files must still be live is known to the action, not to the requirement."""
-    asked: list[Action] = []
+    asked: list[FileList] = []
 
     @dataclass(frozen=True)
     class Asks(RefAt):
-        def broken(self, lake: Any, action: Action) -> str | None:
-            asked.append(action)
-            return super().broken(lake, action)
+        def broken(self, lake: Any, files: FileList) -> str | None:
+            asked.append(files)
+            return super().broken(lake, files)
 
     operation = Mark(tables=["t"], files=3)
     plan = house.runner.plan(operation)
     need = Asks("t", "a", None)
     house.runner.start(operation, replace(plan, actions=(replace(plan.actions[0], requires=(need,)),)))
-    assert [(action.says, len(action.files.items)) for action in asked] == [("mark t a", 3)]
+    assert [[file.path for file in files.items] for files in asked] == [["t/a/0", "t/a/1", "t/a/2"]]
 
 
 def test_a_snapshot_that_is_gone_makes_an_action_stale(house: House) -> None:
@@ -482,9 +484,9 @@ def test_what_may_be_applied_and_what_resumed(house: House) -> None:
 def test_a_refusal_says_what_to_do_whatever_was_asked(house: House) -> None:
     operation = Mark(tables=["t"])
     plan = replace(house.runner.plan(operation), refused=(Finding("u", "gc.enabled is false"),))
-    with pytest.raises(SomeTablesFailed) as told:
+    with pytest.raises(SomeFailed) as told:
         house.runner.start(operation, plan)
-    assert told.value.hint == "Mend what is said of each, or leave those tables out, and plan again."
+    assert told.value.hint == "Fix what is named for each, or leave those out, and plan again."
 
 
 def _interrupt(action: Action) -> None:

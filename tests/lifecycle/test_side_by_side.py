@@ -10,9 +10,9 @@ from threading import Barrier, Event
 
 import pytest
 
-from lakewarden.errors import LakewardenError, LeaseLost, SomeTablesFailed
-from lakewarden.lifecycle.plan import Action
-from lakewarden.lifecycle.states import State
+from lakewarden.errors import LakewardenError, LeaseLost, SomeFailed
+from lakewarden.lifecycle.action import Action
+from lakewarden.lifecycle.states import State, Stop
 from tests.lifecycle.house import House, Mark
 
 TABLES = [f"t{number}" for number in range(8)]
@@ -28,17 +28,17 @@ def test_as_many_as_said_are_worked_on_at_once_and_no_more(any_house: House) -> 
     together, working, most = Barrier(4, timeout=30), set[str](), []
 
     def meet(action: Action) -> None:
-        working.add(action.table)
+        working.add(action.subject)
         together.wait()  # breaks unless four come here at once
         most.append(len(working))
         together.wait()
-        working.discard(action.table)
+        working.discard(action.subject)
 
     on_first(meet)
     report = any_house.start(*TABLES, parallel=4)
 
     assert max(most) == 4
-    assert report.result == {"actions": 16, "tables": 8, "marks": 16, "last": "mark t7 b"}
+    assert report.result == {"actions": 16, "subjects": 8, "marks": 16, "last": "mark t7 b"}
     assert {state for _, state in any_house.steps()} == {"verified"}
     assert any_house.leases.held() == []
     assert any_house.journal.get("op-0").state is State.DONE
@@ -50,9 +50,9 @@ def test_each_table_is_leased_while_it_is_worked_on_and_its_actions_keep_their_o
 
     def look(action: Action) -> None:
         held = {lease.key: lease.operation for lease in any_house.leases.held()}
-        if (held.get(action.lease_key), held.get("operation:op-0")) != ("op-0", "op-0"):
-            unleased.append(action.table)
-        order.setdefault(action.table, []).append(str(action.arguments["ref"]))
+        if (held.get(action.lease), held.get("operation:op-0")) != ("op-0", "op-0"):
+            unleased.append(action.subject)
+        order.setdefault(action.subject, []).append(str(action.arguments["ref"]))
 
     Mark.hooks.append(look)
     any_house.start(*TABLES, parallel=8)
@@ -77,15 +77,15 @@ def test_events_come_one_at_a_time_and_count_up(house: House) -> None:
 
 def test_one_that_fails_does_not_stop_the_others(any_house: House) -> None:
     def fail(action: Action) -> None:
-        if action.table == "t2":
+        if action.subject == "t2":
             raise LakewardenError("t2 is broken")
-        if action.table == "t5":
+        if action.subject == "t5":
             raise ZeroDivisionError
 
     on_first(fail)
-    with pytest.raises(SomeTablesFailed, match="2 of 8 tables failed, the others are done: t2: t2 is broken; t5") as e:
+    with pytest.raises(SomeFailed, match="2 of 8 failed, the others are done: t2: t2 is broken; t5") as e:
         any_house.start(*TABLES, parallel=3)
-    assert [failure["table"] for failure in e.value.details["failures"]] == ["t2", "t5"]  # in the plan's order
+    assert [failure["subject"] for failure in e.value.details["failures"]] == ["t2", "t5"]  # in the plan's order
     assert len(any_house.lake.tables.refs) == 12
     states = dict(any_house.steps())
     assert (states["t2 a"], states["t2 b"], states["t5 a"]) == ("failed", "pending", "failed")
@@ -99,9 +99,9 @@ def test_an_interrupt_lets_every_thread_stop_between_two_actions(any_house: Hous
     all_are_at_work = Barrier(3, timeout=30)
 
     def interrupt(action: Action) -> None:
-        if action.table in TABLES[:3]:
+        if action.subject in TABLES[:3]:
             all_are_at_work.wait()
-        if action.table == "t0":
+        if action.subject == "t0":
             raise KeyboardInterrupt
         time.sleep(0.1)
 
@@ -124,7 +124,7 @@ def test_an_action_hears_of_an_interrupt_where_it_tells_how_far_it_is(house: Hou
 
     class Long(Mark):
         def apply(self, action: Action, lake: object) -> object:  # type: ignore[override]
-            if action.table == "t0":
+            if action.subject == "t0":
                 raise KeyboardInterrupt
             for piece in range(10**6):
                 lake.progress(piece, 10**6)  # type: ignore[attr-defined]
@@ -138,12 +138,12 @@ def test_an_action_hears_of_an_interrupt_where_it_tells_how_far_it_is(house: Hou
 
 
 def test_a_cancel_ends_all_of_them_between_two_actions(any_house: House) -> None:
-    id = any_house.store(*TABLES, parallel=3)
+    id = any_house.store(*TABLES, parallel=3, silent=True)
     together = Barrier(3, timeout=30)
 
     def cancel(action: Action) -> None:
         together.wait()
-        any_house.journal.request_cancel(id)
+        any_house.journal.request_stop(id, Stop.CANCEL)
         together.wait()
 
     on_first(cancel)
@@ -192,10 +192,10 @@ def test_a_lost_operation_stops_every_thread_and_nothing_more_is_written(house: 
 
 def test_a_lost_table_fails_alone(house: House) -> None:
     def taken(action: Action) -> None:
-        if action.table == "t1":
-            lease = next(lease for lease in house.leases.held() if lease.key == action.lease_key)
+        if action.subject == "t1":
+            lease = next(lease for lease in house.leases.held() if lease.key == action.lease)
             house.leases.release(lease)
-            house.leases.acquire(action.lease_key, "table t1", "op-other", "elsewhere", MINUTE)
+            house.leases.acquire(action.lease, "table t1", "op-other", "elsewhere", MINUTE)
 
     class Fenced(Mark):
         def apply(self, action: Action, lake: object) -> object:  # type: ignore[override]
@@ -206,7 +206,7 @@ def test_a_lost_table_fails_alone(house: House) -> None:
 
     Mark.hooks.append(taken)
     operation = Fenced(tables=["t0", "t1", "t2"], parallel=3)
-    with pytest.raises(SomeTablesFailed, match="1 of 3 tables failed.*no longer holds table t1"):
+    with pytest.raises(SomeFailed, match="1 of 3 failed.*no longer holds t1"):
         house.runner.start(operation, house.runner.plan(operation))
     assert {table for table, _ in house.lake.tables.refs} == {"t0", "t2"}
 

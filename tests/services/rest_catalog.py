@@ -25,7 +25,7 @@ import pyspark
 import pytest
 
 from lakewarden.config import Environment
-from lakewarden.engine import jars, java
+from lakewarden.engine.spark import jars, java
 
 _SPARK_JARS = f"{Path(pyspark.__file__).parent / 'jars'}/*"
 _JARS = {  # group:name:version[:classifier], the newest for which Iceberg has published its test classes

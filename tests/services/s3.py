@@ -17,7 +17,7 @@ import yaml
 
 from lakewarden import Warden
 from lakewarden.config import Environment
-from lakewarden.engine import java
+from lakewarden.engine.spark import java
 from tests.small_lake import SmallLake
 
 _VERSION = "4.1.0"

@@ -15,7 +15,7 @@ import pyspark
 import pytest
 
 from lakewarden.config import Environment
-from lakewarden.engine import jars, java
+from lakewarden.engine.spark import jars, java
 
 _HOME = Path(pyspark.__file__).parent
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"

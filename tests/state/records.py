@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from lakewarden.lifecycle.action import Action, Estimate
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action, Estimate, FileList, Plan, PlannedFile
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import RefAt, TableIs
 
 NOON = datetime(2026, 3, 29, 12, 0, 0, 123456, UTC)
@@ -16,7 +18,8 @@ def a_plan(*tables: str, kind: str = "version.tag", name: str = "v1") -> Plan:
     actions = [
         Action(
             verb=verb,
-            table=table,
+            subject=table,
+            lease=f"table:uuid-of-{table}",
             says=f"{verb} {table} — ‘{name}’",
             arguments={"name": name, "keep": True, "share": 0.5, "limit": None, "snapshot": 2**62 + 1},
             requires=(TableIs(table, f"uuid-of-{table}"), RefAt(table, "main", 2**62 + 1), RefAt(table, name, None)),

@@ -17,6 +17,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from lakewarden.errors import LakewardenError, StateUnavailable
+from lakewarden.lifecycle.states import Stop
 from lakewarden.state import database as module
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
@@ -131,9 +132,9 @@ def test_a_lock_that_lasts_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     try:
         assert SqlJournal(database).get("one").id == "one"  # readers do not wait
         with pytest.raises(StateUnavailable, match="is locked by another process"):
-            SqlJournal(database).request_cancel("one")
+            SqlJournal(database).request_stop("one", Stop.CANCEL)
         other.execute("ROLLBACK")
-        SqlJournal(database).request_cancel("one")
+        SqlJournal(database).request_stop("one", Stop.CANCEL)
     finally:
         other.close()
         database.close()
@@ -146,7 +147,7 @@ def test_a_lock_that_ends_is_waited_for(tmp_path: Path) -> None:
     other.execute("BEGIN IMMEDIATE")
     timer = threading.Timer(0.3, lambda: other.execute("COMMIT"))
     timer.start()
-    SqlJournal(database).request_cancel("one")
+    SqlJournal(database).request_stop("one", Stop.CANCEL)
     timer.join()
     other.close()
     database.close()
@@ -186,7 +187,7 @@ def test_reading_cannot_write(database: Database) -> None:
     with pytest.raises(StateUnavailable), database.connect() as connection:
         connection.execute(text("DELETE FROM operations"))
     assert SqlJournal(database).get("one").id == "one"
-    SqlJournal(database).request_cancel("one")
+    SqlJournal(database).request_stop("one", Stop.CANCEL)
 
 
 def test_reading_is_one_view(database: Database) -> None:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.in_use import snapshots_in_use
 from lakewarden.lifecycle.journal import Journal, Progress
-from lakewarden.lifecycle.plan import Action, Plan
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
 from lakewarden.lifecycle.states import State
 from tests.state.records import NOON, an_operation
@@ -17,7 +18,7 @@ from tests.state.records import NOON, an_operation
 def reading(table: str, *snapshots: int, main: int | None = None) -> Action:
     uuid = TableIs(table, f"uuid-of-{table}")
     kept = tuple(SnapshotKept(table, snapshot) for snapshot in snapshots)
-    return Action("read", table, f"read {snapshots}", {}, requires=(uuid, RefAt(table, "main", main), *kept))
+    return Action("read", table, table, f"read {snapshots}", {}, requires=(uuid, RefAt(table, "main", main), *kept))
 
 
 def begin(journal: Journal, id: str, *actions: Action, state: State = State.RUNNING) -> None:

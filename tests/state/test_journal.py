@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from lakewarden.errors import AlreadyExists, IllegalTransition, OperationNotFound
-from lakewarden.lifecycle.journal import Journal, Progress, Record
-from lakewarden.lifecycle.plan import Action, FileList, Finding, Plan
-from lakewarden.lifecycle.states import State
+from lakewarden.lifecycle.action import Action, Finding
+from lakewarden.lifecycle.journal import Journal, Progress, Record, is_over
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList
+from lakewarden.lifecycle.states import State, Stop
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
 from tests.state.records import NOON, a_plan, an_operation
@@ -67,8 +69,8 @@ def test_what_is_not_there_is_said(journal: Journal) -> None:
         lambda: journal.move("gone", State.RUNNING, NOON),
         lambda: journal.step("gone", an_operation("x").steps[0]),
         lambda: journal.verified("gone", ["any"], NOON),
-        lambda: journal.request_cancel("gone"),
-        lambda: journal.cancel_requested("gone"),
+        lambda: journal.request_stop("gone", Stop.CANCEL),
+        lambda: journal.stop_requested("gone"),
         lambda: journal.files("gone", "any"),
     ):
         with pytest.raises(OperationNotFound, match="no operation or plan gone"):
@@ -84,9 +86,9 @@ def test_the_list_is_newest_first_and_filtered(journal: Journal) -> None:
     assert ids(journal.list()) == ["both", "expire", "tag"]
     assert ids(journal.list(limit=2)) == ["both", "expire"]
     assert ids(journal.list(kind="version.tag")) == ["both", "tag"]
-    assert ids(journal.list(table="sales.customers")) == ["both"]
-    assert ids(journal.list(table="sales.order")) == []
-    assert ids(journal.list(table="sales.orders", limit=1)) == ["both"]
+    assert ids(journal.list(subjects=["sales.customers"])) == ["both"]
+    assert ids(journal.list(subjects=["sales.order"])) == []
+    assert ids(journal.list(subjects=["sales.orders"], limit=1)) == ["both"]
     assert ids(journal.list(states=[State.PLANNED, State.CANCELLED])) == ["expire", "tag"]
     assert ids(journal.list(states=[State.PLANNED], kind="retention.run")) == []
     assert journal.list(limit=10**9) == [journal.get(id) for id in ("both", "expire", "tag")]
@@ -118,6 +120,17 @@ def test_a_whole_life(journal: Journal) -> None:
     done = journal.move("one", State.DONE, NOON + timedelta(seconds=5), result={"rows": 7, "share": 0.25, "ok": True})
     assert done == journal.get("one")
     assert done.result == {"rows": 7, "share": 0.25, "ok": True}
+
+
+def test_whether_anybody_is_running_it(journal: Journal) -> None:
+    journal.add(an_operation("one"))
+    at_rest = is_over(journal)
+    assert at_rest("one") and not at_rest("op-of-somebody-else")
+    seen = []
+    for state in (State.RUNNING, State.VERIFYING, State.PAUSED, State.RUNNING, State.FAILED, State.CANCELLED):
+        journal.move("one", state, NOON)
+        seen.append(at_rest("one"))
+    assert seen == [False, False, True, False, True, True]
 
 
 def test_a_refused_move_changes_nothing(journal: Journal) -> None:
@@ -176,7 +189,7 @@ def test_when_each_table_was_last_brought_to_its_end(journal: Journal) -> None:
         journal.add(an_operation(id, plan))
         for step in journal.get(id).steps:
             journal.step(id, replace(step, progress=Progress.DONE, at=NOON))
-        actions = [step.action for step in journal.get(id).steps if step.table in tables]
+        actions = [step.action for step in journal.get(id).steps if step.subject in tables]
         journal.verified(id, actions, NOON + timedelta(minutes=minutes))
 
     operate("late", a_plan("a.b", "c.d", kind="retention.expire"), 9, "a.b")
@@ -194,20 +207,20 @@ def test_when_each_table_was_last_brought_to_its_end(journal: Journal) -> None:
 def test_a_request_to_cancel_is_not_forgotten_when_the_operation_is_taken_up_again(journal: Journal) -> None:
     journal.add(an_operation("one"))
     journal.move("one", State.RUNNING, NOON)
-    journal.request_cancel("one")
-    assert journal.get("one").cancel_requested
+    journal.request_stop("one", Stop.CANCEL)
+    assert journal.get("one").stop_requested is Stop.CANCEL
     journal.move("one", State.PAUSED, NOON)
-    assert journal.get("one").cancel_requested
+    assert journal.get("one").stop_requested is Stop.CANCEL
     journal.move("one", State.RUNNING, NOON)
-    assert journal.cancel_requested("one")
+    assert journal.stop_requested("one") is Stop.CANCEL
 
 
 def test_text_is_never_taken_for_sql(journal: Journal) -> None:
     nasty = "a'b\"; DROP TABLE operations; -- %s :x {}"
     journal.add(an_operation(nasty, a_plan(nasty, name=nasty)))
     assert journal.get(nasty).target == nasty
-    assert ids(journal.list(table=nasty)) == [nasty]
-    assert journal.list(table="%") == []
+    assert ids(journal.list(subjects=[nasty])) == [nasty]
+    assert journal.list(subjects=["%"]) == []
 
 
 class TestOnlyLasting:
@@ -252,9 +265,11 @@ class TestOnlyLasting:
             assert connection.exec_driver_sql("SELECT count(*) FROM action_files").scalar() == 0
 
     def test_a_plan_of_thousands_of_actions(self, database: Database) -> None:
-        actions = (Action("tag", f"sales.orders_{n}", "tag it", {"number": n}) for n in range(4000))
+        actions = (
+            Action("tag", f"sales.orders_{n}", f"sales.orders_{n}", "tag it", {"number": n}) for n in range(4000)
+        )
         plan = Plan("version.tag", "sales.*", tuple(actions))
         journal = SqlJournal(database)
         journal.add(an_operation("large", plan))
         assert len(journal.get("large").steps) == 4000
-        assert ids(journal.list(table="sales.orders_3999")) == ["large"]
+        assert ids(journal.list(subjects=["sales.orders_3999"])) == ["large"]

@@ -16,6 +16,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
 from lakewarden.errors import StateUnavailable
+from lakewarden.lifecycle.states import Stop
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
 from lakewarden.state.migration import HEAD, HISTORY, migrate, revision
@@ -50,7 +51,7 @@ def test_a_newer_schema_is_refused_and_left_alone(fresh: Database, fresh_url: st
     with fresh.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with closing(Database(fresh_url)) as later:
-        for attempt in (lambda: SqlJournal(later).list(), lambda: SqlJournal(later).request_cancel("x")):
+        for attempt in (lambda: SqlJournal(later).list(), lambda: SqlJournal(later).request_stop("x", Stop.CANCEL)):
             with pytest.raises(StateUnavailable, match="revision 9999.*a newer Lakewarden wrote it") as refused:
                 attempt()
             assert "Upgrade Lakewarden" in refused.value.hint

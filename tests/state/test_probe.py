@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from lakewarden.lifecycle.ground import Check
+from lakewarden.lifecycle.basics import Check
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
 from lakewarden.state.migration import HEAD

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import text
 
 from lakewarden.errors import Conflict
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Evidence, EvidenceKind, KeyAsked
+from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind, KeyAsked
 from lakewarden.state.database import Database
 from lakewarden.state.digests import SIZE, Digester
 from lakewarden.state.tombstones import SqlTombstones
@@ -116,7 +116,7 @@ class TestManyRequests:
 
 COPIED = {
     "erasure_requests": (
-        'ID, created_at, requester, reason, subject, deadline, grace_until, "values", state, closed_at'
+        'ID, created_at, requester, reason, subject, deadline, grace_until, "values", state, folding, closed_at'
     ),
     "erasure_keys": 'ID, position, "table", uuid, path, field_id, kind',
     "tombstones": "ID, position, chunk, packed, digests",

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from lakewarden.errors import Conflict, NotFound, StalePlan
-from lakewarden.lifecycle.tombstones import ErasureState, Evidence, EvidenceKind
+from lakewarden.records.erasure import ErasureState, Evidence, EvidenceKind
 from lakewarden.state.database import Database
 from lakewarden.state.leases import SqlLeases
 from lakewarden.state.tombstones import SqlTombstones

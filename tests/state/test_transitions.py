@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakewarden.errors import LakewardenError
+from lakewarden.lifecycle.action import Finding
 from lakewarden.lifecycle.journal import MemoryJournal, Progress
-from lakewarden.lifecycle.plan import Finding
-from lakewarden.lifecycle.states import State
+from lakewarden.lifecycle.states import State, Stop
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
 from tests.state.records import NOON, a_plan, an_operation
@@ -74,7 +74,7 @@ class Journals(RuleBasedStateMachine):
     @rule(id=some_operation, table=st.sampled_from(["a.b", "c.d"]))
     def verified(self, id: str, table: str) -> None:
         self.now += timedelta(microseconds=1)
-        actions = [action.id for action in a_plan("a.b", "c.d").actions if action.table == table]
+        actions = [action.id for action in a_plan("a.b", "c.d").actions if action.subject == table]
         self.both(lambda journal: journal.verified(id, actions, self.now))
 
     @rule(kinds=st.lists(st.sampled_from(["version.tag", "other.kind"]), max_size=2))
@@ -86,15 +86,15 @@ class Journals(RuleBasedStateMachine):
         action = a_plan("a.b", "c.d").actions[which].id
         self.both(lambda journal: journal.files(id, action))
 
-    @rule(id=some_operation)
-    def cancel(self, id: str) -> None:
-        self.both(lambda journal: journal.request_cancel(id))
+    @rule(id=some_operation, stop=st.sampled_from([Stop.PAUSE, Stop.CANCEL]))
+    def ask_to_stop(self, id: str, stop: Stop) -> None:
+        self.both(lambda journal: journal.request_stop(id, stop))
 
     @rule(
         states=st.lists(st.sampled_from(State), max_size=2), table=st.sampled_from(["", "a.b"]), limit=st.integers(1, 3)
     )
     def search(self, states: list[State], table: str, limit: int) -> None:
-        self.both(lambda journal: journal.list(states=states, table=table, limit=limit))
+        self.both(lambda journal: journal.list(states=states, subjects=[table] if table else [], limit=limit))
 
     @invariant()
     def the_same_is_known(self) -> None:

@@ -12,9 +12,11 @@ from urllib.parse import quote_plus
 import pytest
 from sqlalchemy import text
 
-from lakewarden.features.erasure.forgetting import veil_of
+from lakewarden.features.erasure.proofs.forgetting import veil_of
+from lakewarden.lifecycle.action import Action, Finding
 from lakewarden.lifecycle.journal import Progress, Record
-from lakewarden.lifecycle.plan import Action, FileList, Finding, Plan, PlannedFile
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.states import State
 from lakewarden.state.database import Database
@@ -33,7 +35,7 @@ def path(value: str) -> str:
 
 def operation(id: str, table: str, *paths: str) -> Record:
     files = FileList.of(PlannedFile(each, 5, "data") for each in paths)
-    action = Action("compact", table, f"compact {paths[0]}", {}, (TableIs(table, UUIDS[table]),), files=files)
+    action = Action("compact", table, table, f"compact {paths[0]}", {}, (TableIs(table, UUIDS[table]),), files=files)
     return Record.planned(id, Plan("compaction.compact", table, (action,)), "{}", "somebody", NOW)
 
 

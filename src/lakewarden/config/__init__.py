@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from lakewarden.config.environment import Environment
 from lakewarden.config.file import FILE_NAME, find, load
-from lakewarden.config.settings import CatalogType, LakeSettings, Settings, StorageSettings, is_named_warehouse
+from lakewarden.config.lakes import CatalogType, LakeSettings, StorageSettings, is_named_warehouse
+from lakewarden.config.resolution import Declared
+from lakewarden.config.settings import Settings, TableSection
 
 __all__ = [
     "FILE_NAME",
     "CatalogType",
+    "Declared",
     "Environment",
     "LakeSettings",
     "Settings",
     "StorageSettings",
+    "TableSection",
     "find",
     "is_named_warehouse",
     "load",

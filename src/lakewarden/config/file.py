@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from lakewarden.config.document import Unreadable, parse
 from lakewarden.config.environment import Environment
 from lakewarden.config.settings import Settings
 from lakewarden.errors import ConfigProblem, did_you_mean
@@ -51,29 +52,13 @@ def load(path: Path, environment: Environment) -> Settings:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    import yaml
-
-    class UniqueKeys(yaml.SafeLoader):
-        """PyYAML keeps the last of two equal keys without a word; here that is an error."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [key.value for key, _ in node.value if key.tag == "tag:yaml.org,2002:str"]
-            for key in keys:
-                if keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", node.start_mark)
-            return super().construct_mapping(node, deep)
-
-    hint = "It is YAML: look at indentation, quotes and colons there."
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=UniqueKeys)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ConfigProblem(f"{path} cannot be read{where}: {error.problem}", hint) from None
-    except RecursionError:
-        raise ConfigProblem(f"{path} cannot be read: it is nested too deeply", hint) from None
-    except (yaml.YAMLError, ValueError) as error:  # a date that is none, or bytes that are no UTF-8, is a ValueError
-        raise ConfigProblem(f"{path} cannot be read: {' '.join(str(error).split())}", hint) from None
+        data = parse(path.read_text(encoding="utf-8"))
+    except Unreadable as error:
+        hint = "It is YAML: look at indentation, quotes and colons there."
+        raise ConfigProblem(f"{path} cannot be read{error}", hint) from None
+    except UnicodeDecodeError as error:
+        raise ConfigProblem(f"{path} cannot be read: {error}", "It is YAML, and must be UTF-8 text.") from None
     except OSError as error:
         raise ConfigProblem(f"{path} cannot be read: {error.strerror}", "Look at the file's permissions.") from None
     if not isinstance(data, dict):

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from lakewarden.display import as_json
-from lakewarden.lifecycle.run import Report
+from lakewarden.lifecycle.report import Report
 
 
 def answered(answer: Any, kind: Any) -> Any:

@@ -7,46 +7,26 @@ together in `warden.py`; tests put together their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from lakewarden.lifecycle.memory import Kept
 
 if TYPE_CHECKING:
     from lakewarden.config import Settings
-    from lakewarden.engine.changes import Commits
-    from lakewarden.engine.live_files import Files
-    from lakewarden.engine.procedures import Procedures
-    from lakewarden.engine.rewrite import Rewriter
-    from lakewarden.engine.rows import Rows
-    from lakewarden.engine.spark_cleansing import SparkCleansing
-    from lakewarden.engine.storage import Storage, StoredFiles
-    from lakewarden.engine.table_statements import TableStatements
-    from lakewarden.engine.tables import Tables
+    from lakewarden.engine.catalog.tables import Tables
+    from lakewarden.engine.commit.change import Commits
+    from lakewarden.engine.commit.procedures import Procedures
+    from lakewarden.engine.commit.staging import Staging
+    from lakewarden.engine.files.live_files import Files
+    from lakewarden.engine.history.spark_route import SparkCleansing
+    from lakewarden.engine.rewrite.driver import Rewriter
+    from lakewarden.engine.rows.read import Rows
+    from lakewarden.engine.spark.statements import TableStatements
+    from lakewarden.engine.storage.storage import Storage, StoredFiles
+    from lakewarden.lifecycle.basics import Clock, Probe, Stamp
     from lakewarden.lifecycle.journal import JournalReader
-    from lakewarden.lifecycle.tombstones import TombstoneReader, Tombstones
-
-Clock = Callable[[], datetime]
-Fence = Callable[[], None]
-Tell = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line of the doctor: what was looked at, how it is, and what to do if it is not well."""
-
-    part: str
-    state: Literal["ok", "warning", "failed"]
-    found: str
-    advice: str = ""
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Looks at one part of the installation, and never raises."""
-
-    look: Callable[[], Sequence[Check]]
-    starts_spark: bool = False
+    from lakewarden.state.stores import StateReader, StateWriter
 
 
 class Reader(Protocol):
@@ -63,7 +43,7 @@ class Reader(Protocol):
     @property
     def journal(self) -> JournalReader: ...
     @property
-    def tombstones(self) -> TombstoneReader: ...
+    def state(self) -> StateReader: ...
     @property
     def probes(self) -> Sequence[Probe]: ...
     @property
@@ -73,6 +53,10 @@ class Reader(Protocol):
         """The files of one lake, to look at."""
         ...
 
+    def kept(self, kind: type[Kept]) -> Kept:
+        """The one value of this kind that an operation keeps while it runs; where nothing runs, a new one."""
+        ...
+
 
 class Writer(Reader, Protocol):
     """What an action may change the lake with."""
@@ -80,13 +64,15 @@ class Writer(Reader, Protocol):
     @property
     def commits(self) -> Commits: ...
     @property
+    def staging(self) -> Staging: ...
+    @property
     def procedures(self) -> Procedures: ...
     @property
     def spark_cleansing(self) -> SparkCleansing: ...
     @property
     def stamp(self) -> Stamp: ...
     @property
-    def tombstones(self) -> Tombstones: ...
+    def state(self) -> StateWriter: ...
 
     def rewriter(self, lake: str) -> Rewriter:
         """What writes files of a lake anew, on Spark."""
@@ -96,10 +82,14 @@ class Writer(Reader, Protocol):
         """What changes a table by statements on Spark, each a commit of its own."""
         ...
 
+    def part(self, name: str) -> Writer:
+        """The same for one of several commits of the action: recognised by itself after a crash."""
+        ...
+
     def sweep(self, table: str) -> int:
         """Remove what earlier runs of this very action wrote to a table's folders and never published.
 
-        The runner's to call, once the action holds: what an earlier run had sent before it was lost can land no more.
+        For `tidy`, once the action holds: what an earlier run had sent before it was lost can land no more.
         """
         ...
 
@@ -110,24 +100,3 @@ class Writer(Reader, Protocol):
     def progress(self, done: int, total: int, says: str = "") -> None:
         """Tell how far a long action is, after each piece of its work. An interrupt may come out of this."""
         ...
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """Whose work a commit is: goes into snapshot summaries, and is looked for after a crash."""
-
-    operation: str
-    action: str
-    actor: str
-
-    @property
-    def file_prefix(self) -> str:
-        """How the names of files begin that an action writes: whose they are is known even if it never landed."""
-        return f"lw-{self.operation}-{self.action}"
-
-    def properties(self) -> dict[str, str]:
-        return {
-            "lakewarden.operation": self.operation,
-            "lakewarden.action": self.action,
-            "lakewarden.actor": self.actor,
-        }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.journal import JournalReader, Progress, Record
-from lakewarden.lifecycle.plan import Action
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
 from lakewarden.lifecycle.states import UNFINISHED
 

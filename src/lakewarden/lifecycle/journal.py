@@ -7,7 +7,7 @@ operation that is read back has its files counted; `files` answers with those of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -15,8 +15,10 @@ from threading import RLock
 from typing import Any, Protocol
 
 from lakewarden.errors import AlreadyExists, OperationNotFound
-from lakewarden.lifecycle.plan import FileList, Finding, Plan
-from lakewarden.lifecycle.states import State, check_move
+from lakewarden.lifecycle.action import Finding
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList
+from lakewarden.lifecycle.states import State, Stop, check_move
 
 
 class Progress(StrEnum):
@@ -34,7 +36,7 @@ class Step:
     """One action of an operation, as the journal knows it."""
 
     action: str
-    table: str
+    subject: str
     says: str
     progress: Progress = Progress.PENDING
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -60,13 +62,14 @@ class Record:
     findings: tuple[Finding, ...] = ()
     error: Mapping[str, Any] | None = None
     result: Mapping[str, Any] | None = None
-    cancel_requested: bool = False
+    stop_requested: Stop | None = None
+    """What it was asked to do while it runs; where it is paused, that this was meant: only its id resumes it."""
     applied_by: str = ""
 
     @staticmethod
     def planned(id: str, plan: Plan, request: str, actor: str, at: datetime) -> Record:
         """A new operation that nothing has been done for yet."""
-        steps = tuple(Step(action.id, action.table, action.says) for action in plan.actions)
+        steps = tuple(Step(action.id, action.subject, action.says) for action in plan.actions)
         return Record(id, plan.kind, plan.target, State.PLANNED, actor, at, request, plan, steps)
 
 
@@ -75,16 +78,18 @@ class JournalReader(Protocol):
         """The operation of this id, or the newest one of this plan id."""
         ...
 
-    def list(self, *, states: Sequence[State] = (), kind: str = "", table: str = "", limit: int = 50) -> list[Record]:
-        """Operations, newest first."""
+    def list(
+        self, *, states: Sequence[State] = (), kind: str = "", subjects: Collection[str] = (), limit: int = 50
+    ) -> list[Record]:
+        """Operations, newest first: in one of these states, of this kind, on one of these subjects."""
         ...
 
     def planned(self, plan_id: str) -> Record | None:
         """The operation that is planned with exactly this plan and was not applied yet."""
         ...
 
-    def cancel_requested(self, id: str) -> bool:
-        """Whether somebody asked this operation to stop."""
+    def stop_requested(self, id: str) -> Stop | None:
+        """Whether this operation was asked to pause or to end."""
         ...
 
     def files(self, id: str, action: str) -> FileList:
@@ -92,7 +97,7 @@ class JournalReader(Protocol):
         ...
 
     def last_done(self, kinds: Sequence[str]) -> dict[str, datetime]:
-        """For each table, when an operation of these kinds was last applied to it and verified."""
+        """For each subject, when an operation of these kinds was last applied to it and verified."""
         ...
 
 
@@ -104,7 +109,7 @@ class Journal(JournalReader, Protocol):
         ...
 
     def move(self, id: str, state: State, at: datetime, **facts: Any) -> Record:
-        """Change an operation's state, validated and atomically; `facts` are `findings`, `error`, `result`."""
+        """Change an operation's state, validated and atomically; `facts` are other fields of it."""
         ...
 
     def step(self, id: str, step: Step) -> None:
@@ -115,9 +120,34 @@ class Journal(JournalReader, Protocol):
         """Write down that what some actions did has been looked at and is so; what is not done stays as it is."""
         ...
 
-    def request_cancel(self, id: str) -> None:
-        """Ask whoever runs this operation to stop between two actions."""
+    def request_stop(self, id: str, stop: Stop) -> None:
+        """Ask the process that runs this operation to pause or to end it. What was to end is not paused instead."""
         ...
+
+
+def is_over(journal: JournalReader) -> Callable[[str], bool]:
+    """Operations that the journal knows, and that nobody is running."""
+
+    def is_at_rest(operation: str) -> bool:
+        try:
+            return journal.get(operation).state not in (State.RUNNING, State.VERIFYING)
+        except OperationNotFound:
+            return False
+
+    return is_at_rest
+
+
+def known_to(journal: JournalReader) -> Callable[[str], bool]:
+    """Operations are ours that the journal knows."""
+
+    def is_known(operation: str) -> bool:
+        try:
+            journal.get(operation)
+        except OperationNotFound:
+            return False
+        return True
+
+    return is_known
 
 
 def advanced(record: Record, state: State, at: datetime, facts: Mapping[str, Any]) -> Record:
@@ -162,14 +192,16 @@ class MemoryJournal:
                 raise not_found(id)
             return of_plan[0]
 
-    def list(self, *, states: Sequence[State] = (), kind: str = "", table: str = "", limit: int = 50) -> list[Record]:
+    def list(
+        self, *, states: Sequence[State] = (), kind: str = "", subjects: Collection[str] = (), limit: int = 50
+    ) -> list[Record]:
         with self._lock:
             return [
                 record
                 for record in self._newest_first()
                 if (not states or record.state in states)
                 and (not kind or record.kind == kind)
-                and (not table or table in record.plan.tables)
+                and (not subjects or any(step.subject in subjects for step in record.steps))
             ][:limit]
 
     def planned(self, plan_id: str) -> Record | None:
@@ -198,12 +230,13 @@ class MemoryJournal:
             )
             self._records[id] = replace(record, steps=steps)
 
-    def request_cancel(self, id: str) -> None:
+    def request_stop(self, id: str, stop: Stop) -> None:
         with self._lock:
-            self._records[id] = replace(self._own(id), cancel_requested=True)
+            if self._own(id).stop_requested is not Stop.CANCEL:
+                self._records[id] = replace(self._own(id), stop_requested=stop)
 
-    def cancel_requested(self, id: str) -> bool:
-        return self._own(id).cancel_requested
+    def stop_requested(self, id: str) -> Stop | None:
+        return self._own(id).stop_requested
 
     def files(self, id: str, action: str) -> FileList:
         with self._lock:
@@ -212,13 +245,13 @@ class MemoryJournal:
     def last_done(self, kinds: Sequence[str]) -> dict[str, datetime]:
         with self._lock:
             ended = [
-                (step.at, step.table)
+                (step.at, step.subject)
                 for record in self._records.values()
                 if record.kind in kinds
                 for step in record.steps
                 if step.progress is Progress.VERIFIED and step.at is not None
             ]
-        return {table: at for at, table in sorted(ended)}
+        return {subject: at for at, subject in sorted(ended)}
 
     def _own(self, id: str) -> Record:
         with self._lock:

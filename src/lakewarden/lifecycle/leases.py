@@ -1,4 +1,4 @@
-"""Leases: the right of one operation to write one table, which expires when its holder stops renewing it.
+"""Leases: the right of one operation to change one subject, which expires when its holder stops renewing it.
 
 Every time a lease changes hands its epoch grows, and a holder looks at its epoch again right before
 it publishes (`fence`). A lease keeps Lakewarden from itself; outside writers are kept apart by the
@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from lakewarden.errors import LakewardenError, LeaseHeld, LeaseLost
-from lakewarden.lifecycle.ground import Clock
+from lakewarden.lifecycle.basics import Clock
 from lakewarden.lifecycle.interrupts import deferred
 
 

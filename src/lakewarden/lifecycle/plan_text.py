@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from lakewarden.display import show_value, table_html
+from lakewarden.lifecycle.action import Action, Finding, Verdict
+from lakewarden.lifecycle.planned_files import PlannedFile
 from lakewarden.quantities import show_size
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.plan import Action, Plan, PlannedFile
 
 SHOWN = 20
 """Actions that are shown one by one, unless all are asked for."""
+
+
+class Plan(Protocol):
+    """What is shown of a plan."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def actions(self) -> tuple[Action, ...]: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+    @property
+    def refused(self) -> tuple[Finding, ...]: ...
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]: ...
 
 
 class Line(NamedTuple):
@@ -51,8 +67,8 @@ def totals(actions: Iterable[Action]) -> Iterator[Line]:
     for verb, same in by_verb.items():
         counted = _files(*(_size(action) for action in same))
         if len(same) > 1 and (counted or len(same) > SHOWN):
-            tables = len({action.table for action in same})
-            parts = [f"{len(same):,} actions", f"{tables:,} tables" if tables > 1 else "", counted]
+            subjects = len({action.subject for action in same})
+            parts = [f"{len(same):,} actions", f"{subjects:,} subjects" if subjects > 1 else "", counted]
             yield Line(f"  {verb}: {', '.join(part for part in parts if part)}")
 
 
@@ -76,19 +92,19 @@ def as_html(plan: Plan) -> str:
     """The plan as a notebook shows it."""
     parts = [f"<p><b>{escape(headline(plan))}</b>{'' if plan.actions else ': nothing to do'}</p>"]
     if plan.actions:
-        rows = [(a.table, a.says, *_counted(a)) for a in plan.actions[:SHOWN]]
-        parts.append(table_html(("table", "action", "files", "bytes"), rows))
+        rows = [(a.subject, a.says, *_counted(a)) for a in plan.actions[:SHOWN]]
+        parts.append(table_html(("subject", "action", "files", "bytes"), rows))
     below = [*more(len(plan.actions), ".plan.actions"), *totals(plan.actions), *notes(plan)]
     parts += [f"<p>{escape(line.text.strip())}</p>" for line in below]
-    if len({verdict.table for verdict in plan.verdicts}) == 1:
-        decided = [(v.subject, show_value(v.at), v.verdict, ", ".join(v.reasons)) for v in plan.verdicts]
+    if len({verdict.subject for verdict in plan.verdicts}) == 1:
+        decided = [(v.item, show_value(v.at), v.verdict, ", ".join(v.reasons)) for v in plan.verdicts]
         parts.append(table_html(("version", "committed at", "verdict", "reasons"), decided))
     return "".join(parts)
 
 
 def _action_lines(action: Action) -> Iterator[Line]:
     counted = _files((action.files.count, action.files.bytes))
-    yield Line(f"  {action.table}: {action.says}{f' ({counted})' if counted else ''}")
+    yield Line(f"  {action.subject}: {action.says}{f' ({counted})' if counted else ''}")
     if action.because:
         yield Line(f"    by {action.route}: {action.because}", "dim")
 

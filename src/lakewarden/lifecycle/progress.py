@@ -13,8 +13,8 @@ Phase = Literal["started", "waiting", "applying", "working", "applied", "verifyi
 class Event:
     """One thing that happened, with how far the whole operation is: `done` of `total` actions.
 
-    While an action works, it may tell how far it is itself: `part` of it is done, from 0 to 1. Where tables are
-    worked on side by side, events of several tables come mixed, one at a time.
+    While an action works, it may tell how far it is itself: `part` of it is done, from 0 to 1. Where subjects are
+    worked on side by side, events of several of them come mixed, one at a time.
     """
 
     operation: str
@@ -22,7 +22,7 @@ class Event:
     phase: Phase
     done: int
     total: int
-    table: str = ""
+    subject: str = ""
     says: str = ""
     part: float = 0.0
 

@@ -1,7 +1,7 @@
 """The declaration of a capability, which is also its request: a model with the fields a user may give.
 
-Every capability is a `Question` or an `Operation`; the few that steer Lakewarden itself, such as applying
-a stored plan, are `Control`s, and what needs no installation, such as making one, is a `Setup`. Its address, a
+Every capability is a `Question` or an `Operation`. Registrations and what steers Lakewarden itself, such as applying
+a stored plan, are `Control`s; what needs no installation, such as making one, is a `Setup`. Its address, a
 noun and a verb, comes from its module: `lakewarden.features.version.tag` is `version tag` on the command line,
 `/api/v1/version/tag` over REST and `warden.version.tag` in Python. Fields become arguments and options everywhere.
 """
@@ -20,6 +20,7 @@ from typing import (
     Any,
     ClassVar,
     Generic,
+    Literal,
     Protocol,
     Self,
     TypeVar,
@@ -31,11 +32,13 @@ from typing import (
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 from pydantic.fields import FieldInfo
 
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
+from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.states import Stop
 
 if TYPE_CHECKING:
+    from lakewarden.lifecycle.desk import ControlDesk
     from lakewarden.lifecycle.ground import Reader, Writer
-    from lakewarden.lifecycle.runner import Runner
 
 Answer = TypeVar("Answer")
 
@@ -70,6 +73,13 @@ class ReadsInput:
     """Marks a list of values that the command line can also read: `-` from stdin, and with --from-file from a file.
 
     Arguments show in lists of processes; what is read does not.
+    """
+
+
+class Document:
+    """Marks a field whose value people keep in a file, such as a definition.
+
+    On the command line it is a YAML or JSON file, or `-` for stdin; over REST and in Python it is the value itself.
     """
 
 
@@ -119,7 +129,7 @@ Version = Annotated[
 class Request(BaseModel):
     """What questions, operations and controls have in common: fields, an address, a description."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False, serialize_by_alias=True)
 
     nothing: ClassVar[str] = "None."
     """What to say to people where the answer is empty."""
@@ -135,11 +145,22 @@ class Request(BaseModel):
         return (cls.__doc__ or "").strip().split("\n")[0]
 
     @classmethod
+    def fields(cls) -> dict[str, FieldInfo]:
+        """Its fields by the names that users know: a field whose name a method has is known by its alias."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
+
+    @classmethod
     def positional(cls) -> tuple[str, ...]:
+        return cls._marked(Positional)
+
+    @classmethod
+    def documents(cls) -> tuple[str, ...]:
+        return cls._marked(Document)
+
+    @classmethod
+    def _marked(cls, kind: type) -> tuple[str, ...]:
         return tuple(
-            name
-            for name, field in cls.model_fields.items()
-            if any(isinstance(mark, Positional) for mark in marks(field))
+            name for name, field in cls.fields().items() if any(isinstance(mark, kind) for mark in marks(field))
         )
 
 
@@ -159,6 +180,12 @@ def marks(field: FieldInfo) -> Iterator[Any]:
     if get_origin(field.annotation) in (Union, UnionType):
         for inner in get_args(field.annotation):
             yield from getattr(inner, "__metadata__", ())
+
+
+def described(field: FieldInfo) -> str:
+    """What a field is for, as the command line says it."""
+    how = " A YAML or JSON file, or - for stdin." if any(isinstance(mark, Document) for mark in marks(field)) else ""
+    return f"{field.description or ''}{how}"
 
 
 class Question(Request, Generic[Answer]):
@@ -202,28 +229,35 @@ class Operation(Request):
     def apply(self, action: Action, lake: Writer) -> Outcome:
         """Do one action whose requirements hold and whose postcondition does not yet."""
 
+    def tidy(self, action: Action, lake: Writer) -> None:
+        """Remove what a killed run left of this action. Called once it holds: nothing that was sent can still land."""
+
     def verify(self, plan: Plan, lake: Reader) -> list[Finding]:
         """Look for anything that is not as the plan said. Never receives what `apply` said it did."""
         return [
-            Finding(action.table, f"not so after applying: {action.says}")
+            Finding(action.subject, f"not so after applying: {action.says}")
             for action in plan.actions
             if not self.holds(action, lake)
         ]
 
-    def enough(self, elapsed: timedelta) -> bool:
-        """Whether to stop here, asked between two actions: what is applied is verified, the rest stays undone."""
-        return False
+    def enough(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET, Stop.PAUSE] | None:
+        """Whether to stop here, asked between two actions; `begun` counts those of this run.
+
+        What is applied is verified, the rest stays undone. With BUDGET the operation is done; with PAUSE it is paused,
+        and continues when it is resumed by its id.
+        """
+        return None
 
     def skips_held(self) -> bool:
-        """Whether a table that another operation holds is left to it, which is no failure: as for regular upkeep."""
+        """Whether a subject that another operation holds is left to it, which is no failure: as for regular upkeep."""
         return False
 
-    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
-        """What was measured over all tables, with what can only be said of the whole, such as a share."""
+    def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
+        """What was measured over all subjects, with what can only be said of the whole, such as a share."""
         return result
 
     def side_by_side(self) -> int:
-        """How many tables are worked on at once: as many as a field or property `parallel` says, else one."""
+        """How many subjects are worked on at once: as many as a field or property `parallel` says, else one."""
         return max(1, int(getattr(self, "parallel", 1)))
 
     @classmethod
@@ -231,11 +265,25 @@ class Operation(Request):
         return cls.address().kind
 
 
+class TableOperation(Operation):
+    """An operation whose subjects are tables: what a killed run wrote to their folders and never published is swept."""
+
+    def tidy(self, action: Action, lake: Writer) -> None:
+        if any(need.identifies for need in action.requires):  # else there is no table, such as where it is gone
+            lake.sweep(action.subject)
+
+
 class Control(Request, Generic[Answer]):
-    """Steers Lakewarden itself. It has no plan of its own: it is how plans and lakes are handled."""
+    """Registers something, or steers Lakewarden itself. It has no plan of its own."""
+
+    journaled: ClassVar[bool] = True
+    """Whether the journal has a record of what it changed or answered, which `act` leaves by `desk.record`.
+
+    One that steers operations leaves none, since they have their own; nor does one that only shows something.
+    """
 
     @abstractmethod
-    def act(self, runner: Runner) -> Answer: ...
+    def act(self, desk: ControlDesk) -> Answer: ...
 
     def found(self, answer: Answer) -> bool:
         """Whether the answer is something a check should stop at (exit code 3)."""

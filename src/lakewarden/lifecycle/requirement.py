@@ -1,36 +1,150 @@
 """What must still be so when an action runs: checked right before it, and asserted again by its commit.
 
-Each can say what broke it. It is asked with the action at hand, whose files are loaded then.
+Each kind can say what broke it. A plan in the journal names kinds by `kind`; those of tables are here, and a noun
+makes its own known with `@requirement`, beside the operations that use it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar
 
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter
+
+from lakewarden.errors import StateUnavailable
+from lakewarden.lifecycle.planned_files import FileList
 from lakewarden.quantities import SnapshotId
 
 if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
-    from lakewarden.lifecycle.plan import Action
+    from lakewarden.config import Settings
+    from lakewarden.engine.catalog.tables import Tables
+    from lakewarden.engine.storage.storage import StoredFiles
 
 
+class Lake(Protocol):
+    """What a requirement may look at: the part of a `Reader` that knows no plans."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def tables(self) -> Tables: ...
+
+    def storage(self, lake: str) -> StoredFiles: ...
+
+
+class Requirement(Protocol):
+    """One thing that must be so: a frozen dataclass with values that JSON can hold."""
+
+    @property
+    def kind(self) -> str:
+        """By what name plans in the journal know it."""
+        ...
+
+    @property
+    def identifies(self) -> bool:
+        """Whether it says which thing the subject is: then it must hold even where an action is done already."""
+        ...
+
+    def broken(self, lake: Lake, files: FileList) -> str | None:
+        """What moved from what to what, in words, or nothing where it holds; `files` are the action's, all at hand."""
+        ...
+
+
+Kind = TypeVar("Kind", bound=type[Requirement])
+_kinds: dict[str, type[Requirement]] = {}
+
+
+def requirement(declared: Kind) -> Kind:
+    """Make a kind of requirement known by its name."""
+    name = str(declared.kind)
+    if name in _kinds:
+        raise TypeError(f"two kinds of requirement are called {name}")
+    _kinds[name] = declared
+    return declared
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A requirement of a kind that was not known yet when its plan was loaded: looked up once it is needed.
+
+    By then the operation has been imported, and with it the kinds that it brings.
+    """
+
+    document: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return str(self.document["kind"])
+
+    @property
+    def identifies(self) -> bool:
+        return self._read().identifies
+
+    def broken(self, lake: Lake, files: FileList) -> str | None:
+        return self._read().broken(lake, files)
+
+    def _read(self) -> Requirement:
+        if self.kind not in _kinds:
+            raise StateUnavailable(
+                f"the plan requires something of a kind that is not known here: {self.kind}",
+                "Another version of Lakewarden planned it. Plan again.",
+            )
+        return _loaded(self.document)
+
+
+def document(need: Requirement) -> dict[str, Any]:
+    """A requirement as plans show and keep it."""
+    if isinstance(need, Unread):
+        return dict(need.document)
+    return {"kind": need.kind, **_adapter(type(need)).dump_python(need, mode="json")}
+
+
+def _loaded(value: Any) -> Requirement:
+    if not isinstance(value, Mapping):
+        return value  # type: ignore[no-any-return]  # one already, as in a plan that was just made
+    if "kind" not in value:
+        raise ValueError("a requirement without a kind")
+    found = _kinds.get(str(value["kind"]))
+    if found is None:
+        return Unread(dict(value))
+    read: Requirement = _adapter(found).validate_python({name: each for name, each in value.items() if name != "kind"})
+    return read
+
+
+@cache
+def _adapter(kind: type[Requirement]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+AnyRequirement = Annotated[Requirement, PlainValidator(_loaded), PlainSerializer(document)]
+"""A requirement as a field of an action."""
+
+
+def table_lease(uuid: str) -> str:
+    """The lease that changes to a table need: by its uuid, whatever it is called."""
+    return f"table:{uuid}"
+
+
+@requirement
 @dataclass(frozen=True)
 class TableIs:
     """The table of this name is still the table that was planned for, not another one made since."""
 
     table: str
     uuid: str
-    kind: Literal["table"] = "table"
+    kind: ClassVar[str] = "table"
+    identifies: ClassVar[bool] = True
 
-    def broken(self, lake: Reader, action: Action) -> str | None:
-        """What moved, in words, or nothing where the requirement holds."""
+    def broken(self, lake: Lake, files: FileList) -> str | None:
         found = lake.tables.uuid(self.table)
         if found == self.uuid:
             return None
         return f"{self.table} was table {self.uuid} and " + (f"is now {found}" if found else "no longer exists")
 
 
+@requirement
 @dataclass(frozen=True)
 class RefAt:
     """A branch or tag is still where it was; `snapshot=None` says that it does not exist."""
@@ -38,10 +152,10 @@ class RefAt:
     table: str
     ref: str
     snapshot: SnapshotId | None
-    kind: Literal["ref"] = "ref"
+    kind: ClassVar[str] = "ref"
+    identifies: ClassVar[bool] = False
 
-    def broken(self, lake: Reader, action: Action) -> str | None:
-        """What moved from where to where, or nothing where the requirement holds."""
+    def broken(self, lake: Lake, files: FileList) -> str | None:
         found = lake.tables.ref(self.table, self.ref)
         if found == self.snapshot:
             return None
@@ -52,6 +166,7 @@ class RefAt:
         return f"ref {self.ref} of {self.table} moved from {self.snapshot} to {found}"
 
 
+@requirement
 @dataclass(frozen=True)
 class LayoutIs:
     """A table's current schema, partition spec and sort order are still those that were planned for."""
@@ -60,10 +175,10 @@ class LayoutIs:
     schema: int
     spec: int
     order: int
-    kind: Literal["layout"] = "layout"
+    kind: ClassVar[str] = "layout"
+    identifies: ClassVar[bool] = False
 
-    def broken(self, lake: Reader, action: Action) -> str | None:
-        """Which of them changed, or nothing where the requirement holds."""
+    def broken(self, lake: Lake, files: FileList) -> str | None:
         metadata = lake.tables.load(self.table).metadata
         found = {
             "schema": (self.schema, metadata.current_schema_id),
@@ -74,16 +189,17 @@ class LayoutIs:
         return f"{self.table} changed: its {', its '.join(changed)}" if changed else None
 
 
+@requirement
 @dataclass(frozen=True)
 class SnapshotKept:
     """A snapshot that the action reads still exists, whatever refs have moved to."""
 
     table: str
     snapshot: SnapshotId
-    kind: Literal["snapshot"] = "snapshot"
+    kind: ClassVar[str] = "snapshot"
+    identifies: ClassVar[bool] = False
 
-    def broken(self, lake: Reader, action: Action) -> str | None:
-        """That it is gone, or nothing where the requirement holds."""
+    def broken(self, lake: Lake, files: FileList) -> str | None:
         if lake.tables.load(self.table).snapshot_by_id(self.snapshot) is not None:
             return None
         return f"snapshot {self.snapshot} of {self.table} no longer exists"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any
 
-from lakewarden.display import Shown
+from lakewarden.display import Series
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Rows(Shown, Sequence[Row]):
+class Rows(Series[Row]):
     """Rows that were read, or how many were written to a file. In Python it is also the sequence of its rows."""
 
     rows_read: int
@@ -25,17 +24,5 @@ class Rows(Shown, Sequence[Row]):
     rows: list[Row] = field(default_factory=list)
     """The rows, unless they were written to a file."""
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-    @overload
-    def __getitem__(self, place: int) -> Row: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Row]: ...
-
-    def __getitem__(self, place: int | slice) -> Row | list[Row]:
-        return self.rows[place]
+    def series(self) -> list[Row]:
+        return self.rows

@@ -1,7 +1,7 @@
-"""The only place that sequences: lease → every table of the plan → journal.
+"""The only place that sequences: lease → every subject of the plan → journal.
 
-An operation is held by a lease of its own while it runs, and each table by another; what is done to one table is
-in `table_run.py`. Tables are taken one after another, or several side by side, each in a thread of its own.
+An operation is held by a lease of its own while it runs, and each subject by another; what is done to one subject is
+in `subject_run.py`. Subjects are taken one after another, or several side by side, each in a thread of its own.
 A run that was killed anywhere is taken up again by running it again.
 """
 
@@ -10,28 +10,29 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StateUnavailable
+from lakewarden.lifecycle.basics import Clock, Fence, Stamp, Tell
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.ground import Clock, Fence, Reader, Stamp, Tell, Writer
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.interrupts import deferred, listening
 from lakewarden.lifecycle.journal import Journal, Record
 from lakewarden.lifecycle.leases import Keeper, Leases
+from lakewarden.lifecycle.memory import Memory
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.run import Cancelled, Report, Run, Stop, defect, refusal
-from lakewarden.lifecycle.states import UNFINISHED, State, check_apply, check_resume
-from lakewarden.lifecycle.table_run import Means, TableRun, patience
-from lakewarden.lifecycle.tombstones import Tombstones
-
-if TYPE_CHECKING:
-    from lakewarden.engine.storage import Storage
+from lakewarden.lifecycle.run import Halted, Run, defect, refusal
+from lakewarden.lifecycle.states import UNFINISHED, State, Stop, check_apply, check_pause, check_resume
+from lakewarden.lifecycle.subject_run import Means, SubjectRun, patience
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +45,8 @@ class Runner:
         *,
         journal: Journal,
         leases: Leases,
-        tombstones: Tombstones,
-        reader: Reader,
-        open_writer: Callable[[Stamp, Fence, Tell], Writer],
+        open_reader: Callable[[Memory], Reader],
+        open_writer: Callable[[Memory, Stamp, Fence, Tell], Writer],
         find_operation: Callable[[str], type[Operation]],
         clock: Clock,
         new_id: Callable[[], str],
@@ -59,8 +59,7 @@ class Runner:
         self.journal = journal
         self.watch = watch
         self._leases = leases
-        self.reader = reader
-        self.tombstones = tombstones
+        self._open_reader = open_reader
         self._open_writer = open_writer
         self._find_operation = find_operation
         self._clock = clock
@@ -71,7 +70,7 @@ class Runner:
         self._sleep = sleep
 
     def plan(self, operation: Operation) -> Plan:
-        return operation.plan(self.reader)
+        return operation.plan(self._open_reader(Memory()))
 
     def store(self, operation: Operation, plan: Plan) -> Record:
         """Write a plan down as an operation to apply later; the same plan is written down once."""
@@ -82,25 +81,13 @@ class Runner:
         self.journal.add(record)
         return record
 
-    def storage(self, lake: str) -> Storage:
-        """A lake's files, for controls: without a lease, so only for what nobody else changes."""
-        return self._open_writer(Stamp("", "", self.actor), lambda: None, lambda *_: None).storage(lake)
-
-    def note(self, kind: str, target: str, request: str, result: dict[str, Any]) -> str:
-        """Write down what a control did that leaves no other trace; answers with the record's id."""
-        now = self._clock()
-        record = Record.planned(self._new_id(), Plan(kind, target), request, self.actor, now)
-        done = replace(record, state=State.DONE, started_at=now, finished_at=now, applied_by=self.actor, result=result)
-        self.journal.add(done)
-        return done.id
-
     def start(self, operation: Operation, plan: Plan, wait: timedelta = timedelta()) -> Report:
         """Apply a plan right away; it is written down in the same moment as running. An empty one is done."""
         if not plan.actions:
             refused = refusal(plan)
             if refused:
                 raise refused
-            return Report(None, plan.kind, State.DONE, {"actions": 0, "tables": 0})
+            return Report(None, plan.kind, State.DONE, {"actions": 0, "subjects": 0})
         waiting = self.journal.planned(plan.id)
         if waiting is not None and waiting.request == operation.model_dump_json():  # else said otherwise: a budget, say
             return self.run(waiting.id, wait)
@@ -119,8 +106,11 @@ class Runner:
         check_resume(record.id, record.state)
         return record
 
-    def run(self, id: str, wait: timedelta = timedelta()) -> Report:
-        """Apply a stored operation from wherever it is to its end; raises what went wrong."""
+    def run(self, id: str, wait: timedelta = timedelta(), by_its_id: bool = True) -> Report:
+        """Apply a stored operation from wherever it is to its end; raises what went wrong.
+
+        One that was paused on purpose continues only if it is meant itself, and not all that stopped.
+        """
         record = self.journal.get(id)
         if not record.plan.actions:
             raise StateUnavailable(f"operation {record.id} cannot be run", "; ".join(record.plan.warnings))
@@ -130,27 +120,52 @@ class Runner:
             raise StateUnavailable(
                 f"operation {record.id} in the journal cannot be read", "Another version of Lakewarden wrote it."
             ) from error
+        if by_its_id and record.stop_requested is Stop.PAUSE:
+            return self._run(record, operation, wait, lambda of: self._move_running(of, stop_requested=None))
         return self._run(record, operation, wait, self._move_running)
 
-    def cancel(self, id: str) -> Record:
-        """End an operation: at once where nobody runs it, else between two of its actions."""
+    def pause(self, id: str) -> Record:
+        """Pause an operation: at once where no process runs it, else where it hears of it. Only its id resumes it."""
         record = self.journal.get(id)
-        keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
+        check_pause(record.id, record.state)
         try:
-            with keeper.hold(_key(record.id), f"operation {record.id}", _refuse):
+            with self._alone(record):
+                self.journal.request_stop(record.id, Stop.PAUSE)
+                if self.journal.get(record.id).state is not State.PAUSED:
+                    self.journal.move(record.id, State.PAUSED, self._clock())
+        except LeaseHeld:
+            self.journal.request_stop(record.id, Stop.PAUSE)
+        return self.journal.get(record.id)
+
+    def cancel(self, id: str) -> Record:
+        """End an operation: at once where no process runs it, else where it hears of it."""
+        record = self.journal.get(id)
+        try:
+            with self._alone(record):
                 return self.journal.move(record.id, State.CANCELLED, self._clock())
         except LeaseHeld:
-            self.journal.request_cancel(record.id)
+            self.journal.request_stop(record.id, Stop.CANCEL)
             return self.journal.get(record.id)
 
     def unfinished(self) -> tuple[list[Record], list[Record]]:
-        """Operations that have begun and not ended: those that nobody runs now, and those that are held."""
-        keys = {
-            lease.key for lease in self._leases.held()
-        }  # its own lease counts: those of its tables end on their own
-        begun = self.journal.list(states=sorted(UNFINISHED), limit=1000)
+        """Operations that have begun and not ended: those that no process runs now, and those that are held.
+
+        Those that were paused on purpose are among neither.
+        """
+        begun, keys = self._begun()
         held = [record for record in begun if _key(record.id) in keys]
-        return [record for record in begun if record not in held], held
+        free = [record for record in begun if _key(record.id) not in keys]
+        return [record for record in free if record.stop_requested is not Stop.PAUSE], held
+
+    def paused(self) -> list[Record]:
+        """Operations that were paused on purpose: each continues when it is resumed by its id."""
+        begun, keys = self._begun()
+        return [r for r in begun if r.stop_requested is Stop.PAUSE and _key(r.id) not in keys]
+
+    def _begun(self) -> tuple[list[Record], set[str]]:
+        """What has begun and not ended, and all leases: an operation's own counts, those of its subjects run out."""
+        keys = {lease.key for lease in self._leases.held()}
+        return self.journal.list(states=sorted(UNFINISHED), limit=1000), keys
 
     def await_dead_holders(self, wait: timedelta | None = None, only: str | None = None) -> None:
         """Wait until each held operation, or only one, has come free or is seen to be alive: its lease was renewed.
@@ -173,93 +188,95 @@ class Runner:
 
     def _run(self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]) -> Report:
         keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
+        memory = Memory()
+        means = Means(self.journal, partial(self._open_writer, memory), self._clock, self._sleep, self.actor)
         with (
             listening(signal.SIGINT),
-            keeper.hold(_key(record.id), f"operation {record.id}", patience(wait, self._means())) as fence,
+            keeper.hold(_key(record.id), f"operation {record.id}", patience(wait, means)) as fence,
             deferred() as lifted,
         ):
             reach("operation.leased")
             taken_up = record.started_at is not None
-            run = Run(begin(record), operation, keeper, fence, wait, self._clock(), self.watch, taken_up)
+            begun, lake = begin(record), self._open_reader(memory)
+            run = Run(begun, operation, lake, keeper, fence, wait, self._clock(), self.watch, taken_up)
             try:
                 with lifted():
                     run.tell("started")
-                    return self._sequence(run)
+                    return self._sequence(run, means)
             except KeyboardInterrupt:
-                return self._pause(run)
-            except Cancelled:
-                raise self._cancelled(run) from None
+                return self._stopped(run)
 
     def _add_running(self, record: Record) -> Record:
         running = replace(record, state=State.RUNNING, started_at=self._clock(), applied_by=self.actor)
         self.journal.add(running)
         return replace(running, plan=running.plan.without_files())
 
-    def _move_running(self, record: Record) -> Record:
-        return self.journal.move(record.id, State.RUNNING, self._clock(), applied_by=self.actor)
+    def _move_running(self, record: Record, **facts: Any) -> Record:
+        return self.journal.move(record.id, State.RUNNING, self._clock(), applied_by=self.actor, **facts)
 
-    def _pause(self, run: Run) -> Report:
-        """An interrupt: stop between two actions, unless it came when all was over."""
+    @contextmanager
+    def _alone(self, record: Record) -> Iterator[None]:
+        """Be sure that no process runs an operation; raises LeaseHeld where one does."""
+        keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
+        with keeper.hold(_key(record.id), f"operation {record.id}", _refuse):
+            yield
+
+    def _stopped(self, run: Run) -> Report:
+        """An interrupt, or somebody asked for it: every subject is as an action left it, unless all was over."""
         run.fence()
         record = self.journal.get(run.record.id)
         if record.state is State.DONE:
             return Report.of(record)
+        is_over = run.halted is Stop.CANCEL
         if record.state in UNFINISHED:
-            self.journal.move(record.id, State.PAUSED, self._clock(), result=run.result())
+            state = State.CANCELLED if is_over else State.PAUSED
+            self.journal.move(record.id, state, self._clock(), result=run.result())
+        what = {Stop.CANCEL: "was cancelled", Stop.PAUSE: "was paused"}.get(run.halted or Stop.INTERRUPT, "stopped")
         raise Interrupted(
-            f"operation {record.id} stopped after {len(run.outcomes)} of {len(run.plan.actions)} actions",
-            hint=f"Continue with: lakewarden operation resume {record.id}",
+            f"operation {record.id} {what} after {len(run.outcomes)} of {len(run.plan.actions)} actions",
+            hint="What was applied stays applied. Plan again to do the rest."
+            if is_over
+            else f"Continue with: lakewarden operation resume {record.id}",
         ) from None
 
-    def _cancelled(self, run: Run) -> Interrupted:
-        """Somebody asked it to stop, and every table is left between two actions."""
-        run.fence()
-        self.journal.move(run.record.id, State.CANCELLED, self._clock(), result=run.result())
-        return Interrupted(
-            f"operation {run.record.id} was cancelled after {len(run.outcomes)} of {len(run.plan.actions)} actions",
-            hint="What was applied stays applied. Plan again to do the rest.",
-        )
-
-    def _sequence(self, run: Run) -> Report:
+    def _sequence(self, run: Run, means: Means) -> Report:
         reach("operation.running")
-        at_once = min(run.operation.side_by_side(), len(run.tables))
-        means = self._means()
-        tables = [TableRun(run, table, means, number < at_once) for number, table in enumerate(run.tables)]
+        at_once = min(run.operation.side_by_side(), len(run.subjects))
+        parts = [SubjectRun(run, subject, means, number < at_once) for number, subject in enumerate(run.subjects)]
         if at_once > 1:
-            self._side_by_side(run, tables, at_once)
+            self._side_by_side(run, parts, at_once)
         else:
-            for table in tables:
-                self._one(run, table)
+            for part in parts:
+                self._one(run, part)
         return self._finish(run)
 
-    def _side_by_side(self, run: Run, tables: list[TableRun], at_once: int) -> None:
-        """Several tables at once. What ends the whole run comes up when every thread is between two actions."""
+    def _side_by_side(self, run: Run, parts: list[SubjectRun], at_once: int) -> None:
+        """Several subjects at once. What ends the whole run comes up when every thread is between two actions."""
         with ThreadPoolExecutor(at_once, thread_name_prefix=run.record.id) as threads:
-            begun = [threads.submit(self._one, run, table) for table in tables]
+            begun = [threads.submit(self._one, run, part) for part in parts]
             try:
                 for ended in as_completed(begun):
                     ended.result()
             except BaseException as error:
-                run.halt(Stop.CANCEL if isinstance(error, Cancelled) else Stop.INTERRUPT)
+                if not isinstance(error, Halted):
+                    run.halt(Stop.INTERRUPT)
                 threads.shutdown(cancel_futures=True)
                 raise
 
-    def _one(self, run: Run, table: TableRun) -> None:
-        """One table; what goes wrong on it does not stop the others."""
+    def _one(self, run: Run, part: SubjectRun) -> None:
+        """One subject; what goes wrong on it does not stop the others."""
         try:
-            table.finish()
-        except Cancelled:
-            raise
+            part.finish()
         except LakewardenError as error:
-            run.mind_interrupt()
+            run.mind_halt()
             if isinstance(error, LeaseHeld) and run.leaves_held:
-                table.skip(error)
+                part.skip(error)
             else:
-                table.fail(error)
+                part.fail(error)
         except Exception as error:
-            run.mind_interrupt()
-            log.exception("operation %s met a defect on %s", run.record.id, table.name)
-            table.fail(defect(run, table.name, error))
+            run.mind_halt()
+            log.exception("operation %s met a defect on %s", run.record.id, part.name)
+            part.fail(defect(run, part.name, error))
 
     def _finish(self, run: Run) -> Report:
         id, now, result = run.record.id, self._clock(), run.result()
@@ -271,15 +288,16 @@ class Runner:
             self.journal.move(id, State.FAILED, now, findings=findings, result=result, error=error.document())
             run.tell("failed", says=error.message)
             raise error
+        if run.stop is Stop.PAUSE and run.left():
+            paused = self.journal.move(id, State.PAUSED, now, result=result, stop_requested=Stop.PAUSE)
+            run.tell("finished")
+            return Report.of(paused)
         if self.journal.get(id).state is State.RUNNING:  # an earlier run had verified what was left
             self.journal.move(id, State.VERIFYING, now)
         done = self.journal.move(id, State.DONE, now, result=result)
         reach("operation.done")
         run.tell("finished")
         return Report.of(done)
-
-    def _means(self) -> Means:
-        return Means(self.journal, self.reader, self._open_writer, self._clock, self._sleep, self.actor)
 
 
 def _key(operation: str) -> str:

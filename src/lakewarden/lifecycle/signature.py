@@ -22,7 +22,7 @@ def signature_of(declared: type[Request]) -> Signature:
             default=Parameter.empty if field.is_required() else field.get_default(call_default_factory=True),
             annotation=_plain(field.annotation),
         )
-        for name, field in declared.model_fields.items()
+        for name, field in declared.fields().items()
     ]
     return Signature(parameters)
 

@@ -1,4 +1,4 @@
-"""The states of an operation, the only ways between them, and from which of them it may be applied or resumed."""
+"""The states of an operation, the only ways between them, and which of them allow to apply, pause or resume it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ class State(StrEnum):
     PAUSED = "paused"
     FAILED = "failed"
     CANCELLED = "cancelled"
+
+
+class Stop(StrEnum):
+    """Why a run ends before all of its actions are done."""
+
+    BUDGET = "budget"
+    """Its time is up: what is left stays undone, and the operation is done."""
+    PAUSE = "pause"
+    """A person, or the operation itself, wants it to wait: it continues when it is resumed by its id."""
+    CANCEL = "cancel"
+    INTERRUPT = "interrupt"
 
 
 ALLOWED: dict[State, frozenset[State]] = {
@@ -47,6 +58,13 @@ def check_apply(operation: str, state: State) -> None:
         resumable = state in UNFINISHED or state is State.FAILED
         hint = f"Go on with it by: lakewarden operation resume {operation}" if resumable else "Plan it anew."
         raise IllegalTransition(f"operation {operation} is {state}, not planned", hint)
+
+
+def check_pause(operation: str, state: State) -> None:
+    """Refuse to pause what has not begun, or has ended."""
+    if state not in UNFINISHED:
+        cancel = f"Discard the plan with: lakewarden operation cancel {operation}" if state is State.PLANNED else ""
+        raise IllegalTransition(f"operation {operation} is {state}: there is nothing to pause", cancel)
 
 
 def check_resume(operation: str, state: State) -> None:

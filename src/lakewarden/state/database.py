@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import RLock
+from threading import RLock, local
 from typing import Any, Literal
 from urllib.parse import quote, quote_plus
 
@@ -23,7 +23,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from lakewarden.errors import StateUnavailable
-from lakewarden.lifecycle.ground import Clock
+from lakewarden.lifecycle.basics import Clock
 from lakewarden.state.failures import explain
 from lakewarden.state.migration import is_current, migrate
 from lakewarden.state.tables import UtcTime
@@ -53,6 +53,7 @@ class Database:
         self._engine: Engine | None = None
         self._ready = False
         self._lock = RLock()
+        self._open = local()  # the writing transaction that each thread is in
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
@@ -63,10 +64,21 @@ class Database:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """Write: one transaction, committed at the end of the body and undone if it raises."""
+        """Write: one transaction, committed at the end of the body and undone if it raises.
+
+        Within another one of the same thread it is part of that one.
+        """
+        outer: Connection | None = getattr(self._open, "connection", None)
+        if outer is not None:
+            yield outer
+            return
         self._prepare()
         with self._writing() as connection:
-            yield connection
+            self._open.connection = connection
+            try:
+                yield connection
+            finally:
+                del self._open.connection
 
     @contextmanager
     def peek(self) -> Iterator[Connection]:

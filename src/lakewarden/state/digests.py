@@ -14,7 +14,7 @@ from itertools import accumulate
 from threading import Lock
 from typing import Any
 
-from lakewarden.lifecycle.tombstones import Folding
+from lakewarden.records.erasure import Folding
 
 SIZE = 32  # bytes of a digest
 _BLOCK = 64  # bytes that SHA-256 takes at a time, which a key is filled up to

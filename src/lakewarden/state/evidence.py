@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Delete, Select, delete, insert, select
 
 from lakewarden.errors import Conflict
-from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+from lakewarden.records.erasure import Evidence, EvidenceKind
 from lakewarden.state.tables import erasure_evidence, erasure_evidence_requests, leases
 
 FEW = 1_000  # names that a query is given; databases take some ten thousand at most

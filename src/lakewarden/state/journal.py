@@ -14,13 +14,15 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Insert, RowMapping, ScalarSelect, Select, Update, func, insert, select, update
+from sqlalchemy import Connection, Insert, RowMapping, ScalarSelect, Select, Update, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from lakewarden.errors import AlreadyExists
+from lakewarden.lifecycle.action import Finding
 from lakewarden.lifecycle.journal import Progress, Record, Step, advanced, not_found
-from lakewarden.lifecycle.plan import FileList, Finding, Plan, pack_files, unpack_files
-from lakewarden.lifecycle.states import State
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, pack_files, unpack_files
+from lakewarden.lifecycle.states import State, Stop
 from lakewarden.state.database import Database
 from lakewarden.state.tables import action_files, operations, steps
 
@@ -54,9 +56,11 @@ class SqlJournal:
         with self._database.connect() as connection:
             return _one(connection, _by_id(id)) or _one(connection, _newest_of_plan(id)) or _missing(id)
 
-    def list(self, *, states: Sequence[State] = (), kind: str = "", table: str = "", limit: int = 50) -> list[Record]:
+    def list(
+        self, *, states: Sequence[State] = (), kind: str = "", subjects: Collection[str] = (), limit: int = 50
+    ) -> list[Record]:
         with self._database.connect() as connection:
-            return _all(connection, _newest(states, kind, table, limit))
+            return _all(connection, _newest(states, kind, subjects, limit))
 
     def planned(self, plan_id: str) -> Record | None:
         with self._database.connect() as connection:
@@ -81,12 +85,12 @@ class SqlJournal:
                 raise not_found(id)
             connection.execute(_mark_verified(id, actions, at))
 
-    def cancel_requested(self, id: str) -> bool:
+    def stop_requested(self, id: str) -> Stop | None:
         with self._database.connect() as connection:
-            asked = connection.execute(_cancel_requested(id)).scalar_one_or_none()
-        if asked is None:
+            found = connection.execute(_stop_requested(id)).first()
+        if found is None:
             raise not_found(id)
-        return bool(asked)
+        return Stop(found.stop_requested) if found.stop_requested else None
 
     def files(self, id: str, action: str) -> FileList:
         with self._database.connect() as connection:
@@ -97,11 +101,11 @@ class SqlJournal:
 
     def last_done(self, kinds: Sequence[str]) -> dict[str, datetime]:
         with self._database.connect() as connection:
-            return {row.table: row.at for row in connection.execute(_last_verified(kinds))}
+            return {row.subject: row.at for row in connection.execute(_last_verified(kinds))}
 
-    def request_cancel(self, id: str) -> None:
+    def request_stop(self, id: str, stop: Stop) -> None:
         with self._database.begin() as connection:
-            if connection.execute(_mark_for_cancel(id)).rowcount == 0:
+            if connection.execute(_mark_to_stop(id, stop)).rowcount == 0:
                 raise not_found(id)
 
 
@@ -131,6 +135,7 @@ def _record(row: RowMapping, steps: tuple[Step, ...]) -> Record:
     values = {field.name: row[field.name] for field in fields(Record) if field.name in row}
     values |= {
         "state": State(row["state"]),
+        "stop_requested": Stop(row["stop_requested"]) if row["stop_requested"] else None,
         "plan": _plan(row),
         "findings": tuple(Finding(**finding) for finding in row["findings"]),
         "steps": steps,
@@ -179,7 +184,7 @@ def _changing(record: Record) -> dict[str, Any]:
         "findings": [asdict(finding) for finding in record.findings],
         "error": None if record.error is None else dict(record.error),
         "result": None if record.result is None else dict(record.result),
-        "cancel_requested": record.cancel_requested,
+        "stop_requested": record.stop_requested and str(record.stop_requested),
         "applied_by": record.applied_by,
     }
 
@@ -187,7 +192,7 @@ def _changing(record: Record) -> dict[str, Any]:
 def _step_row(step: Step) -> dict[str, Any]:
     return {
         "action": step.action,
-        "table": step.table,
+        "subject": step.subject,
         "says": step.says,
         "progress": str(step.progress),
         "facts": dict(step.facts),
@@ -216,21 +221,21 @@ def _waiting_with_plan(plan_id: str) -> Select[int]:
     return _newest_of_plan(plan_id).where(operations.c.state == State.PLANNED)
 
 
-def _newest(states: Sequence[State], kind: str, table: str, limit: int) -> Select[int]:
-    """The newest operations in any of these states, of this kind, with a step on this table; empty means any."""
+def _newest(states: Sequence[State], kind: str, subjects: Collection[str], limit: int) -> Select[int]:
+    """The newest operations in any of these states, of this kind, with a step on any of these subjects; none: all."""
     query = select(operations.c.number).order_by(*_NEWEST_FIRST).limit(limit)
     if states:
         query = query.where(operations.c.state.in_([str(state) for state in states]))
     if kind:
         query = query.where(operations.c.kind == kind)
-    if table:
-        query = query.where(operations.c.id.in_(select(steps.c.operation).where(steps.c.table == table)))
+    if subjects:
+        query = query.where(operations.c.id.in_(select(steps.c.operation).where(steps.c.subject.in_(subjects))))
     return query
 
 
-def _cancel_requested(id: str) -> Select[bool]:
-    """Whether this operation was asked to stop."""
-    return select(operations.c.cancel_requested).where(operations.c.id == id)
+def _stop_requested(id: str) -> Select[Any]:
+    """What this operation was asked to do."""
+    return select(operations.c.stop_requested).where(operations.c.id == id)
 
 
 def _files(id: str, action: str) -> Select[Any]:
@@ -244,12 +249,12 @@ def _files(id: str, action: str) -> Select[Any]:
 
 
 def _last_verified(kinds: Sequence[str]) -> Select[Any]:
-    """For each table, when a step of an operation of these kinds was last verified."""
+    """For each subject, when a step of an operation of these kinds was last verified."""
     return (
-        select(steps.c.table, func.max(steps.c.at).label("at"))
+        select(steps.c.subject, func.max(steps.c.at).label("at"))
         .join(operations, operations.c.id == steps.c.operation)
         .where(operations.c.kind.in_(kinds), steps.c.progress == str(Progress.VERIFIED))
-        .group_by(steps.c.table)
+        .group_by(steps.c.subject)
     )
 
 
@@ -300,6 +305,7 @@ def _mark_verified(id: str, actions: Collection[str], at: datetime) -> Update:
     return update(steps).where(*done).values(progress=str(Progress.VERIFIED), at=at)
 
 
-def _mark_for_cancel(id: str) -> Update:
-    """Ask whoever runs this operation to stop."""
-    return update(operations).where(operations.c.id == id).values(cancel_requested=True)
+def _mark_to_stop(id: str, stop: Stop) -> Update:
+    """Ask the process that runs this operation to pause or to end it; what was to end is not paused instead."""
+    wish = case((operations.c.stop_requested == str(Stop.CANCEL), str(Stop.CANCEL)), else_=str(stop))
+    return update(operations).where(operations.c.id == id).values(stop_requested=wish)

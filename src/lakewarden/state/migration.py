@@ -2,15 +2,18 @@
 
 A database that is current costs one small query: Alembic takes a third of a second to import, and is
 imported only where there is something to migrate. A database that a newer Lakewarden wrote is refused.
+A revision is a file in `migrations/versions`, whose name begins with its number; there is no other list of them.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from sqlalchemy import Connection, column, func, inspect, select, table
 
 from lakewarden.errors import StateUnavailable
 
-HISTORY = ("0001", "0002", "0003", "0004")
+HISTORY = tuple(sorted(p.name.partition("_")[0] for p in (Path(__file__).parent / "migrations/versions").glob("*.py")))
 """Every revision there is, oldest first."""
 
 HEAD = HISTORY[-1]

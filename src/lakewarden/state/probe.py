@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from lakewarden.errors import StateUnavailable
-from lakewarden.lifecycle.ground import Check
+from lakewarden.lifecycle.basics import Check
 from lakewarden.state.database import Database
 from lakewarden.state.migration import HEAD, is_current, revision
 

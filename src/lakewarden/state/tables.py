@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
-    Boolean,
     Column,
     DateTime,
     Dialect,
@@ -84,7 +83,7 @@ operations = Table(
     Column("findings", JsonText, nullable=False),
     Column("error", JsonText),
     Column("result", JsonText),
-    Column("cancel_requested", Boolean, nullable=False),
+    Column("stop_requested", Text),
     Column("applied_by", Text, nullable=False),
     Index("operations_by_plan", "plan_id"),
     Index("operations_by_time", "created_at"),
@@ -99,13 +98,13 @@ steps = Table(
     Column("operation", Text, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
     Column("position", Integer, primary_key=True),
     Column("action", Text, nullable=False),
-    Column("table", Text, nullable=False),
+    Column("subject", Text, nullable=False),
     Column("says", Text, nullable=False),
     Column("progress", Text, nullable=False),
     Column("facts", JsonText, nullable=False),
     Column("error", JsonText),
     Column("at", UtcTime),
-    Index("steps_by_table", "table", "operation"),
+    Index("steps_by_subject", "subject", "operation"),
 )
 """One row for each action of an operation, in the plan's order."""
 
@@ -144,7 +143,7 @@ erasure_requests = Table(
     Column("values", Integer, nullable=False),
     Column("state", Text, nullable=False),
     Column("closed_at", UtcTime),
-    Column("folding", Text, nullable=False, server_default=""),
+    Column("folding", Text, nullable=False),
     Index("erasure_requests_by_state", "state", "created_at"),
 )
 """One row for each request that rows be erased."""

@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Select, Update, insert, inspect, select, update
 
 from lakewarden.errors import Conflict, StalePlan
-from lakewarden.lifecycle.tombstones import (
+from lakewarden.records.erasure import (
     ErasureRequest,
     ErasureState,
     Evidence,

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, column, or_, select, union, update
 from sqlalchemy import table as plain_table
 
-from lakewarden.lifecycle.plan import veil_files
+from lakewarden.lifecycle.planned_files import veil_files
 from lakewarden.state.tables import action_files, operations, steps
 
 Told = Callable[[str], str]
@@ -50,6 +50,6 @@ def _lists_of(table: str, uuid: str) -> Select[Any]:
     """The lists of files of operations on a table, by its name and under any other that it had: packed, they cannot be
     chosen by what they hold. Of the plans only those are looked into that have lists."""
     listed = operations.c.id.in_(select(action_files.c.operation))
-    named = select(steps.c.operation).where(steps.c.table == table)
+    named = select(steps.c.operation).where(steps.c.subject == table)
     meant = select(operations.c.id).where(listed, operations.c.plan.contains(uuid, autoescape=True))
     return select(action_files).where(action_files.c.operation.in_(union(named, meant)))

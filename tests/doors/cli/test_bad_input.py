@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from lakewarden.doors.cli.main import run
-from lakewarden.engine.tables import Tables
+from lakewarden.engine.catalog.tables import Tables
 from tests.engine.lakes import Lake, digest, local, open_path, read_only
 
 __all__ = ["open_path"]

@@ -126,7 +126,7 @@ class TestOperations:
         assert run(["version", "tag", "sales.*", "v1", "--check"]) == 3
         assert "refused: main.sales.orders already has a tag v1" in capsys.readouterr().out
         assert run(["version", "tag", "sales.*", "v1"]) == 1
-        assert "1 of 1 tables failed" in capsys.readouterr().err
+        assert "1 of 1 failed" in capsys.readouterr().err
 
     def test_options_for_all_commands_may_stand_anywhere(
         self, shop: SmallLake, capsys: pytest.CaptureFixture[str]

@@ -14,11 +14,13 @@ from lakewarden.doors.cli.main import run
 from lakewarden.doors.cli.render import Screen
 from lakewarden.features.operation.entry import FileRow
 from lakewarden.features.version.tag import Tag
+from lakewarden.lifecycle.action import Action, Estimate, Finding
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action, Estimate, FileList, Finding, Plan, PlannedFile
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.progress import Event
-from lakewarden.lifecycle.run import Report
-from lakewarden.lifecycle.states import State
+from lakewarden.lifecycle.report import Report
+from lakewarden.lifecycle.states import State, Stop
 from tests.small_lake import SmallLake
 
 MB = 1 << 20
@@ -26,7 +28,9 @@ MB = 1 << 20
 
 def expire(number: int, files: int = 2) -> Action:
     listed = FileList.of(PlannedFile(f"s3://lake/t{number}/{'x' * 300}-{n}", 3 * MB, "data") for n in range(files))
-    return Action("expire", f"main.sales.t{number}", f"expire {number} snapshots", {}, files=listed)
+    return Action(
+        "expire", f"main.sales.t{number}", f"main.sales.t{number}", f"expire {number} snapshots", {}, files=listed
+    )
 
 
 def a_plan(*actions: Action) -> Plan:
@@ -39,13 +43,15 @@ def shown(capsys: pytest.CaptureFixture[str], plan: Plan, files: bool = False) -
 
 
 def test_an_action_tells_how_many_files_and_how_large(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = a_plan(expire(1, files=1234), Action("tag", "main.sales.t2", "tag v1", {}), expire(3, files=1))
+    plan = a_plan(
+        expire(1, files=1234), Action("tag", "main.sales.t2", "main.sales.t2", "tag v1", {}), expire(3, files=1)
+    )
     assert shown(capsys, plan) == [
         "retention expire  sales.*",
         "  main.sales.t1: expire 1 snapshots (1,234 files, 3.6 GB)",
         "  main.sales.t2: tag v1",
         "  main.sales.t3: expire 3 snapshots (1 file, 3.0 MB)",
-        "  expire: 2 actions, 2 tables, 1,235 files, 3.6 GB",
+        "  expire: 2 actions, 2 subjects, 1,235 files, 3.6 GB",
         "  note: mind the gap",
         "  refused: u: no",
         f"Nothing changed. Apply: lakewarden operation apply {plan.id}",
@@ -53,11 +59,11 @@ def test_an_action_tells_how_many_files_and_how_large(capsys: pytest.CaptureFixt
 
 
 def test_a_long_plan_is_cut_and_added_up(capsys: pytest.CaptureFixture[str]) -> None:
-    rewrite = Action("rewrite", "main.sales.r", "rewrite", {}, estimate=Estimate(files=7, bytes=MB))
+    rewrite = Action("rewrite", "main.sales.r", "main.sales.r", "rewrite", {}, estimate=Estimate(files=7, bytes=MB))
     lines = shown(capsys, a_plan(*(expire(n) for n in range(300)), rewrite, rewrite))
     assert len([line for line in lines if "expire" in line and "snapshots" in line]) == 20
     assert "  and 282 more; --files or --json shows all" in lines
-    assert "  expire: 300 actions, 300 tables, 600 files, 1.8 GB" in lines
+    assert "  expire: 300 actions, 300 subjects, 600 files, 1.8 GB" in lines
     assert "  rewrite: 2 actions, 14 files, 2.0 MB" in lines  # of what it does not list, what it estimates
 
 
@@ -70,7 +76,7 @@ def test_all_is_shown_when_asked_and_paths_are_never_broken(capsys: pytest.Captu
 
 
 def test_a_short_plan_without_files_has_no_totals(capsys: pytest.CaptureFixture[str]) -> None:
-    tags = [Action("tag", f"t{n}", "tag v1", {}) for n in range(3)]
+    tags = [Action("tag", f"t{n}", f"t{n}", "tag v1", {}) for n in range(3)]
     assert not any("actions" in line for line in shown(capsys, a_plan(*tags)))
 
 
@@ -103,7 +109,7 @@ def test_an_operation_that_had_enough_ends_well_and_says_what_is_left(
 ) -> None:
     for name in ("sales.a", "sales.b", "sales.c"):
         lake.create(name, appends=1)
-    monkeypatch.setattr(Tag, "enough", lambda self, elapsed: True)
+    monkeypatch.setattr(Tag, "enough", lambda self, elapsed, begun: Stop.BUDGET)
     tag = ["--config", str(lake.folder), "version", "tag", "sales.*"]
 
     assert run([*tag, "v1"]) == 0
@@ -111,7 +117,7 @@ def test_an_operation_that_had_enough_ends_well_and_says_what_is_left(
     said = capsys.readouterr().out.splitlines()
     assert said[-3] == "left for another time (2):"
     assert said[-2].startswith("  main.sales.b: tag v1 at ")
-    assert said[-4].endswith("actions 1, tables 1, tags 1, left 2, stopped budget")
+    assert said[-4].endswith("actions 1, subjects 1, tags 1, left 2, stopped budget")
     assert ["v1" in lake.refs(name) for name in ("sales.a", "sales.b", "sales.c")] == [True, False, False]
 
     assert run([*tag, "v2", "--json"]) == 0
@@ -119,6 +125,24 @@ def test_an_operation_that_had_enough_ends_well_and_says_what_is_left(
     assert (document["operation"]["state"], len(document["left"]), document["result"]["left"]) == ("done", 2, 2)
     row = lake.warden.operation.list(limit=1)[0]
     assert (row.state, row.done, row.actions) == ("done", 1, 3)
+
+
+def test_an_operation_that_pauses_itself_says_how_it_continues(
+    lake: SmallLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("sales.a", "sales.b", "sales.c"):
+        lake.create(name, appends=1)
+    monkeypatch.setattr(Tag, "enough", lambda self, elapsed, begun: Stop.PAUSE if begun == 2 else None)
+    config = ["--config", str(lake.folder)]
+
+    assert run([*config, "version", "tag", "sales.*", "v1"]) == 0
+
+    (row,) = lake.warden.operation.list()
+    said = capsys.readouterr().out.splitlines()
+    assert said[-4].startswith(f"paused  {row.id}  actions 2, subjects 2, tags 2, left 1, stopped pause")
+    assert said[-3:][::2] == ["left for another time (1):", f"Continue with: lakewarden operation resume {row.id}"]
+    assert run([*config, "operation", "resume", row.id]) == 0
+    assert all("v1" in lake.refs(name) for name in ("sales.a", "sales.b", "sales.c"))
 
 
 def test_files_can_be_asked_for_on_the_command_line(lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,7 +156,7 @@ def test_files_can_be_asked_for_on_the_command_line(lake: SmallLake, capsys: pyt
 
 
 def test_operation_show_counts_files_and_lists_them(lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = a_plan(expire(1), expire(2), Action("tag", "t3", "tag", {}))
+    plan = a_plan(expire(1), expire(2), Action("tag", "t3", "t3", "tag", {}))
     lake.warden.ground.journal.add(Record.planned("op-1", plan, "{}", "ada", datetime(2026, 1, 1, tzinfo=UTC)))
     show = ["--config", str(lake.folder), "operation", "show", "op-1"]
 

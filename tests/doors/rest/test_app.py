@@ -30,12 +30,14 @@ from pyiceberg.types import (
 from lakewarden import Warden, registry
 from lakewarden.doors.cli.main import run
 from lakewarden.doors.rest.capabilities import path_of
-from lakewarden.doors.rest.documents import PlanAnswer, ReportAnswer
+from lakewarden.doors.rest.shapes import PlanAnswer, ReportAnswer
 from lakewarden.features.version.tag import Tag
+from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action, FileList, Plan, PlannedFile
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Question, Request, Setup
-from lakewarden.lifecycle.run import Report
 from lakewarden.lifecycle.states import State
 from tests.doors.rest.client import API, Client, error_of
 from tests.small_lake import SmallLake
@@ -122,7 +124,7 @@ def test_every_file_of_a_plan_is_shown_when_asked(client: Client, lake: SmallLak
     assert listed["plan"]["id"] == counted["plan"]["id"]
 
     files = FileList.of(PlannedFile(f"s3://lake/{n}.parquet", n, "data") for n in range(3))
-    plan = Plan("retention.expire", "t", (Action("expire", "t", "expire", {}, files=files),))
+    plan = Plan("retention.expire", "t", (Action("expire", "t", "t", "expire", {}, files=files),))
     PlanAnswer.model_validate({"plan": plan.document()})
     PlanAnswer.model_validate({"plan": plan.document(files=True)})
     lake.warden.ground.journal.add(Record.planned("op-1", plan, "{}", "ada", datetime(2026, 1, 1, tzinfo=UTC)))
@@ -157,7 +159,7 @@ def test_an_empty_plan_is_not_kept_and_applies_to_nothing(client: Client, lake: 
     assert planned.status_code == 200 and planned.json()["plan"]["actions"] == []
     applied = client.post("version", "rollback", version=here, apply=True)
     nothing = {"id": None, "kind": "version.rollback", "state": "done"}
-    assert applied.json() == {"operation": nothing, "result": {"actions": 0, "tables": 0}, "findings": []}
+    assert applied.json() == {"operation": nothing, "result": {"actions": 0, "subjects": 0}, "findings": []}
     ReportAnswer.model_validate(applied.json())
     assert client.get("operation", "list").json() == []
 
@@ -184,7 +186,7 @@ def test_a_plan_gone_stale_is_a_conflict(client: Client, lake: SmallLake) -> Non
 
 def test_a_table_that_is_held_is_a_conflict_after_the_wait(client: Client, lake: SmallLake) -> None:
     ground = lake.warden.ground
-    held = lake.warden.version.tag("sales.orders", "v1").plan.actions[0].lease_key
+    held = lake.warden.version.tag("sales.orders", "v1").plan.actions[0].lease
     lease = ground.leases.acquire(held, "table", "op-other", "elsewhere", ground.settings.leases.timeout)
     started = ground.clock()
     response = client.post("version", "tag", version="sales.orders", name="v1", apply=True, wait="300ms")

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from lakewarden.engine.live_files import LiveFile, SnapshotFiles
-from lakewarden.engine.manifests import read_entries
-from lakewarden.lifecycle.plan import PUBLISH
+from lakewarden.engine.files.live_files import LiveFile, SnapshotFiles
+from lakewarden.engine.files.manifests import read_entries
+from lakewarden.lifecycle.basics import PUBLISH
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes, unpartitioned
 from tests.small_lake import SmallLake
 

@@ -20,7 +20,7 @@ from lakewarden.features.compaction.binpack import (
     pack,
     together,
 )
-from lakewarden.features.compaction.policy import CompactionPolicy
+from lakewarden.features.shared.file_sizes import CompactionPolicy
 from tests.steps import steps
 
 MB = 1 << 20

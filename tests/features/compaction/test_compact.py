@@ -12,7 +12,7 @@ import yaml
 
 from lakewarden import Warden
 from lakewarden.errors import BadValue, BrokenTable, StorageUnavailable
-from lakewarden.lifecycle.plan import PUBLISH, SPARK_SQL
+from lakewarden.lifecycle.basics import PUBLISH, SPARK_SQL
 from tests.engine.lakes import digest
 from tests.features.compaction.compacted import Compactable, local
 from tests.small_lake import SmallLake

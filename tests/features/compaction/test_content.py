@@ -13,15 +13,15 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.engine.live_files import LiveFile
-from lakewarden.lifecycle.plan import SPARK_SQL
+from lakewarden.engine.files.live_files import LiveFile
+from lakewarden.lifecycle.basics import SPARK_SQL
 from tests.entries import listed
 from tests.features.compaction.compacted import Compactable, local
 from tests.small_lake import SmallLake
 
 pytestmark = pytest.mark.spark
 _KEYS = {
-    *("actions", "tables", "files_rewritten", "files_written", "bytes_before", "bytes_after"),
+    *("actions", "subjects", "files_rewritten", "files_written", "bytes_before", "bytes_after"),
     *("deleted_rows_dropped", "delete_files_removed", "groups_sent_back"),
 }
 """What the result of a compaction tells, by whichever route."""
@@ -297,7 +297,7 @@ def test_every_primitive_type_with_its_odd_values(new: Any) -> None:
     ]  # fmt: skip
     columns = ["b", "i", "l", "d9", "d18", "d38", "day", "t", "tz", "s"]
 
-    table.compact_and_look(filters, columns, verification="full")
+    table.compact_and_look(filters, columns, verify="full")
 
     (file,) = table.data
     assert dict(listed(file).null_value_counts) == {1: 0} | dict.fromkeys(range(2, 15), 1)
@@ -348,7 +348,7 @@ def test_types_that_spark_has_not(wide_lake: SmallLake) -> None:
     before, answers = read(), [read(where) for where in filters]
     assert [len(answer) for answer in answers] == [1, 1]
 
-    table.compact(verification="full")
+    table.compact(verify="full")
 
     (file,) = table.data
     assert 3 not in listed(file).lower_bounds and 3 not in listed(file).upper_bounds  # in Java's order these are others
@@ -523,7 +523,7 @@ def test_codecs(new: Any, codec: str) -> None:
 
 def test_a_wide_table_stays_within_the_memory_of_a_task(new: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As much as the whole of a group would take, read at once, is not there to be had."""
-    from lakewarden.engine.rewrite import Rewriter
+    from lakewarden.engine.rewrite.driver import Rewriter
 
     table = new(", ".join(["id BIGINT", *(f"c{i} STRING" for i in range(200))]))
     columns = ", ".join(f"REPEAT(uuid(), 4) AS c{i}" for i in range(200))
@@ -562,7 +562,7 @@ def with_nan(new: Any) -> Any:
 
 def without_nan_counts(table: Any) -> None:
     """Take the counts of NaN out of the manifest of the one compacted file, as if they had never been written."""
-    from lakewarden.engine.manifests import read_entries, write_entries
+    from lakewarden.engine.files.manifests import read_entries, write_entries
 
     found = table.table
     (manifest,) = [one for one in found.current_snapshot().manifests(found.io) if one.added_files_count]

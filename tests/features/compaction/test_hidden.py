@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from lakewarden.engine.position_deletes import is_hide
+from lakewarden.engine.rows.position_deletes import is_hide
 from lakewarden.errors import StalePlan
-from lakewarden.features.erasure.held import held_files
-from lakewarden.lifecycle.tombstones import ErasureState
+from lakewarden.features.erasure.hidden.held_files import held_files
+from lakewarden.records.erasure import ErasureState
 from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.seen import seen
 from tests.small_lake import SCHEMA, SmallLake
@@ -76,7 +76,7 @@ def test_only_a_closed_request_holds_nothing(lake: SmallLake) -> None:
 
     other = lake.warden.erasure.request("sales.orders", key="id", value=["4"])
     lake.warden.erasure.hide("sales.orders").apply()
-    ground.tombstones.move(other.id, ErasureState.CLOSED, ground.clock())
+    ground.state.erasure.move(other.id, ErasureState.CLOSED, ground.clock())
     assert held_files(ground, table.table, table.files) == {file_with(table, 2)}
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine.manifests import read_entries
+from lakewarden.engine.files.manifests import read_entries
 from lakewarden.features.compaction.manifest_merge import bundles
 from lakewarden.lifecycle.failpoints import when
 from tests.features.compaction.compacted import Compactable

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lakewarden.features.lake import signing_key
-from lakewarden.features.lake.signing_key import SigningKey
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState, Evidence, EvidenceKind
+from lakewarden.features.erasure.certificates import signing_key
+from lakewarden.features.erasure.certificates.signing_key import SigningKey
+from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 from tests.small_lake import SmallLake
 
 PURGED: dict[str, Any] = {
@@ -67,7 +67,7 @@ def tell(
     operation: str = "op-20261115-120000-a1b2c3",
 ) -> None:
     """Record evidence about a request: in one of its tables, or in each."""
-    asked = lake.warden.ground.tombstones.get(request)
+    asked = lake.warden.ground.state.erasure.get(request)
     if document is PURGED:
         document = {**PURGED, "by_request": {request: {"rows": 3, "values": ["00" * 8, "11" * 8]}}}
     for key in {key.uuid: key for key in asked.keys}.values():
@@ -75,11 +75,11 @@ def tell(
             at = datetime.now(UTC)
             action = f"{kind}-{key.uuid}-{request}"
             made = Evidence(kind, key.table, key.uuid, operation, action, at, (request, *others), document)
-            lake.warden.runner.tombstones.record(made)
+            lake.warden.ground.state.erasure.record(made)
 
 
 def close(lake: SmallLake, request: str, after: timedelta = timedelta()) -> ErasureRequest:
-    return lake.warden.runner.tombstones.move(request, ErasureState.CLOSED, datetime.now(UTC) + after)
+    return lake.warden.ground.state.erasure.move(request, ErasureState.CLOSED, datetime.now(UTC) + after)
 
 
 def carried_out(lake: SmallLake, table: str = "crm.people", key: str = "email", **asked: Any) -> str:

@@ -21,10 +21,10 @@ from sqlalchemy import text
 from lakewarden.doors.cli.main import run
 from lakewarden.doors.rest.app import create_app
 from lakewarden.errors import BadValue, ConfigProblem, Conflict, NotFound, StorageUnavailable
-from lakewarden.features.erasure.attested import Attested
+from lakewarden.features.erasure.certificates.content import Attested
+from lakewarden.features.erasure.certificates.seal import document_of
 from lakewarden.features.erasure.check_certificate import CheckCertificate
-from lakewarden.features.erasure.seal import document_of
-from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind
+from lakewarden.records.erasure import ErasureState, EvidenceKind
 from tests.engine.lakes import open_path, read_only
 from tests.features.erasure.certified import PROVED, PURGED, carried_out, close, document, tell
 from tests.features.erasure.people import SCHEMA, configured, person, with_people
@@ -110,7 +110,7 @@ class TestSays:
         request = carried_out(lake, value=values)
         said = certify(lake, request)
         [many] = said.value_hashes
-        digests = lake.warden.ground.tombstones.digests(request)[0]
+        digests = lake.warden.ground.state.erasure.digests(request)[0]
         alone = sorted(hashlib.sha256(f"{request}:".encode() + digest).digest() for digest in digests)
         assert (many.values, len(alone), said.values) == (10_000, 10_000, 10_000)
         assert many.sha256 == hashlib.sha256(b"".join(alone)).hexdigest()
@@ -269,7 +269,7 @@ class TestRefused:
     def test_withdrawn(self, lake: SmallLake) -> None:
         with_people(lake)
         request = lake.warden.erasure.request("crm.people", key="email", value=["a"]).id
-        lake.warden.runner.tombstones.move(request, ErasureState.WITHDRAWN, datetime.now(UTC))
+        lake.warden.ground.state.erasure.move(request, ErasureState.WITHDRAWN, datetime.now(UTC))
         with pytest.raises(Conflict, match="was withdrawn"):
             certify(lake, request)
 

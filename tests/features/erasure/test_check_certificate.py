@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from lakewarden.doors.cli.main import run
 from lakewarden.errors import BadValue, NotGenuine
-from lakewarden.features.erasure.attested import Attested
+from lakewarden.features.erasure.certificates.content import Attested
+from lakewarden.features.erasure.certificates.seal import canonical
 from lakewarden.features.erasure.check_certificate import CheckCertificate, Checked
-from lakewarden.features.erasure.seal import canonical
 from tests.features.erasure.certified import another_key, carried_out, document
 from tests.features.erasure.people import with_people
 from tests.small_lake import SmallLake

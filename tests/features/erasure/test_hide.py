@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine.position_deletes import Owners, is_hide, named_positions, served_requests
-from lakewarden.errors import BadValue, Conflict, NotFound, SomeTablesFailed
-from lakewarden.features.erasure import covering
-from lakewarden.features.erasure.held import held_files
+from lakewarden.engine.rows.position_deletes import Owners, is_hide, named_positions, served_requests
+from lakewarden.errors import BadValue, Conflict, NotFound, SomeFailed
+from lakewarden.features.erasure.hidden import visible_rows
+from lakewarden.features.erasure.hidden.held_files import held_files
 from lakewarden.lifecycle.failpoints import when
-from lakewarden.lifecycle.tombstones import ErasureState, EvidenceKind, HiddenKey
+from lakewarden.records.erasure import ErasureState, EvidenceKind, HiddenKey
 from tests import killing
 from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
@@ -103,11 +103,11 @@ def test_a_row_that_two_requests_name_stays_hidden_for_the_other(lake: SmallLake
     lake.warden.erasure.hide("crm.people").apply()
     two = lake.warden.erasure.request("crm.people", key="id", value=["4", "5"])
     planned = lake.warden.erasure.hide("crm.people")
-    assert planned.plan.actions[0].arguments["requests"] == two.id
+    assert planned.plan.actions[0].arguments["requests"] == (two.id,)
     planned.apply()
     assert lake.warden.erasure.hide("crm.people").is_empty
     assert sorted(hide_files(lake).values(), key=str) == sorted([({1}, {one.id}), ({1, 2}, {one.id, two.id})], key=str)
-    told = lake.warden.ground.tombstones.evidence([EvidenceKind.HIDDEN], request=two.id)
+    told = lake.warden.ground.state.erasure.evidence([EvidenceKind.HIDDEN], request=two.id)
     assert [evidence.requests for evidence in told] == [(two.id,)]
     document = told[0].document
     assert (document["branch"], document["rows"], document["snapshot"]) == (
@@ -134,7 +134,7 @@ def test_which_requests_a_hide_file_serves_is_read_once(lake: SmallLake, monkeyp
         read.append(path)
         return served_requests(path, opened)
 
-    monkeypatch.setattr(covering, "served_requests", noted)
+    monkeypatch.setattr(visible_rows, "served_requests", noted)
     assert lake.warden.erasure.hide("crm.people").is_empty
     assert len(set(read)) == len(read) == 2
 
@@ -146,7 +146,7 @@ def test_rows_are_counted_by_request_in_one_pass(lake: SmallLake) -> None:
 
     def taken(number: int) -> int:
         both = [{f"er-{n:04}": frozenset({1, 2}), f"er-{n + 1:04}": frozenset({2})} for n in range(number)]
-        shown = covering.Shown(tuple(covering.ShownIn(file, positions) for positions in both))
+        shown = visible_rows.Shown(tuple(visible_rows.ShownIn(file, positions) for positions in both))
         found = shown.by_request()
         assert list(found) == list(shown.requests)
         assert [found["er-0000"], found["er-0001"], found[f"er-{number:04}"]] == [2, 3, 1]
@@ -240,7 +240,7 @@ def test_of_many_tables_one_that_cannot_be_done_does_not_stop_the_others(lake: S
     with pytest.raises(Conflict, match="format v1, which has no delete files") as caught:
         lake.warden.erasure.hide("sales.orders")
     assert "purge" in caught.value.hint and "upgrade" in caught.value.hint
-    with pytest.raises(SomeTablesFailed, match="format v1"):
+    with pytest.raises(SomeFailed, match="format v1"):
         lake.warden.erasure.hide(all=True).apply()
     assert seen(lake) == [0, 2, 3, 4, 5]
     assert lake.head() == head
@@ -282,7 +282,7 @@ class TestNoValueIsTold:
         told += lake.run("operation", "list", "--json").stdout
         for row in json.loads(lake.run("operation", "list", "--json").stdout):
             told += lake.run("operation", "show", row["id"], "--json").stdout
-        told += repr(lake.warden.ground.tombstones.evidence())
+        told += repr(lake.warden.ground.state.erasure.evidence())
         assert seen(lake) == [0, 1, 2, 3, 5]
         assert "hide 1 row" in told
         assert "p4" not in told
@@ -336,7 +336,7 @@ class TestOthersMeanwhile:
         with_people(lake)
         one = lake.warden.erasure.request("crm.people", key="id", value=["1"])
         lake.warden.erasure.request("crm.people", key="id", value=["2"])
-        store = lake.warden.ground.tombstones
+        store = lake.warden.ground.state.erasure
         now = lake.warden.ground.clock()
         when("commit.landed", lambda: store.move(one.id, ErasureState.WITHDRAWN, now))
         lake.warden.erasure.hide("crm.people").apply()
@@ -355,7 +355,7 @@ def test_killed_anywhere_it_is_finished_by_a_resume(lake: SmallLake, point: str)
     assert len(lake.warden.ground.files.of(table, table.current_snapshot()).deletes) == 2
     folder = Path(table.metadata.location.removeprefix("file://"))
     assert len([path for path in folder.rglob("*.parquet") if is_hide(str(path))]) == 2  # none is left behind
-    (told,) = lake.warden.ground.tombstones.evidence([EvidenceKind.HIDDEN], request=asked.id)
+    (told,) = lake.warden.ground.state.erasure.evidence([EvidenceKind.HIDDEN], request=asked.id)
     assert told.document["rows"] == {asked.id: 2}
     lake.warden.erasure.withdraw(asked.id).apply()
     assert seen(lake) == [0, 1, 2, 3, 4, 5]

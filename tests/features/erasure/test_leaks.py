@@ -36,7 +36,7 @@ ICEBERGS_OWN = re.compile(rb"Rewriting \d+ files \([^\"]*?\) in [\w.]+")
 """How Iceberg's procedure, which format v3 needs, describes its jobs: it names their partition, and cannot be told not
 to. The guide says so."""
 ON_SPARK = (  # nothing is little enough to be done without it
-    "import lakewarden.engine.rewrite as rewrite; rewrite.fits_here = lambda *_: False; "
+    "import lakewarden.engine.rewrite.driver as rewrite; rewrite.fits_here = lambda *_: False; "
     "from lakewarden.doors.cli.main import main; main()"
 )
 
@@ -168,7 +168,7 @@ def household(tmp_path: Path) -> Household:
     return Household(lake, tmp_path / "events")
 
 
-def test_no_value_is_said_anywhere(household: Household, tmp_path: Path) -> None:
+def test_no_value_is_said_anywhere(household: Household, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, lake = household, household.lake
     names = ("identity", "plain", "numbered")
     gone = {name: [mail(name, n) for n in range(4)] for name in names}
@@ -210,7 +210,8 @@ def test_no_value_is_said_anywhere(household: Household, tmp_path: Path) -> None
 
         home.process("erasure", "purge", "crm.numbered", "--apply", "--json")
         events: list[Any] = []
-        lake.warden.runner.watch = events.append
+        made = lake.warden.runner
+        monkeypatch.setattr(lake.warden, "runner", lambda actor=None, watch=None: made(actor, events.append))
         with heard_logging(home.ears):
             done = rest.post("erasure", "purge", table="crm.identity", apply=True)
         assert done.status_code == 200, done.text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.engine.erasure_mark import place_of
+from lakewarden.engine.storage.erasure_mark import place_of
 from lakewarden.errors import StateUnavailable
 from tests.features.erasure.independent_rows import local
 from tests.features.erasure.people import configured, ids, with_people

@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import Engine, event
 
-from lakewarden.errors import Conflict, LakewardenError, NotFound, SomeTablesFailed, StalePlan, TracesLeft
-from lakewarden.features.erasure.proofs import ThisRun, to_close
+from lakewarden.errors import Conflict, LakewardenError, NotFound, SomeFailed, StalePlan, TracesLeft
+from lakewarden.features.erasure.proofs.recorded import ThisRun, to_close
 from lakewarden.lifecycle.failpoints import when
-from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+from lakewarden.records.erasure import Evidence, EvidenceKind
+from tests import killing
 from tests.engine.lakes import local
 from tests.features.erasure.people import SCHEMA, configured, person, with_people
 from tests.killing import bury
@@ -36,7 +37,7 @@ def request(lake: SmallLake, *values: str, table: str = "crm.people", key: str =
 
 
 def proofs(lake: SmallLake, id: str) -> list[dict[str, Any]]:
-    told = lake.warden.ground.tombstones.evidence([EvidenceKind.PROVED], request=id)
+    told = lake.warden.ground.state.erasure.evidence([EvidenceKind.PROVED], request=id)
     return [dict(evidence.document) for evidence in told]
 
 
@@ -59,7 +60,7 @@ class TestClean:
         assert report.result["objects_read"] == 10 and report.result["bytes_read"] > 0
         assert state(lake, id) == "closed"
         uuid = str(lake.catalog.load_table("crm.people").metadata.table_uuid)
-        assert lake.warden.ground.tombstones.hidden(uuid) == []
+        assert lake.warden.ground.state.erasure.hidden(uuid) == []
         (proof,) = proofs(lake, id)
         assert proof["clean"] and proof["places"] == [] and proof["young"] == 0
         assert proof["by_kind"] == {"data": 2, "manifest": 2, "manifest-list": 2, "metadata": 4}  # the mark too
@@ -123,12 +124,12 @@ class TestTraces:
         id = str(lake.warden.erasure.request(subject="person", value=["p8@example.org"]).id)
         for table in ("crm.people", "crm.others"):
             assert lake.catalog.load_table(table)
-        with pytest.raises(SomeTablesFailed) as first:
+        with pytest.raises(SomeFailed) as first:
             lake.warden.erasure.prove(id).apply()
         assert first.value.exit_code == 3 and "main.crm.others" in first.value.message
         assert [proof["clean"] for proof in proofs(lake, id)] in ([True, False], [False, True])
         lake.catalog.load_table("crm.people").append(pa.Table.from_pylist([person(8)], schema=SCHEMA))
-        with pytest.raises(SomeTablesFailed) as second:
+        with pytest.raises(SomeFailed) as second:
             lake.warden.erasure.prove(id).apply()
         assert len(second.value.details["failures"]) == 2
         assert state(lake, id) == "open"
@@ -261,12 +262,12 @@ class TestManyRequests:
         def proved(operation: str, requests: Sequence[str], clean: bool) -> None:
             facts = {"clean": clean, "metadata": location}
             at = ground.clock()
-            ground.tombstones.record(
+            ground.state.erasure.record(
                 Evidence(EvidenceKind.PROVED, "main.crm.people", uuid, operation, "act-1", at, tuple(requests), facts)
             )
 
         def closable(requests: Sequence[str], by: str = "", this_run: bool = True) -> tuple[list[str], int]:
-            run = ThisRun(by, {"act-1"} if this_run else set())
+            run = ThisRun({"act-1"} if this_run else set())
             with queries() as asked:
                 found = to_close(ground, requests, (), by, run)
             return [each.id for each in found], len(asked)
@@ -332,7 +333,7 @@ class TestSeveralTables:
         id = str(both.warden.erasure.request(subject="person", value=[VALUE]).id)
         both.catalog.drop_table("crm.others")
 
-        with pytest.raises(SomeTablesFailed, match="main.crm.others: the table .* is no longer in the catalog"):
+        with pytest.raises(SomeFailed, match="main.crm.others: the table .* is no longer in the catalog"):
             both.warden.erasure.prove(id).apply()
 
         assert state(both, id) == "open" and len(proofs(both, id)) == 1
@@ -341,11 +342,19 @@ class TestSeveralTables:
         assert [proof.get("gone") for proof in proofs(both, id)][-2:] in ([None, True], [True, None])
         assert any("was not looked through" in step for proof in proofs(both, id) for step in proof["method"])
 
+    def test_one_that_is_gone_is_proved_by_a_run_that_is_resumed(self, both: SmallLake) -> None:
+        id = str(both.warden.erasure.request(subject="person", value=[VALUE]).id)
+        both.catalog.drop_table("crm.others")
+        killing.kill(both, "action.applied", "action.applied", "erasure", "prove", id, "--accept-missing")
+        killing.bury(both)
+        (resumed,) = both.warden.operation.resume()
+        assert (resumed.state, state(both, id)) == ("done", "closed")
+
     def test_a_renamed_table_is_found_by_what_it_is(self, both: SmallLake) -> None:
         id = str(both.warden.erasure.request(subject="person", value=["p4@example.org"]).id)
         both.catalog.rename_table("crm.others", "crm.renamed")
         plan = both.warden.erasure.prove(id).plan
-        assert set(plan.tables) == {"main.crm.people", "main.crm.renamed"} and plan.refused == ()
+        assert set(plan.subjects) == {"main.crm.people", "main.crm.renamed"} and plan.refused == ()
 
 
 class TestResumed:
@@ -360,12 +369,12 @@ class TestResumed:
         configured(lake, subjects={"person": {"crm.a": "email", "crm.b": "email"}})
         id = str(lake.warden.erasure.request(subject="person", value=["p8@example.org"]).id)
         actions = self.planned(lake, kind, id).plan.actions
-        first, second = dict.fromkeys(action.table.removeprefix("main.") for action in actions)
+        first, second = dict.fromkeys(action.subject.removeprefix("main.") for action in actions)
         self.first, self.stray = first, data_folder(lake, second) / self.STRAY
         pq.write_table(pa.Table.from_pylist([person(8)], schema=SCHEMA), self.stray)
-        with pytest.raises(SomeTablesFailed) as failed:
+        with pytest.raises(SomeFailed) as failed:
             self.planned(lake, kind, id).apply()
-        assert [failure["table"] for failure in failed.value.details["failures"]] == [f"main.{second}"]
+        assert [failure["subject"] for failure in failed.value.details["failures"]] == [f"main.{second}"]
         assert sorted(proof["clean"] for proof in proofs(lake, id)) == [False, True]
         self.stray.unlink()
         return id, str(failed.value.details["operation"])
@@ -437,10 +446,10 @@ class TestResumed:
         configured(lake, subjects={"person": {"crm.a": "email", "crm.b": "email"}})
         id = str(lake.warden.erasure.request(subject="person", value=["p8@example.org"]).id)
         planned = lake.warden.erasure.prove(id)
-        first, second = (table.removeprefix("main.") for table in planned.plan.tables)
+        first, second = (table.removeprefix("main.") for table in planned.plan.subjects)
         stray = data_folder(lake, second) / self.STRAY
         pq.write_table(pa.Table.from_pylist([person(8)], schema=SCHEMA), stray)
-        with pytest.raises(SomeTablesFailed):
+        with pytest.raises(SomeFailed):
             planned.apply()
         stray.unlink()
         lake.catalog.load_table(first).append(pa.Table.from_pylist([person(8)], schema=SCHEMA))

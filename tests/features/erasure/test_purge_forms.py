@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.engine.test_spark_forms import use
+from tests.engine.spark.test_forms import use
 from tests.features.erasure.independent import Erased, traces
 from tests.services.s3 import S3
 from tests.small_lake import SmallLake

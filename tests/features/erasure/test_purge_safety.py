@@ -14,10 +14,10 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DecimalType, LongType
 
-from lakewarden.engine.spark_cleansing import displaced
+from lakewarden.engine.history.spark_route import displaced
 from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable, TracesLeft
 from lakewarden.lifecycle.failpoints import when
-from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.records.erasure import EvidenceKind
 from tests.features.erasure.people import SCHEMA, ids, person, with_people
 from tests.small_lake import SmallLake
 
@@ -141,7 +141,7 @@ def add_from_elsewhere(lake: SmallLake, path: Path, *people: int) -> Path:
 
 
 def left_outside(lake: SmallLake, asked: str) -> list[dict[str, Any]]:
-    told = lake.warden.ground.tombstones.evidence([EvidenceKind.PURGED], request=asked)[-1]
+    told = lake.warden.ground.state.erasure.evidence([EvidenceKind.PURGED], request=asked)[-1]
     found: list[dict[str, Any]] = told.document["outside"]
     assert not {file["path"] for file in found} & {file["path"] for file in told.document["files"]}
     return found
@@ -192,7 +192,7 @@ class TestOutside:
         when("purge.committed", stop)
         with pytest.raises(StorageUnavailable):
             lake.warden.erasure.purge("crm.people").apply()
-        tombstones = lake.warden.runner.tombstones
+        tombstones = lake.warden.ground.state.erasure
         told = tombstones.evidence([EvidenceKind.INTENT], request=asked)[-1]
         outside = [{k: v for k, v in file.items() if k != "rows"} for file in told.document["outside"]]
         assert [file["path"] for file in outside] == [f"file://{shared}"]

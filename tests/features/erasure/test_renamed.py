@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakewarden.errors import BrokenTable, LakewardenError, TableNotFound
-from lakewarden.features.erasure.due import agenda
+from lakewarden.features.erasure.requests.due import agenda
 from tests.features.erasure.people import configured, ids, with_people
 from tests.features.erasure.seen import append, seen
 from tests.small_lake import SmallLake
@@ -100,7 +100,7 @@ class TestHide:
         if is_taken:
             with_people(lake)
         planned = lake.warden.erasure.hide(request=[id])
-        assert planned.plan.tables == ("main.crm.persons",)
+        assert planned.plan.subjects == ("main.crm.persons",)
         planned.apply()
         assert seen(lake, name="crm.persons") == [0, 1, 2, 3, 5]
         assert not is_taken or seen(lake) == [0, 1, 2, 3, 4, 5]
@@ -115,7 +115,7 @@ class TestWithdraw:
         assert seen(lake, name="crm.persons") == [0, 1, 2, 3, 5]
         planned = lake.warden.erasure.withdraw(id)
         assert planned.plan.warnings == ()
-        assert [(each.verb, each.table) for each in planned.plan.actions] == [
+        assert [(each.verb, each.subject) for each in planned.plan.actions] == [
             ("reveal", "main.crm.persons"),
             ("withdraw", "main.crm.persons"),
         ]
@@ -152,7 +152,7 @@ class TestProve:
         rename(lake)
         with unreadable(lake, "crm.others"):
             (action,) = lake.warden.erasure.prove(id).plan.actions
-        assert action.table == "main.crm.persons"
+        assert action.subject == "main.crm.persons"
 
 
 class TestWatch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -86,6 +87,54 @@ def test_spark_leaves_them_out_and_no_plan_of_it_holds_a_value(lake: SmallLake) 
     assert sorted(row.id for row in frame.select("id").collect()) == [0, 3, 5]
     text = frame._jdf.queryExecution().toString()
     assert "p4@example.org" not in text and "2000-01-02" not in text
+
+
+class TestTheJournal:
+    def test_has_who_registered_and_for_whom_and_no_value(self, any_lake: SmallLake) -> None:
+        lake = with_people(any_lake)
+        given = {"key": "email", "value": ["p4@example.org"], "requester": "Support", "reason": "p4@example.org wrote"}
+        done = lake.warden.erasure.request("crm.people", **given)
+        [row] = lake.warden.operation.list(kind="erasure.request", subject="crm.people")
+        assert (row.target, row.state, row.done, row.actions) == ("main.crm.people", "done", 1, 1)
+        assert row.who == lake.warden.runner().actor
+        shown = lake.warden.operation.show(row.id)
+        assert shown.result == {"request": done.id, "requester": "Support", "values": 1}
+        assert (shown.request["table"], shown.request["key"]) == ("crm.people", "email")
+        assert [step.says for step in shown.steps] == [f"registered {done.id}"]
+        assert "p4@example.org" not in repr(lake.warden.ground.journal.get(row.id))
+
+    @pytest.mark.parametrize(
+        ("requester", "is_kept"), [("Ann <P4@Example.org>", False), ("Ann (4)", False), ("p44@example.org", True)]
+    )
+    def test_who_asks_for_themselves_is_not_named(self, lake: SmallLake, requester: str, is_kept: bool) -> None:
+        with_people(lake)
+        lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org", "4"], requester=requester)
+        [row] = lake.warden.operation.list(kind="erasure.request")
+        assert (lake.warden.operation.show(row.id).result["requester"] == requester) is is_kept
+
+    def test_one_request_about_many_tables_is_found_by_each(self, lake: SmallLake) -> None:
+        for name in ("crm.people", "web.people"):
+            with_people(lake, name)
+        configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "user.email"}})
+        lake.warden.erasure.request(subject="customer", value=["p3@example.org"])
+        [by_one], [by_other] = (lake.warden.operation.list(subject=name) for name in ("crm.people", "web.people"))
+        assert by_one == by_other and (by_one.target, by_one.actions) == ("customer", 2)
+
+    def test_what_cannot_be_recorded_is_not_registered(self, lake: SmallLake) -> None:
+        with_people(lake)
+        lake.warden.erasure.list()
+        with sqlite3.connect(lake.folder / "lakewarden.db") as database:
+            database.execute("CREATE TRIGGER full BEFORE INSERT ON steps BEGIN SELECT RAISE(ABORT, 'full'); END")
+        with pytest.raises(LakewardenError, match="full"):
+            lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org"])
+        assert lake.warden.erasure.list() == []
+        assert 4 in ids(lake)
+
+    def test_has_no_record_of_what_was_refused(self, lake: SmallLake) -> None:
+        with_people(lake)
+        with pytest.raises(BadValue):
+            lake.warden.erasure.request("crm.people", key="id", value=["secret"])
+        assert lake.warden.operation.list() == []
 
 
 class TestSubjects:

@@ -13,7 +13,7 @@ import pytest
 from pyiceberg.types import LongType
 
 from lakewarden.errors import BrokenTable, TracesLeft
-from lakewarden.lifecycle.tombstones import ErasureState, Evidence, EvidenceKind
+from lakewarden.records.erasure import ErasureState, Evidence, EvidenceKind
 from tests.features.compaction.compacted import Compactable
 from tests.features.erasure.people import SCHEMA, configured, ids, person, with_people
 from tests.killing import bury
@@ -25,7 +25,7 @@ def forgotten(lake: SmallLake, key: str, *values: str, name: str = "crm.people")
     asked = lake.warden.erasure.request(name, key=key, value=list(values))
     table = lake.catalog.load_table(name)
     refs = {ref: at.snapshot_id for ref, at in table.metadata.refs.items()}
-    tombstones, now = lake.warden.ground.tombstones, datetime.now(UTC)
+    tombstones, now = lake.warden.ground.state.erasure, datetime.now(UTC)
     uuid, proof = str(table.metadata.table_uuid), {"clean": True, "refs": refs}
     tombstones.record(
         Evidence(EvidenceKind.PROVED, f"main.{name}", uuid, f"op-{asked.id}", "prove", now, (asked.id,), proof)
@@ -40,7 +40,7 @@ def arrive(lake: SmallLake, *numbers: int, name: str = "crm.people", **options: 
 
 
 def watched(lake: SmallLake) -> list[Evidence]:
-    return list(lake.warden.ground.tombstones.evidence([EvidenceKind.WATCHED]))
+    return list(lake.warden.ground.state.erasure.evidence([EvidenceKind.WATCHED]))
 
 
 class TestNoticing:
@@ -137,7 +137,7 @@ class TestNoticing:
         request = forgotten_later(lake, "p9@example.org")
         arrive(lake, 9)
         lake.warden.erasure.watch("crm.people").apply()
-        lake.warden.ground.tombstones.move(request, ErasureState.CLOSED, datetime.now(UTC))
+        lake.warden.ground.state.erasure.move(request, ErasureState.CLOSED, datetime.now(UTC))
         with pytest.raises(TracesLeft, match=request):
             lake.warden.erasure.watch("crm.people").apply()
 
@@ -186,7 +186,7 @@ def forgotten_later(lake: SmallLake, *values: str) -> str:
     table = lake.catalog.load_table("crm.people")
     refs = {ref: at.snapshot_id for ref, at in table.metadata.refs.items()}
     uuid, proof = str(table.metadata.table_uuid), {"clean": True, "refs": refs}
-    lake.warden.ground.tombstones.record(
+    lake.warden.ground.state.erasure.record(
         Evidence(
             EvidenceKind.PROVED,
             "main.crm.people",
@@ -209,7 +209,7 @@ class TestAgain:
         old = lake.warden.erasure.request(
             subject="customer", value=["p8@example.org", "p9@example.org"], deadline="30d"
         ).id
-        lake.warden.ground.tombstones.move(old, ErasureState.CLOSED, datetime.now(UTC))
+        lake.warden.ground.state.erasure.move(old, ErasureState.CLOSED, datetime.now(UTC))
         arrive(lake, 8)
         arrive(lake, 10)
         report = lake.warden.erasure.watch("crm.people", again=True).apply()
@@ -347,7 +347,7 @@ class TestPolicy:
         request = forgotten(lake, "email", "p8@example.org")
         arrive(lake, 8)
         plan = lake.warden.policy.run(only=["retention", "watch"]).plan
-        mine = [action.verb for action in plan.actions if action.table == "main.crm.people"]
+        mine = [action.verb for action in plan.actions if action.subject == "main.crm.people"]
         assert mine[-1] == "watch" and "expire" in mine
         done = lake.run("policy", "run", "--only", "retention,watch", "--apply", "--json", check=3)
         error = json.loads(done.stdout)["error"]

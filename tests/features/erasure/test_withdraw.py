@@ -10,10 +10,10 @@ import pytest
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.errors import Conflict, LakewardenError, LeaseHeld, NotFound, StalePlan
-from lakewarden.features.erasure.uncovering import live_masks
+from lakewarden.errors import Conflict, Interrupted, LakewardenError, LeaseHeld, NotFound, StalePlan
+from lakewarden.features.erasure.withdraw import live_masks
 from lakewarden.lifecycle.failpoints import when
-from lakewarden.lifecycle.tombstones import Evidence, EvidenceKind
+from lakewarden.records.erasure import Evidence, EvidenceKind
 from tests import killing
 from tests.deletes_by_hand import commit_deletes
 from tests.engine.cleansed import People, local
@@ -104,7 +104,7 @@ class TestHiddenFromEveryEngine:
         lake.warden.erasure.hide(request=[asked.id]).apply()
         planned = lake.warden.erasure.withdraw(asked.id)
         first = lake.catalog.load_table("crm.people")
-        key, timeout = f"table:{first.metadata.table_uuid}", lake.warden.runner.lease_timeout
+        key, timeout = f"table:{first.metadata.table_uuid}", lake.warden.runner().lease_timeout
         lake.warden.ground.leases.acquire(key, "crm.people", "op-1", "elsewhere", timeout)
         with pytest.raises(LakewardenError):
             planned.apply()
@@ -263,8 +263,11 @@ class TestWhatDoesNotComeBack:
         lake.catalog.drop_table("crm.people")
         planned = lake.warden.erasure.withdraw(asked.id)
         assert planned.plan.warnings == ("main.crm.people no longer exists: nothing of it comes back",)
-        planned.apply()
-        assert lake.warden.erasure.show(asked.id).state == "withdrawn"
+        when("action.applied", _interrupt)
+        with pytest.raises(Interrupted):
+            planned.apply()
+        (resumed,) = lake.warden.operation.resume()
+        assert (resumed.state, lake.warden.erasure.show(asked.id).state) == ("done", "withdrawn")
 
     def test_after_a_purge_it_is_refused(self, lake: SmallLake) -> None:
         with_people(lake)
@@ -273,7 +276,7 @@ class TestWhatDoesNotComeBack:
         now, some = lake.warden.ground.clock(), {"files": [{"path": "x", "bytes": 1}]}
 
         def purged(document: dict[str, Any]) -> None:
-            lake.warden.ground.tombstones.record(
+            lake.warden.ground.state.erasure.record(
                 Evidence(EvidenceKind.PURGED, "main.crm.people", uuid, "op-1", "a", now, (asked.id,), document)
             )
 
@@ -291,7 +294,7 @@ class TestWhatDoesNotComeBack:
 
         def intended(*snapshots: int) -> None:
             document = {"snapshots": list(snapshots), "files": []}
-            lake.warden.ground.tombstones.record(
+            lake.warden.ground.state.erasure.record(
                 Evidence(EvidenceKind.INTENT, "main.crm.people", uuid, "op-1", "a", now, (asked.id,), document)
             )
 
@@ -335,7 +338,7 @@ class TestBesidePurges:
         with pytest.raises(LakewardenError, match=f"request {asked.id} is withdrawn"):
             lake.warden.operation.resume(begun.id)
         assert seen(lake) == ids(lake) == [0, 1, 2, 3, 4, 5]
-        assert lake.warden.ground.tombstones.evidence([EvidenceKind.INTENT]) == []
+        assert lake.warden.ground.state.erasure.evidence([EvidenceKind.INTENT]) == []
 
     def test_withdrawn_before_a_purge_of_another_table_commits(self, any_lake: SmallLake) -> None:
         lake = any_lake
@@ -384,3 +387,7 @@ def test_names_of_masks_are_found_on_every_branch(lake: SmallLake) -> None:
     found = live_masks(lake.warden.ground, lake.catalog.load_table("crm.people"), asked.id)
     assert (found.branches, found.tags) == (("main",), ())
     assert live_masks(lake.warden.ground, lake.catalog.load_table("crm.people"), "er-1").branches == ()
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt

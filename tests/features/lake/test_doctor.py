@@ -12,9 +12,9 @@ import yaml
 from lakewarden.config import Environment
 from lakewarden.config import load as load_config
 from lakewarden.doors.cli.main import run
-from lakewarden.engine import java
-from lakewarden.engine.storage import Storage
-from lakewarden.lifecycle.ground import Check
+from lakewarden.engine.spark import java
+from lakewarden.engine.storage.storage import Storage
+from lakewarden.lifecycle.basics import Check
 from lakewarden.warden import Warden
 from tests.engine.lakes import Lake, digest, lake, nobody, open_lake, open_path, read_only
 

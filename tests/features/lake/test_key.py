@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from lakewarden.errors import BadValue, ConfigProblem, StorageUnavailable
-from lakewarden.features.lake import signing_key
-from lakewarden.features.lake.signing_key import VerifyingKey, read_public
+from lakewarden.features.erasure.certificates import signing_key
+from lakewarden.features.erasure.certificates.signing_key import VerifyingKey, read_public
 from lakewarden.warden import Warden
 from tests.engine.lakes import nobody, open_path, read_only
 from tests.features.erasure.people import configured

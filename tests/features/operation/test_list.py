@@ -30,6 +30,6 @@ def test_filters(any_lake: SmallLake) -> None:
     ask = any_lake.warden.operation.list
     assert [row.kind for row in ask(state=["planned"])] == ["version.untag"]
     assert len(ask(state=["planned", "done"])) == 3
-    assert [row.target for row in ask(kind="version.tag", table="sales.a")] == ["sales.*"]
+    assert [row.target for row in ask(kind="version.tag", subject="sales.a")] == ["sales.*"]
     assert len(ask(limit=1)) == 1
-    assert ask(table="sales.none") == []
+    assert ask(subject="sales.none") == [] == ask(subject="no table at all")

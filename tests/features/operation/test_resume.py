@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.errors import IllegalTransition, SomeTablesFailed, StateUnavailable
+from lakewarden.errors import IllegalTransition, SomeFailed, StateUnavailable
 from tests.small_lake import SmallLake
 
 
@@ -54,7 +54,7 @@ def test_a_failed_one_is_tried_again_when_named(any_lake: SmallLake) -> None:
     moved, head = any_lake.append("sales.a"), any_lake.head("sales.b")
     outside = any_lake.catalog.load_table("sales.a")
     outside.manage_snapshots().create_tag(moved, "v1").commit()
-    with pytest.raises(SomeTablesFailed) as failed:
+    with pytest.raises(SomeFailed) as failed:
         planned.apply()
     assert any_lake.refs("sales.b")["v1"] == head
 

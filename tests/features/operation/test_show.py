@@ -18,9 +18,9 @@ def test_shows_the_request_each_action_and_the_result(any_lake: SmallLake) -> No
     assert shown.request == {"version": "sales.orders", "name": "v1", "keep": "90d", "note": "books closed"}
     assert (shown.state, shown.plan_id) == ("done", planned.plan.id)
     (step,) = shown.steps
-    assert (step.table, step.state) == ("main.sales.orders", "verified")
+    assert (step.subject, step.state) == ("main.sales.orders", "verified")
     assert shown.planned_by == shown.applied_by != ""
-    assert shown.result == {"actions": 1, "tables": 1, "tags": 1}
+    assert shown.result == {"actions": 1, "subjects": 1, "tags": 1}
     assert any_lake.warden.operation.show(planned.plan.id) == shown
 
 

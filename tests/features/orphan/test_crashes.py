@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.engine.quarantine import batches
+from lakewarden.engine.storage.quarantine import batches
 from tests import killing
 from tests.engine.lakes import digest
 from tests.features.orphan.orphans import age_all, contents, folder, plant

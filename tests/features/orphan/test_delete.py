@@ -138,5 +138,5 @@ def test_one_table_that_cannot_be_read_does_not_hold_up_the_others(put_away: Sma
     put_away.warden.orphan.quarantine("web.events").apply()
     next(folder(put_away, "web.events").rglob("batch.json")).write_text("{")
     plan = put_away.warden.orphan.delete(all=True, now=True).plan
-    assert [action.table for action in plan.actions] == ["main.sales.orders"]
-    assert [finding.table for finding in plan.refused] == ["main.web.events"]
+    assert [action.subject for action in plan.actions] == ["main.sales.orders"]
+    assert [finding.subject for finding in plan.refused] == ["main.web.events"]

@@ -17,8 +17,9 @@ import yaml
 from lakewarden import Warden
 from lakewarden.errors import BadValue, DeletionForbidden
 from lakewarden.features.orphan.judgement import is_hidden, kind_of
+from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.journal import Record
-from lakewarden.lifecycle.plan import Action, Plan
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.states import State
 from tests.features.orphan.orphans import age, age_all, contents, folder, plant, set_property
 from tests.small_lake import SCHEMA, SmallLake
@@ -283,7 +284,10 @@ class TestPlaces:
 class TestOperationsUnderWay:
     def operation(self, lake: SmallLake, state: State, id: str = "op-20261101-101112-ab12cd") -> str:
         """An operation in the journal, in this state."""
-        now, plan = datetime.now(UTC), Plan("version.tag", "t", (Action("tag", "main.sales.orders", "tag", {}),))
+        now, plan = (
+            datetime.now(UTC),
+            Plan("version.tag", "t", (Action("tag", "main.sales.orders", "main.sales.orders", "tag", {}),)),
+        )
         journal = lake.warden.ground.journal
         journal.add(Record.planned(id, plan, "{}", "somebody", now))
         for step in {
@@ -321,8 +325,8 @@ class TestOperationsUnderWay:
         assert names(lake) == [strange]
 
     def test_metadata_files_bear_its_mark_in_their_uuid(self, lake: SmallLake) -> None:
-        from lakewarden.engine.ownership import naming, owned_name
-        from lakewarden.lifecycle.ground import Stamp
+        from lakewarden.engine.base.file_naming import naming, owned_name
+        from lakewarden.lifecycle.basics import Stamp
 
         lake.create()
         self.operation(lake, State.RUNNING)

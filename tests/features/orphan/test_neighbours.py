@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.engine.locations import is_below, same_place
-from lakewarden.engine.reference import TableName
+from lakewarden.engine.base.locations import is_below, same_place
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.orphan.neighbours import _Places
 
 _parts = st.lists(st.sampled_from(["a", "b", "a.", "a0", "a-"]), min_size=1, max_size=4)

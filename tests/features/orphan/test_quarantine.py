@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine.storage import Storage
-from lakewarden.errors import DeletionForbidden, SomeTablesFailed, StalePlan
+from lakewarden.engine.storage.storage import Storage
+from lakewarden.errors import DeletionForbidden, SomeFailed, StalePlan
 from tests.features.orphan.orphans import age, age_all, contents, folder, plant, set_property
 from tests.small_lake import SmallLake
 
@@ -166,7 +166,7 @@ def test_many_tables_each_by_itself(lake: SmallLake) -> None:
         plant(lake, "data/x", table=name)
     set_property(lake, "gc.enabled", "false", "sales.b")
 
-    with pytest.raises(SomeTablesFailed, match="1 of 3 tables failed.*gc.enabled"):
+    with pytest.raises(SomeFailed, match="1 of 3 failed.*gc.enabled"):
         lake.warden.orphan.quarantine(all=True).apply()
 
     assert ["data/x" in contents(lake, name) for name in ("sales.a", "sales.b", "sales.c")] == [False, True, False]

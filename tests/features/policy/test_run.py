@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewarden.errors import SomeTablesFailed
+from lakewarden.errors import SomeFailed
 from lakewarden.lifecycle.states import State
 from tests.features.retention.test_expire import configure, snapshots
 from tests.reachability import aged, files_in, on_disk, orphans
@@ -20,7 +20,7 @@ TIGHT = {"retention": {"keep_last": 1, "keep_days": 0}}
 
 
 def verbs(plan: Any) -> list[tuple[str, str]]:
-    return [(action.table.removeprefix("main."), action.verb) for action in plan.actions]
+    return [(action.subject.removeprefix("main."), action.verb) for action in plan.actions]
 
 
 @pytest.fixture
@@ -111,14 +111,14 @@ class TestRunning:
             kept.create(name, appends=3)
         uuid = kept.warden.ground.tables.uuid("sales.a")
         lease = kept.warden.ground.leases.acquire(
-            f"table:{uuid}", "table main.sales.a", "op-other", "night:7", timedelta(hours=1)
+            f"table:{uuid}", "main.sales.a", "op-other", "night:7", timedelta(hours=1)
         )
         ran = kept.run("policy", "run", "--only", "retention", "--apply")
         said = ran.stdout
         skipped, done = sorted(ran.stderr.splitlines(), reverse=True)  # a line for each step, since no terminal looks
-        assert skipped.startswith("skipped: table main.sales.a is held by operation op-other (night:7) until")
+        assert skipped.startswith("skipped: main.sales.a is held by operation op-other (night:7) until")
         assert done.startswith("1/2 main.sales.b: expire ")
-        assert "skipped (1):\n  table main.sales.a is held by operation op-other (night:7) until" in said
+        assert "skipped (1):\n  main.sales.a is held by operation op-other (night:7) until" in said
         assert (len(snapshots(kept, "sales.a")), len(snapshots(kept, "sales.b"))) == (3, 1)
 
         kept.run("policy", "run", "--only", "retention", "--apply", "--wait", "1s", check=1)
@@ -131,11 +131,10 @@ class TestRunning:
         for number in range(6):
             kept.create(f"sales.t{number}", appends=3)
         events: list[Any] = []
-        kept.warden.watch = events.append
-        report = kept.warden.policy.run(only=["retention"], parallel=2).apply()
-        assert (report.state, report.result["tables"], report.result["snapshots_expired"]) == (State.DONE, 6, 12)
+        report = kept.warden.policy.run(only=["retention"], parallel=2).apply(watch=events.append)
+        assert (report.state, report.result["subjects"], report.result["snapshots_expired"]) == (State.DONE, 6, 12)
         assert report.result["percent"] > 0
-        begun = [(event.phase, event.table) for event in events if event.phase in ("applying", "verifying")]
+        begun = [(event.phase, event.subject) for event in events if event.phase in ("applying", "verifying")]
         assert len({table for phase, table in begun[:2] if phase == "applying"}) == 2  # two had begun before one ended
 
     def test_a_corrupt_table_does_not_stop_the_others(self, kept: SmallLake) -> None:
@@ -147,7 +146,7 @@ class TestRunning:
         on_disk(kept.catalog.load_table("sales.lost").metadata_location).unlink()
         done = kept.run("policy", "run", "--apply", "--json", check=1)
         error = json.loads(done.stdout)["error"]
-        assert error["message"].startswith("2 of 3 tables failed, the others are done")
+        assert error["message"].startswith("2 of 3 failed, the others are done")
         assert manifest.name in error["message"] and "main.sales.lost" in error["message"]
         assert len(snapshots(kept, "sales.fine")) == 1 and len(snapshots(kept, "sales.broken")) == 3
 
@@ -179,14 +178,14 @@ class TestSecondRun:
         first.apply()
         assert {str(name): clinic.ids(str(name)) for name in names} == before
         again = clinic.warden.policy.run().plan
-        assert [f"{action.table}: {action.says}" for action in again.actions] == []
+        assert [f"{action.subject}: {action.says}" for action in again.actions] == []
         assert all(orphans(clinic.catalog.load_table(name.identifier)) == set() for name in names)
         assert {row.score for row in clinic.warden.table.health()} == {100}
 
     def again(self, lake: SmallLake) -> list[str]:
         """What a second run would do right after the first."""
         lake.warden.policy.run().apply()
-        return [f"{action.table}: {action.says}" for action in lake.warden.policy.run().plan.actions]
+        return [f"{action.subject}: {action.says}" for action in lake.warden.policy.run().plan.actions]
 
     def test_where_every_file_is_to_be_rewritten(self, lake: SmallLake) -> None:
         configure(lake, defaults={**TIGHT, "compaction": {"rewrite_all": True}})
@@ -239,7 +238,7 @@ class TestSecondRun:
         table = kept.catalog.load_table("sales.hurt")
         lost = on_disk(next(iter(table.scan().plan_files())).file.file_path)
         lost.unlink()
-        with pytest.raises(SomeTablesFailed, match=lost.name):
+        with pytest.raises(SomeFailed, match=lost.name):
             kept.warden.policy.run(only=["compaction"]).apply()
         assert len(list(kept.catalog.load_table("sales.fine").scan().plan_files())) == 1
         assert kept.head("sales.hurt") == table.current_snapshot().snapshot_id

@@ -14,21 +14,21 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.engine.changes import RefChange, SetRef
-from lakewarden.engine.procedures import Procedures
+from lakewarden.engine.commit.procedures import Procedures
+from lakewarden.engine.commit.refs import RefChange, SetRef
 from lakewarden.errors import (
     BadValue,
     BrokenTable,
     Conflict,
     DeletionForbidden,
     LakewardenError,
-    SomeTablesFailed,
+    SomeFailed,
     StalePlan,
     VersionNotFound,
 )
 from lakewarden.lifecycle.states import State
 from lakewarden.quantities import from_millis
-from tests.engine.test_commit import Interloper
+from tests.engine.commit.test_direct import Interloper
 from tests.reachability import (
     aged,
     days_later,
@@ -85,7 +85,7 @@ class TestExactlyWhatThePlanSays:
         contents = {ref: ids_at(lake, ORDERS, ref) for ref in before.metadata.refs if data}
         planned = lake.warden.retention.expire(ORDERS, **options)
         (action,) = planned.plan.actions
-        gone = {int(id) for id in str(action.arguments["snapshots"]).split(",")}
+        gone = set(map(int, action.texts("snapshots")))
         left = {s.snapshot_id for s in before.metadata.snapshots} - gone
         free = reachable(before) - reachable(before, left)
         disk = files_in(before)
@@ -101,7 +101,7 @@ class TestExactlyWhatThePlanSays:
         assert set(disk) - set(files_in(after)) == set(listed(planned.plan))  # these and no others have left
         assert orphans(after) == set()
         assert all(on_disk(entry.metadata_file).exists() for entry in after.metadata.metadata_log)
-        gone_tags = {line.split(" ")[-1] for line in str(action.arguments["tags"]).splitlines()}
+        gone_tags = set(action.texts("tags"))
         assert set(after.metadata.refs) == set(before.metadata.refs) - gone_tags
         for ref in after.metadata.refs if data else ():
             assert ids_at(lake, ORDERS, ref) == contents[ref]
@@ -120,7 +120,7 @@ class TestExactlyWhatThePlanSays:
         staying = [path for path in lists if path not in listed(plan)]
         assert report.result == {
             "actions": 1,
-            "tables": 1,
+            "subjects": 1,
             "snapshots_total": 7,
             "snapshots_kept": 3,
             "snapshots_expired": 4,
@@ -192,7 +192,7 @@ class TestExactlyWhatThePlanSays:
 
     def test_every_version_is_told_with_its_reasons(self, busy: SmallLake) -> None:
         plan = busy.warden.retention.expire(ORDERS, **ALL).plan
-        made, told = snapshots(busy), {int(v.subject): (v.verdict, list(v.reasons)) for v in plan.verdicts}
+        made, told = snapshots(busy), {int(v.item): (v.verdict, list(v.reasons)) for v in plan.verdicts}
         assert told[busy.head()] == ("kept", ["current", "recent (top 1)"])
         assert told[made[1]] == ("kept", ["tagged (v1)"])
         assert told[busy.refs()["dev"]] == ("kept", ["branch head (dev)", "recent (top 1) on dev"])
@@ -217,7 +217,7 @@ class TestRepresentations:
         times = {s.snapshot_id: s.timestamp_ms for s in merged.catalog.load_table(ORDERS).metadata.snapshots}
 
         planned = merged.warden.retention.expire(ORDERS)
-        assert [v.subject for v in planned.plan.verdicts if v.verdict == "expired"] == [str(twelfth)]
+        assert [v.item for v in planned.plan.verdicts if v.verdict == "expired"] == [str(twelfth)]
         assert [v.reasons for v in planned.plan.verdicts if v.verdict == "expired"] == [(f"same rows as {rewritten}",)]
         planned.apply()
 
@@ -267,7 +267,7 @@ class TestOptions:
             lake.warden.retention.expire("gold.orders", **few)
         assert "--even-production" in refused.value.hint
         plan = lake.warden.retention.expire(all=True, **few).plan
-        assert ([action.table for action in plan.actions], [finding.table for finding in plan.refused]) == (
+        assert ([action.subject for action in plan.actions], [finding.subject for finding in plan.refused]) == (
             ["main.bronze.orders"],
             ["main.gold.orders"],
         )
@@ -384,7 +384,7 @@ class TestRollbackAfterwards:
 class TestRaces:
     def test_a_tag_made_after_the_plan(self, busy: SmallLake) -> None:
         planned = busy.warden.retention.expire(ORDERS, **ALL)
-        going = int(str(planned.plan.actions[0].arguments["snapshots"]).split(",")[0])
+        going = int(planned.plan.actions[0].texts("snapshots")[0])
         busy.warden.version.tag(f"{ORDERS}@{going}", "late").apply()
         before, there = files_in(busy.catalog.load_table(ORDERS)), snapshots(busy)
         with pytest.raises(StalePlan, match=f"tag late is at snapshot {going}"):
@@ -403,7 +403,7 @@ class TestRaces:
 
     def test_a_tag_made_between_the_look_and_the_commit(self, busy: SmallLake) -> None:
         planned = busy.warden.retention.expire(ORDERS, **ALL)
-        going = int(str(planned.plan.actions[0].arguments["snapshots"]).split(",")[0])
+        going = int(planned.plan.actions[0].texts("snapshots")[0])
         before = set(files_in(busy.catalog.load_table(ORDERS)))
         with Warden.open(busy.folder) as other:
             uuid = str(busy.catalog.load_table(ORDERS).metadata.table_uuid)
@@ -453,7 +453,7 @@ class TestWhatOperationsUnderWayNeed:
     def test_is_kept_when_the_plan_is_made(self, paused: tuple[SmallLake, str, int]) -> None:
         lake, id, oldest = paused
         planned = lake.warden.retention.expire(ORDERS, **ALL)
-        (verdict,) = [v for v in planned.plan.verdicts if v.subject == str(oldest)]
+        (verdict,) = [v for v in planned.plan.verdicts if v.item == str(oldest)]
         assert (verdict.verdict, verdict.reasons) == ("kept", (f"leased by {id}",))
         planned.apply()
         assert oldest in snapshots(lake)
@@ -476,9 +476,8 @@ class TestManyTables:
         for number in range(50):
             lake.create(f"many.t{number:02}", appends=3)
         events: list[Any] = []
-        lake.warden.watch = events.append
-        report = lake.warden.retention.expire(all=True, **ALL).apply()
-        assert (report.result["tables"], report.result["snapshots_expired"]) == (50, 100)
+        report = lake.warden.retention.expire(all=True, **ALL).apply(watch=events.append)
+        assert (report.result["subjects"], report.result["snapshots_expired"]) == (50, 100)
         assert {event.phase for event in events} >= {"applying", "working", "applied", "verifying"}
         assert all(orphans(lake.catalog.load_table(f"many.t{number:02}")) == set() for number in range(50))
         assert lake.warden.retention.expire(all=True, **ALL).is_empty
@@ -486,9 +485,9 @@ class TestManyTables:
     def test_one_that_goes_stale_does_not_stop_the_others(self, busy: SmallLake) -> None:
         busy.create("sales.other", appends=3)
         planned = busy.warden.retention.expire(all=True, **ALL)
-        going = int(str(planned.plan.actions[0].arguments["snapshots"]).split(",")[0])
+        going = int(planned.plan.actions[0].texts("snapshots")[0])
         busy.warden.version.tag(f"{ORDERS}@{going}", "late").apply()
-        with pytest.raises(SomeTablesFailed, match="1 of 2 tables failed"):
+        with pytest.raises(SomeFailed, match="1 of 2 failed"):
             planned.apply()
         assert len(snapshots(busy, "sales.other")) == 1 and len(snapshots(busy)) == 7
 
@@ -558,7 +557,7 @@ class TestOnSpark:
         assert "--expire-tags" in caught.value.hint and len(snapshots(lake)) == 4
         configure(lake, defaults={"retention": ALL})
         (refused,) = lake.warden.policy.run().plan.refused  # which holds up nothing else of its upkeep
-        assert refused.table == f"main.{ORDERS}" and "--expire-tags" in refused.message
+        assert refused.subject == f"main.{ORDERS}" and "--expire-tags" in refused.message
 
         report = lake.warden.retention.expire(ORDERS, **ALL, expire_tags=True).apply()
         assert report.result["tags_expired"] == 1 and report.result["snapshots_expired"] == 2
@@ -621,11 +620,11 @@ def _paths(plan: dict[str, Any]) -> list[Path]:
 
 
 def _publish(warden: Warden, change: RefChange) -> None:
-    from lakewarden.engine.commit import DirectCommits
-    from lakewarden.engine.manifests import Manifests
+    from lakewarden.engine.commit.change import DirectCommits
+    from lakewarden.engine.files.manifests import Manifests
     from tests.engine.lakes import STAMP, unfenced
 
-    DirectCommits(warden.ground.tables, unfenced, STAMP, Manifests()).refs(change)
+    DirectCommits(warden.ground.tables, unfenced, STAMP, Manifests()).publish(change)
 
 
 def _append(catalog: Any, id: int) -> None:

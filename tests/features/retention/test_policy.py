@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.table import Table
 
-from lakewarden.engine.expiry import expiry_updates
-from lakewarden.engine.snapshots import ancestors
+from lakewarden.engine.catalog.snapshot_removal import expiry_updates
+from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.features.retention.policy import Decisions, RetentionPolicy, decide
 from lakewarden.quantities import show_duration
 from tests.histories import NOW, History, histories, millis, updated

@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.types import StringType
 
 from lakewarden.errors import BadFilter, BadValue, ColumnNotFound
-from lakewarden.features.table.summary import live_rows
+from lakewarden.features.shared.summary import live_rows
 from lakewarden.features.version import read as version_read
 from lakewarden.features.version.read import Read
 from lakewarden.lifecycle.rows import Rows

@@ -10,7 +10,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, StringType
 
 from lakewarden.errors import BadReference, Conflict, NotAncestor, StalePlan, VerificationFailed
-from tests.engine.test_commit import Interloper as RightBefore
+from tests.engine.commit.test_direct import Interloper as RightBefore
 from tests.small_lake import SmallLake
 
 

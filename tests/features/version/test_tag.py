@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.errors import AlreadyExists, BadValue, SomeTablesFailed, StalePlan, TableNotFound, VersionNotFound
+from lakewarden.errors import AlreadyExists, BadValue, SomeFailed, StalePlan, TableNotFound, VersionNotFound
 from lakewarden.lifecycle.states import State
 from tests.small_lake import SmallLake
 
@@ -112,7 +112,7 @@ class TestManyTables:
 
         report = any_lake.warden.version.tag("sales.*", "r1").apply()
 
-        assert report.result == {"actions": 3, "tables": 3, "tags": 3}
+        assert report.result == {"actions": 3, "subjects": 3, "tags": 3}
         assert [set(any_lake.refs(name)) for name in names] == [{"main", "r1"}] * 3
         assert set(any_lake.refs("other.t")) == {"main"}
 
@@ -124,7 +124,7 @@ class TestManyTables:
         moved = any_lake.append("sales.t4")
         any_lake.catalog.load_table("sales.t4").manage_snapshots().create_tag(moved, "r1").commit()
 
-        with pytest.raises(SomeTablesFailed, match=r"1 of 10 tables failed.*sales\.t4") as failed:
+        with pytest.raises(SomeFailed, match=r"1 of 10 failed.*sales\.t4") as failed:
             planned.apply()
 
         assert [failure["code"] for failure in failed.value.details["failures"]] == ["stale"]
@@ -139,7 +139,7 @@ class TestManyTables:
         lake.warden.version.tag("sales.a", "r1").apply()
 
         planned = lake.warden.version.tag("sales.*", "r1")
-        assert planned.plan.tables == ("main.sales.b",)
+        assert planned.plan.subjects == ("main.sales.b",)
         planned.apply()
         assert lake.warden.version.tag("sales.*", "r1").is_empty
         assert lake.warden.version.tag("sales.*", "r1").apply().id is None
@@ -150,7 +150,7 @@ class TestManyTables:
 
         plan = lake.warden.version.tag("sales.*", "r1").plan
 
-        assert plan.tables == ("main.sales.a",)
+        assert plan.subjects == ("main.sales.a",)
         assert plan.warnings == ("left out: main.sales.empty has no versions yet",)
 
     def test_a_ref_that_no_table_has(self, lake: SmallLake) -> None:
@@ -169,7 +169,7 @@ class TestManyTables:
         lake.warden.version.tag("sales.a", "r1", keep="1d").apply()
 
         planned = lake.warden.version.tag("sales.*", "r1", keep="365d")
-        with pytest.raises(SomeTablesFailed, match=r"1 of 2 tables failed.*main\.sales\.a already has a tag r1"):
+        with pytest.raises(SomeFailed, match=r"1 of 2 failed.*main\.sales\.a already has a tag r1"):
             planned.apply()
 
         assert "r1" in lake.refs("sales.b")
@@ -181,7 +181,7 @@ class TestManyTables:
             lake.create(name, appends=1)
         Path(lake.catalog.load_table("sales.a").metadata_location.removeprefix("file://")).write_text("{")
 
-        with pytest.raises(SomeTablesFailed, match="main.sales.a: .*its metadata cannot be read"):
+        with pytest.raises(SomeFailed, match="main.sales.a: .*its metadata cannot be read"):
             lake.warden.version.tag("sales.*", "r1").apply()
 
         assert "r1" in lake.refs("sales.b")

@@ -54,6 +54,6 @@ def test_a_tag_that_was_moved_meanwhile_stays(orders: SmallLake) -> None:
     orders.warden.version.tag("sales.orders", "v1").apply()
 
     with pytest.raises(StalePlan, match=f"ref v1 .* moved from {old} to {new}"):
-        orders.warden.runner.start(planned.operation, planned.plan)
+        orders.warden.runner().start(planned.operation, planned.plan)
 
     assert orders.refs()["v1"] == new

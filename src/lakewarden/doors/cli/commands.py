@@ -18,9 +18,10 @@ from pydantic.fields import FieldInfo
 
 import lakewarden
 from lakewarden import registry
+from lakewarden.doors.cli.document_input import read_document
 from lakewarden.doors.cli.execution import Given, execute
 from lakewarden.doors.cli.values import ValueInput
-from lakewarden.lifecycle.request import Completes, Operation, ReadsInput, Request, marks
+from lakewarden.lifecycle.request import Completes, Control, Document, Operation, ReadsInput, Request, described, marks
 
 _SINGLE_WORDS = ("demo",)
 _SHELLS = ("bash", "zsh", "fish")
@@ -60,7 +61,8 @@ class Noun(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         noun = str(self.name)
-        return derive(registry.declaration(noun, name)) if name in registry.verbs(noun) else None
+        known = registry.meant(noun, name) in registry.verbs(noun)
+        return derive(registry.declaration(noun, name)) if known else None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> _Resolved:
         return _resolve(self, ctx, args, super().resolve_command)
@@ -68,12 +70,13 @@ class Noun(click.Group):
 
 def derive(declared: type[Request]) -> click.Command:
     """The command of one declaration."""
-    positional = declared.positional()
-    fields = declared.model_fields
+    positional, documents = declared.positional(), declared.documents()
+    fields = declared.fields()
     params: list[click.Parameter] = [_argument(name, fields[name]) for name in positional]
     params += [_option(name, field) for name, field in fields.items() if name not in positional]
     params += [option for field in fields.values() if _reads_input(field) for option in _file_options()]
     params += _operation_options() if issubclass(declared, Operation) else []
+    params += [_needless_apply()] if issubclass(declared, Control) else []
     params += _global_options()
 
     def callback(**values: Any) -> int:
@@ -84,10 +87,12 @@ def derive(declared: type[Request]) -> click.Command:
             json=values.pop("json") or outer.json,
             **_about_the_plan(values if issubclass(declared, Operation) else {}),
         )
+        values.pop("apply", None)
         said = {name: value for name, value in values.items() if _is_said(context, name)}
         for name in (name for name, field in fields.items() if _reads_input(field)):
             about_file = (said.pop(option, None) for option in ("from_file", "header", "column"))
             given = replace(given, input=ValueInput(said.pop(name, ()), *about_file))
+        said |= {name: read_document(said[name]) for name in documents if name in said}
         return execute(declared, said, given)
 
     return click.Command(
@@ -116,7 +121,7 @@ def _help(declared: type[Request]) -> str:
             else "Acts at once; --plan shows what it would do instead."
         )
         lines += ["", kind]
-    arguments = [(name.upper(), declared.model_fields[name].description or "") for name in declared.positional()]
+    arguments = [(name.upper(), described(declared.fields()[name])) for name in declared.positional()]
     if arguments:
         width = max(len(name) for name, _ in arguments)
         lines += ["", "\b"] + [f"{name:<{width}}  {told}" for name, told in arguments]
@@ -133,6 +138,8 @@ def _option(name: str, field: FieldInfo) -> click.Option:
     if inner is bool:
         both = field.get_default(call_default_factory=True) is not False  # true or left open: it can be said either way
         return click.Option([f"{flag}/--no-{flag[2:]}" if both else flag, name], is_flag=True, default=None, **common)
+    if any(isinstance(mark, Document) for mark in marks(field)):
+        return click.Option([flag, name], type=str, metavar="FILE", **common)
     many = get_origin(inner) in (list, tuple)
     choices = _choices(_inner(get_args(inner)[0]) if many else inner)
     metavar = None if choices else _metavar(name, inner)
@@ -198,6 +205,11 @@ def _operation_options() -> list[click.Parameter]:
     ]
 
 
+def _needless_apply() -> click.Parameter:
+    """Scripts say --apply to whatever changes something; a control acts in any case."""
+    return click.Option(["--apply"], is_flag=True, hidden=True)
+
+
 def _global_options() -> list[click.Parameter]:
     path = click.Path(path_type=Path)
     return [
@@ -215,7 +227,7 @@ def _described(field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True)
     shown = default not in (None, "", [], False) and not field.is_required() and not hasattr(default, "total_seconds")
     told = ",".join(map(str, default)) if isinstance(default, list | tuple) else default
-    return f"{field.description or ''}{f'  [default: {told}]' if shown else ''}"
+    return f"{described(field)}{f'  [default: {told}]' if shown else ''}"
 
 
 def _inner(annotation: Any) -> Any:

@@ -55,17 +55,17 @@ def command(directory: Path, fresh: bool, config: str | None, as_json: bool) -> 
 
     from lakewarden.features.lake.init import Init
 
-    outer = click.get_current_context().find_root().obj
+    outer = click.get_current_context().find_root()
     _clear(directory, fresh)
     Init(directory=directory).make()
     with (directory / "lakewarden.yaml").open("a") as configuration:
         configuration.write(_SUBJECTS)
     (directory / _MARK).write_text("Made by lakewarden demo, which may remove this folder.\n")
-    if not as_json and not outer.json:
-        _Tour(Console(highlight=False, soft_wrap=True), directory).run()
+    if not as_json and not outer.obj.json:
+        _Tour(Console(highlight=False, soft_wrap=True), directory, outer.command).run()
         return 0
     with redirect_stdout(sys.stderr):
-        _Tour(Console(highlight=False, soft_wrap=True), directory).run()
+        _Tour(Console(highlight=False, soft_wrap=True), directory, outer.command).run()
     click.echo(encode(_summary(directory), indent=2))
     return 0
 
@@ -91,9 +91,10 @@ def _clear(directory: Path, fresh: bool) -> None:
 class _Tour:
     """One walk through the lake."""
 
-    def __init__(self, console: Console, directory: Path) -> None:
+    def __init__(self, console: Console, directory: Path, lakewarden: click.Command) -> None:
         self._console = console
         self._directory = directory
+        self._lakewarden = lakewarden
 
     def run(self) -> None:
         from lakewarden.doors.cli.demo_lake import DAYS, fill, load_day
@@ -101,8 +102,8 @@ class _Tour:
         from lakewarden.warden import Warden
 
         self._title("A lake that looks lived in")
-        with Screen(as_json=False).watching() as watch:
-            warden = Warden.open(self._directory, watch=watch)
+        with Screen(as_json=False).watching():
+            warden = Warden.open(self._directory)
             spark = warden.ground.spark
             for done in fill(spark):
                 self._console.print(f"  {done}", style="dim")
@@ -166,11 +167,9 @@ class _Tour:
 
     def _type(self, *arguments: str) -> None:
         """Run a command as if it had been typed, below the line that shows it."""
-        from lakewarden.doors.cli.commands import root
-
         self._console.print(f"\n$ lakewarden {join(arguments)}", style="bold cyan")
         given = ["--config", str(self._directory), *arguments]
-        root.main(args=given, prog_name="lakewarden", standalone_mode=False, obj=None)
+        self._lakewarden.main(args=given, prog_name="lakewarden", standalone_mode=False, obj=None)
 
     def _title(self, text: str) -> None:
         self._console.print(f"\n{text}", style="bold")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakewarden.engine.spark import Spark
+    from lakewarden.engine.spark.session import Spark
 
 DAYS = 8
 ORDERS_A_DAY = 4_000

@@ -17,6 +17,7 @@ from lakewarden.quantities import parse_duration
 
 if TYPE_CHECKING:
     from lakewarden.doors.cli.render import Screen
+    from lakewarden.lifecycle.progress import Watcher
     from lakewarden.warden import Warden
 
 FOUND = 3  # the exit code of a check that found something
@@ -49,23 +50,25 @@ def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
         screen.answer(request.make(), request)
         return 0
     show: Callable[[], None]
-    with screen.watching(not isinstance(request, Question)) as watch, Warden.open(given.config, watch=watch) as warden:
+    with screen.watching(not isinstance(request, Question)) as watch, Warden.open(given.config) as warden:
         match request:
             case Question():
                 answer = warden.ask(request.to_show())
                 show, code = partial(screen.answer, answer, request), FOUND if request.found(answer) else 0
             case Control():
-                answer = warden.steer(request)
+                answer = warden.steer(request, watch=watch)
                 show, code = partial(screen.answer, answer, request), FOUND if request.found(answer) else 0
             case Operation():
-                show, code = _operate(warden, request, given, screen)
+                show, code = _operate(warden, request, given, screen, watch)
     with suppress(BrokenPipeError):  # whoever reads us has seen enough; what was done is done
         show()
         sys.stdout.flush()
     return code
 
 
-def _operate(warden: Warden, operation: Operation, given: Given, screen: Screen) -> tuple[Callable[[], None], int]:
+def _operate(
+    warden: Warden, operation: Operation, given: Given, screen: Screen, watch: Watcher
+) -> tuple[Callable[[], None], int]:
     """A dry run is a plan that was not applied; an option not to act wins over one to act."""
     wait = _patience(given.wait)
     planned = warden.plan(operation)
@@ -76,7 +79,7 @@ def _operate(warden: Warden, operation: Operation, given: Given, screen: Screen)
         if not planned.is_empty:
             planned.store()
         return partial(screen.plan, planned.plan, stored=True, files=given.files), 0
-    return partial(screen.report, planned.plan, planned.apply(wait=wait)), 0
+    return partial(screen.report, planned.plan, planned.apply(wait=wait, watch=watch)), 0
 
 
 def _patience(text: str) -> timedelta:

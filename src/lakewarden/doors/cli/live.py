@@ -45,7 +45,7 @@ def follow(bar: Progress) -> Watcher:
     def watch(event: Event) -> None:
         if event.operation not in tasks:
             tasks[event.operation] = bar.add_task(event.kind, total=event.total)
-        at_work[(event.operation, event.table)] = event.part
+        at_work[(event.operation, event.subject)] = event.part
         done = event.done + sum(part for (operation, _), part in at_work.items() if operation == event.operation)
         bar.update(tasks[event.operation], completed=min(done, event.total), description=_told(event))
 
@@ -63,11 +63,11 @@ def log_lines(console: Console) -> Watcher:
         elif event.total == 1:
             return
         elif event.phase == "applied":
-            _line(console, f"{event.done}/{event.total} {event.table}: {event.says}")
+            _line(console, f"{event.done}/{event.total} {event.subject}: {event.says}")
         elif event.phase == "skipped":
             _line(console, f"skipped: {event.says}")
-        elif event.phase == "failed" and event.table:
-            _line(console, f"failed: {event.table}: {event.says}")
+        elif event.phase == "failed" and event.subject:
+            _line(console, f"failed: {event.subject}: {event.says}")
 
     return watch
 
@@ -78,7 +78,7 @@ def _line(console: Console, says: str) -> None:
 
 def _told(event: Event) -> str:
     what = f"{event.says} {event.part:.0%}" if event.phase == "working" else event.phase
-    return " ".join(part for part in (event.kind.replace(".", " "), event.table, what) if part)
+    return " ".join(part for part in (event.kind.replace(".", " "), event.subject, what) if part)
 
 
 class _Bystander(Console):

@@ -10,7 +10,8 @@ from rich.text import Text
 from lakewarden.lifecycle import plan_text
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.plan_text import SHOWN, Line
-from lakewarden.lifecycle.run import Report
+from lakewarden.lifecycle.report import Report
+from lakewarden.lifecycle.states import State
 from lakewarden.quantities import show_size
 
 
@@ -21,17 +22,19 @@ def plan_lines(plan: Plan, every: bool) -> Iterator[Text]:
 
 def applied_lines(plan: Plan) -> Iterator[Text]:
     """What was done, as it was planned."""
-    yield from (Text(f"{action.table}: {action.says}") for action in plan.actions[:SHOWN])
+    yield from (Text(f"{action.subject}: {action.says}") for action in plan.actions[:SHOWN])
     yield from _styled(plan_text.more(len(plan.actions), "lakewarden operation show"))
     yield from warnings(plan)
 
 
 def left_lines(report: Report) -> Iterator[Text]:
-    """What was not begun, since the operation had enough."""
+    """What was not begun, since the operation has reached its limit."""
     if report.left:
         yield Text(f"left for another time ({len(report.left):,}):", style="yellow")
         yield from (Text(f"  {each}") for each in report.left[:SHOWN])
         yield from _styled(plan_text.more(len(report.left), "--json"))
+    if report.state is State.PAUSED:
+        yield Text(f"Continue with: lakewarden operation resume {report.id}")
 
 
 def skipped_lines(report: Report) -> Iterator[Text]:

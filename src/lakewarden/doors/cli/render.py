@@ -28,11 +28,12 @@ from lakewarden.doors.cli.plans import (
     warnings,
 )
 from lakewarden.doors.documents import answered, encode
+from lakewarden.lifecycle.page import Page
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Question, Setup
 from lakewarden.lifecycle.rows import Rows
-from lakewarden.lifecycle.run import Report
 
 Answering = Question[Any] | Control[Any] | Setup[Any]
 _WIDE = 240  # what is piped is not cut to a terminal's width
@@ -63,8 +64,13 @@ class Screen:
             return self.report(None, answer)
         if self._json:
             return self._document(answered(answer, request.answer_type()))
-        if isinstance(answer, Rows):
+        if hasattr(answer, "__rich__"):
+            drawn = answer.__rich__()
+            self.out.print(Text(drawn) if isinstance(drawn, str) else drawn)  # a text is no markup
+        elif isinstance(answer, Rows):
             self._data(answer, request)
+        elif isinstance(answer, Page):
+            self._page(answer, request)
         elif not isinstance(answer, list):
             self._detail(answer)
         elif answer:
@@ -75,8 +81,8 @@ class Screen:
     def plan(self, plan: Plan, stored: bool, files: bool = False) -> None:
         if self._json:
             return self._document({"plan": plan.document(files)})
-        if len({verdict.table for verdict in plan.verdicts}) == 1:  # of many tables nobody would read them all
-            self._rows([_VerdictRow(v.subject, v.at, v.verdict, list(v.reasons)) for v in plan.verdicts])
+        if len({verdict.subject for verdict in plan.verdicts}) == 1:  # of many tables nobody would read them all
+            self._rows([_VerdictRow(v.item, v.at, v.verdict, list(v.reasons)) for v in plan.verdicts])
             self.out.print()
         if not plan.actions:
             self._lines(warnings(plan))
@@ -135,6 +141,15 @@ class Screen:
             self.out.print(Text(f"{said}. --limit N shows more, --out FILE writes all of them to a file."))
         elif not read.rows:
             self.out.print(request.nothing)
+
+    def _page(self, page: Page[Any], request: Answering) -> None:
+        if page.items:
+            self._rows(page.items)
+        else:
+            self.out.print(request.nothing)
+        if page.next is not None:
+            counted = f"{len(page.items):,} of {page.total:,}" if page.total is not None else f"{len(page.items):,}"
+            self.out.print(Text(f"{counted}; --after {page.next} shows the next ones", style="yellow"))
 
     def _listed(self, rows: Sequence[Any], request: Answering) -> None:
         """As many rows as people are shown at once, and how to see more."""

@@ -19,7 +19,6 @@ from typing import Any
 from lakewarden.doors.compat import script
 from lakewarden.doors.compat.iceberg_catalog import IcebergCatalog, Namespace, version_of
 from lakewarden.doors.compat.script import Result
-from lakewarden.features.table.declared import production
 from lakewarden.quantities import show_size
 
 
@@ -82,7 +81,7 @@ class IcebergRetentionManager:
 
     def _is_production(self, table: str) -> bool:
         name = self.catalog.warden.ground.tables.name(table)
-        return bool(production(self.catalog.warden.ground.settings, name).value)
+        return bool(self.catalog.warden.ground.settings.is_production(name.lake, name.within_lake).value)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from inspect import Parameter, Signature, cleandoc
 from typing import Annotated, Any
 
+import fastapi
 from fastapi import Body, FastAPI, Query, Response
 
+from lakewarden import registry
+from lakewarden.display import Drawn
 from lakewarden.doors.documents import answered
-from lakewarden.doors.rest.documents import Document, ErrorAnswer, PlanAnswer, ReportAnswer
 from lakewarden.doors.rest.failures import NotOverRest
 from lakewarden.doors.rest.parameters import (
     accepted,
@@ -22,8 +24,9 @@ from lakewarden.doors.rest.parameters import (
     time_to_wait,
     works_on_this_machine,
 )
+from lakewarden.doors.rest.shapes import Document, ErrorAnswer, PlanAnswer, ReportAnswer
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
-from lakewarden.lifecycle.run import Report
 from lakewarden.warden import Warden
 
 PREFIX = "/api/v1"
@@ -45,10 +48,14 @@ def add_capability(app: FastAPI, warden: Warden, declared: type[Request]) -> Non
     address, answer = declared.address(), _answer_model(declared)
     local = works_on_this_machine(declared)
     errors: dict[int | str, str] = {403: _ONLY_LOCAL} if local else _ERRORS
+    endpoint, methods = _refusing(declared) if local else _endpoint(warden, declared), [method_of(declared)]
+    for alias in registry.aliases(address.noun, address.verb):
+        path = f"{PREFIX}/{address.noun}/{alias}"
+        app.add_api_route(path, endpoint, methods=methods, response_model=None, include_in_schema=False)
     app.add_api_route(
         path_of(declared),
-        _refusing(declared) if local else _endpoint(warden, declared),
-        methods=["GET"] if issubclass(declared, Question) else ["POST"],
+        endpoint,
+        methods=methods,
         tags=[address.noun],
         summary=declared.says().rstrip("."),
         description=_description(declared, local),
@@ -64,6 +71,11 @@ def add_capability(app: FastAPI, warden: Warden, declared: type[Request]) -> Non
 def path_of(declared: type[Request]) -> str:
     address = declared.address()
     return f"{PREFIX}/{address.noun}/{address.verb}"
+
+
+def method_of(declared: type[Request]) -> str:
+    """Questions are GET, unless they take a document, which only a body can hold."""
+    return "GET" if issubclass(declared, Question) and not declared.documents() else "POST"
 
 
 def _answer_model(declared: type[Request]) -> Any:
@@ -87,7 +99,8 @@ def _description(declared: type[Request], local: bool) -> str:
 
 def _endpoint(warden: Warden, declared: type[Request]) -> Endpoint:
     if issubclass(declared, Question):
-        return _taking(accepted(declared), Query(), _asking(warden, declared))
+        place = Query() if method_of(declared) == "GET" else Body()
+        return _taking(accepted(declared), place, _asking(warden, declared))
     if issubclass(declared, Operation):
         return _taking(accepted(declared), Body(), _operating(warden, declared))
     assert issubclass(declared, Control)
@@ -95,14 +108,14 @@ def _endpoint(warden: Warden, declared: type[Request]) -> Endpoint:
 
 
 def _asking(warden: Warden, declared: type[Question[Any]]) -> Endpoint:
-    def ask(asked: Question[Any]) -> Response:
-        return Document(answered(warden.ask(declared_part(declared, asked).to_show()), declared.answer_type()))
+    def ask(asked: Question[Any], accept: str) -> Response:
+        return _response(warden.ask(declared_part(declared, asked).to_show()), declared.answer_type(), accept)
 
     return ask
 
 
 def _operating(warden: Warden, declared: type[Operation]) -> Endpoint:
-    def operate(asked: Operation) -> Response:
+    def operate(asked: Operation, accept: str) -> Response:
         planned = warden.plan(declared_part(declared, asked))
         if said_to_apply(asked):
             return Document(planned.apply(wait=time_to_wait(asked)).document())
@@ -114,10 +127,17 @@ def _operating(warden: Warden, declared: type[Operation]) -> Endpoint:
 
 
 def _steering(warden: Warden, declared: type[Control[Any]]) -> Endpoint:
-    def steer(asked: Control[Any]) -> Response:
-        return Document(answered(warden.steer(declared_part(declared, asked)), declared.answer_type()))
+    def steer(asked: Control[Any], accept: str) -> Response:
+        return _response(warden.steer(declared_part(declared, asked)), declared.answer_type(), accept)
 
     return steer
+
+
+def _response(answer: Any, kind: Any, accept: str) -> Response:
+    """The JSON document of an answer; one that draws itself comes as it does, unless JSON is asked for."""
+    if isinstance(answer, Drawn) and Document.media_type not in accept:
+        return Response(answer.drawn(), media_type=answer.media_type)
+    return Document(answered(answer, kind))
 
 
 def _refusing(declared: type[Request]) -> Endpoint:
@@ -129,13 +149,14 @@ def _refusing(declared: type[Request]) -> Endpoint:
 
 
 def _taking(model: type[Request], place: Any, act: Endpoint) -> Endpoint:
-    """The same function with the one parameter that FastAPI reads a request into."""
+    """The same function with the parameters that FastAPI reads a request into."""
     optional = not any(field.is_required() for field in model.model_fields.values())
 
-    def endpoint(asked: Request) -> Response:
-        return act(asked)
+    def endpoint(asked: Request, sent: fastapi.Request) -> Response:
+        return act(asked, sent.headers.get("accept", ""))
 
     default = model() if optional and not issubclass(model, Question) else Parameter.empty
-    parameter = Parameter("asked", Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[model, place])
-    endpoint.__signature__ = Signature([parameter])  # type: ignore[attr-defined]
+    asked = Parameter("asked", Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[model, place])
+    sent = Parameter("sent", Parameter.KEYWORD_ONLY, annotation=fastapi.Request)
+    endpoint.__signature__ = Signature([sent, asked])  # type: ignore[attr-defined]
     return endpoint

@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from lakewarden.doors.rest.documents import Document
+from lakewarden.doors.rest.shapes import Document
 from lakewarden.errors import BadValue, Conflict, LakewardenError, NotFound, Unavailable, WrongUse, did_you_mean
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from typing import Any
 from fastapi import FastAPI, Response
 from pydantic import BaseModel
 
-from lakewarden.doors.rest.documents import Document
+from lakewarden.doors.rest.shapes import Document
 from lakewarden.errors import LakewardenError
-from lakewarden.lifecycle.ground import Check
+from lakewarden.lifecycle.basics import Check
 from lakewarden.warden import Warden
 
 TAG = "health"

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from lakewarden.lifecycle.request import Operation, Request, Setup
+from lakewarden.lifecycle.request import Control, Operation, Request, Setup
 from lakewarden.quantities import Duration
 
 Declared = TypeVar("Declared", bound=Request)
@@ -39,6 +39,8 @@ def accepted(declared: type[Request]) -> type[Request]:
         for name, field in declared.model_fields.items()
         if _names_a_file(field.annotation)
     }
+    if issubclass(declared, Control):
+        fields["rest_apply"] = (bool, Field(False, alias="apply", description="Accepted; it acts in any case."))
     if issubclass(declared, Operation):  # under other names in Python, where `apply` is a method
         fields["rest_apply"] = (bool, Field(False, alias="apply", description="Do it; else only plan it."))
         lists = "Show every file of the plan, not only how many there are."

@@ -9,12 +9,12 @@ from pydantic import Field
 
 from lakewarden.errors import LakewardenError
 from lakewarden.features.compaction.survey import Survey, survey
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.request import Question
 from lakewarden.quantities import Bytes
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 

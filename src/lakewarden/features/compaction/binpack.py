@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakewarden.features.compaction.policy import CompactionPolicy
+from lakewarden.features.shared.file_sizes import CompactionPolicy
 
 FEW = 10  # so many small files are no reason to do anything
 TOGETHER = 5  # files that must come together to be worth it, unless they fill a whole new one

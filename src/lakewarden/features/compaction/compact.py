@@ -10,19 +10,20 @@ from lakewarden.errors import BadValue
 from lakewarden.features.compaction import compacting
 from lakewarden.features.compaction.sorting import look_for_order
 from lakewarden.features.compaction.survey import survey
-from lakewarden.features.table.each import plan_each
-from lakewarden.features.table.select import Selects
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
+from lakewarden.features.shared.each import plan_each
+from lakewarden.features.shared.select import Selects
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Compact(Selects, Operation):
+class Compact(Selects, TableOperation):
     """Write small files anew as few large ones, and drop for good the rows that are deleted already.
 
     Files of one partition are put together up to the target size, where that pays. What readers see stays the same,
@@ -40,7 +41,9 @@ class Compact(Selects, Operation):
     max_concurrent_files: int | None = Field(None, ge=1, description="New files between two commits, at most.")
     rewrite_all: bool | None = Field(None, description="Write every file anew that no compaction has written.")
     verification: Literal["counts", "full"] | None = Field(
-        None, description="Compare counts, nulls and bounds of old and new files, or all of their content."
+        None,
+        alias="verify",
+        description="Compare counts, nulls and bounds of old and new files, or all of their content.",
     )
 
     def plan(self, lake: Reader) -> Plan:

@@ -10,31 +10,33 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.changes import MAIN, Rewrite
-from lakewarden.engine.leftovers import staging_folder
-from lakewarden.engine.new_files import layout_for
-from lakewarden.engine.publish import check_identity
-from lakewarden.engine.rewrite import FileGroup
-from lakewarden.engine.route import route_of_manifests
-from lakewarden.engine.snapshots import notes_of, replacements_since
+from lakewarden.engine.base.route import route_of_manifests
+from lakewarden.engine.catalog.snapshots import MAIN, notes_of, replacements_since
+from lakewarden.engine.commit.abandoned_files import staging_folder
+from lakewarden.engine.commit.publish import check_identity
+from lakewarden.engine.commit.rewritten_files import Rewrite
+from lakewarden.engine.files.written_files import layout_for
+from lakewarden.engine.rewrite.driver import FileGroup
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, Packing, together
-from lakewarden.features.compaction.policy import DELTA_ENCODED
 from lakewarden.features.compaction.sorting import remember
 from lakewarden.features.compaction.survey import Survey, route_of
-from lakewarden.features.erasure.held import held_files
-from lakewarden.features.table.damage import explaining
-from lakewarden.features.table.summary import number
+from lakewarden.features.erasure.hidden.held_files import held_files
+from lakewarden.features.shared.damage import explaining
+from lakewarden.features.shared.file_sizes import DELTA_ENCODED
+from lakewarden.features.shared.summary import number
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
-from lakewarden.lifecycle.requirement import SnapshotKept, TableIs
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from lakewarden.engine.live_files import SnapshotFiles
-    from lakewarden.engine.rewrite import RewriteResult
+    from lakewarden.engine.files.live_files import SnapshotFiles
+    from lakewarden.engine.rewrite.driver import RewriteResult
     from lakewarden.lifecycle.ground import Reader, Writer
 
 COMPACT, SORT = "compact", "sort"
@@ -54,14 +56,14 @@ def actions_for(found: Survey, arguments: Mapping[str, Any] | None = None) -> tu
 
 def holds(action: Action, lake: Reader) -> bool:
     """Whether none of the files is live any more that were to be written anew, but those that must stay."""
-    table = lake.tables.load(action.table)
+    table = lake.tables.load(action.subject)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
     left = {file.path for file in action.files.items if file.path in files.by_path}
     return not left or left <= held_files(lake, table, files)
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
-    with explaining(lake, lake.tables.name(action.table)):
+    with explaining(lake, lake.tables.name(action.subject)):
         return _through_spark(action, lake) if action.route == SPARK_SQL else _by_kernel(action, lake)
 
 
@@ -81,7 +83,8 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
     because = found.route.because or ("only Spark sorts" if sorts else "")
     return Action(
         verb=SORT if sorts else COMPACT,
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=f"{what}{dropped}{some}{delta}",
         arguments={
             "uuid": uuid,
@@ -110,12 +113,12 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
 
 def _by_kernel(action: Action, lake: Writer) -> Outcome:
     """Rewrite the groups on Spark, publish them ourselves, and take up again what was sent back."""
-    name = lake.tables.name(action.table)
+    name = lake.tables.name(action.subject)
     waiting = action.files.groups()
     total: dict[str, int] = {}
     for _ in range(_ROUNDS):
         table = lake.tables.load(name)
-        check_identity(table, action.table, str(action.arguments["uuid"]))  # another one has none of the files
+        check_identity(table, action.subject, str(action.arguments["uuid"]))  # another one has none of the files
         files = lake.files.of(table, table.snapshot_by_name(MAIN))
         groups = _live_groups(waiting, files, held_files(lake, table, files))
         if not groups:
@@ -128,7 +131,7 @@ def _by_kernel(action: Action, lake: Writer) -> Outcome:
         if not waiting:
             return Outcome(total)
     raise StalePlan(
-        f"{len(waiting)} groups of {action.table} were changed by other writers each time they had been rewritten",
+        f"{len(waiting)} groups of {action.subject} were changed by other writers each time they had been rewritten",
         "The others are done. Compact the rest when fewer write to it.",
     )
 
@@ -137,12 +140,12 @@ def _rewrite_and_publish(
     action: Action, lake: Writer, table: Table, groups: list[FileGroup]
 ) -> tuple[tuple[int, ...], dict[str, int]]:
     asked = action.arguments
-    rewriter = lake.rewriter(lake.tables.name(action.table).lake)
+    rewriter = lake.rewriter(lake.tables.name(action.subject).lake)
     layout = layout_for(
         table,
-        int(asked["target_bytes"] or 0) * 5 // 4,  # a group that grows a little is not cut for it
+        action.number("target_bytes") * 5 // 4,  # a group that grows a little is not cut for it
         "full" if asked["verify"] == "full" else "counts",
-        int(asked["task_memory_mb"] or 512) << 20,
+        (action.number("task_memory_mb") or 512) << 20,
         bool(asked["delta_encoding"]),
     )
     folder = f"{staging_folder(table, lake.stamp)}/{secrets.token_hex(4)}"  # nobody else's, not even another epoch's
@@ -150,9 +153,9 @@ def _rewrite_and_publish(
         table, groups, layout, folder, lambda done, all: lake.progress(done, all, "bytes rewritten")
     )
     reach("compaction.rewritten")
-    change = Rewrite(action.table, str(asked["uuid"]), result.groups)
+    change = Rewrite(action.subject, str(asked["uuid"]), result.groups, discard=rewriter.discard)
     try:
-        published = lake.commits.rewrite(change, rewriter.discard)
+        published = lake.commits.publish(change)
     except CatalogUnavailable:
         raise  # it may have landed: resume looks, as it does after an interrupt or a defect
     except LakewardenError:
@@ -186,22 +189,22 @@ def _live_groups(waiting: Mapping[int, list[str]], files: SnapshotFiles, held: C
 
 
 def _check_route(action: Action, lake: Writer, table: Table, files: SnapshotFiles) -> None:
-    usual = route_of_manifests(lake.tables.route(table, lake.tables.name(action.table)), table)
+    usual = route_of_manifests(lake.tables.route(table, lake.tables.name(action.subject)), table)
     planned = {file.path for file in action.files.items}
     now = route_of(usual, table, files, [file for file in files.data if file.path in planned])
     if now.needs_spark:
-        raise StalePlan(f"the plan is stale: {action.table}: {now.because}", "Nothing was written. Plan again.")
+        raise StalePlan(f"the plan is stale: {action.subject}: {now.because}", "Nothing was written. Plan again.")
 
 
 def _check_none_held(action: Action, lake: Writer) -> None:
     """Refuse where rows were hidden since the plan: Spark takes all files that it thinks worth it."""
-    table, where = lake.tables.load(action.table), str(action.arguments.get("where") or "")
+    table, where = lake.tables.load(action.subject), str(action.arguments.get("where") or "")
     held = held_files(lake, table, lake.files.of(table, table.snapshot_by_name(MAIN)))
     if held and where:
-        held &= lake.rows.files_of(lake.tables.resolve(action.table), where)
+        held &= lake.rows.files_of(lake.tables.resolve(action.subject), where)
     if held:
         raise StalePlan(
-            f"the plan is stale: rows of {action.table} were hidden since, and must come back if that is withdrawn",
+            f"the plan is stale: rows of {action.subject} were hidden since, and must come back if that is withdrawn",
             "Nothing was written. Plan again.",
         )
 
@@ -214,7 +217,7 @@ def _through_spark(action: Action, lake: Writer) -> Outcome:
     options = {
         "target-file-size-bytes": str(asked["target_bytes"]),
         "min-file-size-bytes": str(asked["small_bytes"]),
-        "max-file-size-bytes": str(int(asked["target_bytes"] or 0) * 2),
+        "max-file-size-bytes": str(action.number("target_bytes") * 2),
         "min-input-files": "2",
         "delete-file-threshold": "1",
         "remove-dangling-deletes": "true",
@@ -223,11 +226,11 @@ def _through_spark(action: Action, lake: Writer) -> Outcome:
     order = str(asked.get("sort_by") or "")
     where = str(asked.get("where") or "")
     strategy = "sort" if sorts else "binpack"
-    before = lake.tables.load(action.table).metadata.current_snapshot_id
-    done = lake.procedures.rewrite_data_files(action.table, options, strategy, order, where)
+    before = lake.tables.load(action.subject).metadata.current_snapshot_id
+    done = lake.procedures.rewrite_data_files(action.subject, options, strategy, order, where)
     if sorts and order:
         remember(action, lake, before, order)
-    return Outcome(_facts_of_spark(done, replacements_since(lake.tables.load(action.table), before)))
+    return Outcome(_facts_of_spark(done, replacements_since(lake.tables.load(action.subject), before)))
 
 
 def _facts_of_spark(done: Mapping[str, Any], made: Iterable[Snapshot]) -> dict[str, int]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.changes import MAIN, ManifestMerge
-from lakewarden.engine.route import route_of_manifests
-from lakewarden.engine.snapshots import notes_of
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, FileList, Outcome, PlannedFile
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.engine.base.route import route_of_manifests
+from lakewarden.engine.catalog.snapshots import MAIN, notes_of
+from lakewarden.engine.commit.merged_manifests import ManifestMerge
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.lifecycle.basics import SPARK_SQL
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 MERGE = "merge-manifests"
@@ -64,7 +66,8 @@ def actions_for(lake: Reader, name: TableName, about_to_come: int = 0) -> tuple[
     return (
         Action(
             verb=MERGE,
-            table=target,
+            subject=target,
+            lease=table_lease(uuid),
             says=says,
             arguments={"uuid": uuid},
             requires=(TableIs(target, uuid),),
@@ -78,7 +81,7 @@ def actions_for(lake: Reader, name: TableName, about_to_come: int = 0) -> tuple[
 
 def holds(action: Action, lake: Reader) -> bool:
     """Whether none of the manifests is in use any more."""
-    table = lake.tables.load(action.table)
+    table = lake.tables.load(action.subject)
     used = {manifest.manifest_path for manifest in lake.files.of(table, table.snapshot_by_name(MAIN)).manifests}
     planned = _bundles(action)
     return not any(used.issuperset(bundle) for bundle in planned)
@@ -87,18 +90,18 @@ def holds(action: Action, lake: Reader) -> bool:
 def apply(action: Action, lake: Writer) -> Outcome:
     planned = _bundles(action)
     if action.route == SPARK_SQL:
-        done = lake.procedures.rewrite_manifests(action.table)
+        done = lake.procedures.rewrite_manifests(action.subject)
         return Outcome(
             {
                 "manifests_replaced": int(done.get("rewritten_manifests_count", 0)),
                 "manifests_written": int(done.get("added_manifests_count", 0)),
             }
         )
-    change = ManifestMerge(action.table, str(action.arguments["uuid"]), planned)
-    made = lake.commits.merge_manifests(change)
+    change = ManifestMerge(action.subject, str(action.arguments["uuid"]), planned)
+    made = lake.commits.publish(change)
     if made is None:
         return Outcome({"manifests_replaced": 0, "manifests_written": 0})
-    told = notes_of(lake.tables.load(action.table).snapshot_by_id(made))
+    told = notes_of(lake.tables.load(action.subject).snapshot_by_id(made))
     replaced, written = told.get("manifests-replaced", 0), told.get("manifests-created", 0)
     return Outcome({"manifests_replaced": int(replaced), "manifests_written": int(written)})
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakewarden.features.compaction import manifest_merge
-from lakewarden.features.table.each import plan_each
-from lakewarden.features.table.select import Selects
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
+from lakewarden.features.shared.each import plan_each
+from lakewarden.features.shared.select import Selects
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Manifests(Selects, Operation):
+class Manifests(Selects, TableOperation):
     """Write many small manifests as few, in order of partition, where that makes planning of reads cheaper.
 
     What readers see stays the same. Ten manifests must become one for it to pay.

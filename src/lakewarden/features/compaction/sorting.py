@@ -10,15 +10,15 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.changes import MAIN, RefChange
-from lakewarden.engine.snapshots import replacements_since
+from lakewarden.engine.catalog.snapshots import MAIN, replacements_since
+from lakewarden.engine.commit.refs import RefChange
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.live_files import LiveFile
+    from lakewarden.engine.files.live_files import LiveFile
+    from lakewarden.lifecycle.action import Action
     from lakewarden.lifecycle.ground import Writer
-    from lakewarden.lifecycle.plan import Action
 
 SORTED = "lakewarden.sorted"
 
@@ -33,14 +33,14 @@ def look_for_order(table: Table, order: int, by: str) -> Callable[[LiveFile], bo
 
 def remember(action: Action, lake: Writer, before: int | None, by: str) -> None:
     """Write down what Spark has just sorted: the files of every `replace` snapshot since."""
-    name = lake.tables.name(action.table)
+    name = lake.tables.name(action.subject)
     table = lake.tables.load(name)
     made = {snapshot.snapshot_id for snapshot in replacements_since(table, before)}
     live = {file.added_by for file in lake.files.of(table, table.snapshot_by_name(MAIN)).data}
     known = (_remembered(table, by) | made) & live
     told = json.dumps({"by": _plain(by), "snapshots": sorted(known)})
     uuid, route = str(table.metadata.table_uuid), lake.tables.route(table, name).name
-    lake.commits.refs(RefChange(action.table, uuid, {}, properties={SORTED: told}, route=route))
+    lake.commits.publish(RefChange(action.subject, uuid, {}, properties={SORTED: told}, route=route))
 
 
 def _remembered(table: Table, by: str) -> set[int]:

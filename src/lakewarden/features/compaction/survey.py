@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.changes import MAIN
-from lakewarden.engine.route import Route, route_of_manifests
+from lakewarden.engine.base.route import Route, route_of_manifests
+from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.features.compaction.binpack import Candidate, Packing, pack
-from lakewarden.features.compaction.policy import CompactionPolicy, declared_policy, policy_of
-from lakewarden.features.erasure.held import held_files
-from lakewarden.lifecycle.plan import SPARK_SQL
+from lakewarden.features.erasure.hidden.held_files import held_files
+from lakewarden.features.shared.file_sizes import CompactionPolicy, policy_of
+from lakewarden.lifecycle.basics import SPARK_SQL
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.live_files import LiveFile, SnapshotFiles
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.files.live_files import LiveFile, SnapshotFiles
     from lakewarden.lifecycle.ground import Reader
 
 _OWN = "/lw-op-"  # in the path of a file that a rewrite of ours made
@@ -58,7 +58,7 @@ def survey(
     """
     table = table or lake.tables.load(name)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
-    policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, options))
+    policy = policy_of(lake.settings, name, table.metadata.properties, options)
     chosen: Sequence[LiveFile] = files.data
     if where:
         matching = lake.rows.files_of(lake.tables.resolve(str(name)), where)

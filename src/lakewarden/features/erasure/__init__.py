@@ -13,3 +13,4 @@ VERBS = (
     "recognise",
     "watch",
 )
+ALIASES = {"recognize": "recognise"}

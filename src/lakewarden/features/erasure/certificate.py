@@ -12,16 +12,16 @@ from pydantic import Field
 
 from lakewarden.display import Shown
 from lakewarden.errors import BadValue, StorageUnavailable
-from lakewarden.features.erasure.attested import Attested
-from lakewarden.features.erasure.attesting import Issue, attest, closed_by_proof
-from lakewarden.features.erasure.coverage import uncovered
-from lakewarden.features.erasure.seal import document_of, sign, sign_page
-from lakewarden.features.lake import signing_key
+from lakewarden.features.erasure.certificates import signing_key
+from lakewarden.features.erasure.certificates.content import Attested
+from lakewarden.features.erasure.certificates.from_evidence import Issue, attest, closed_by_proof
+from lakewarden.features.erasure.certificates.seal import document_of, sign, sign_page
+from lakewarden.features.erasure.requests.keys_asked import uncovered
 from lakewarden.lifecycle.request import Positional, Question
-from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.records.erasure import EvidenceKind
 
 if TYPE_CHECKING:
-    from lakewarden.features.lake.signing_key import SigningKey
+    from lakewarden.features.erasure.certificates.signing_key import SigningKey
     from lakewarden.lifecycle.ground import Reader
 
 _TOLD = (EvidenceKind.PURGED, EvidenceKind.PROVED, EvidenceKind.WATCHED)
@@ -51,8 +51,8 @@ class Certificate(Question[Attested | Issued]):
     def ask(self, lake: Reader) -> Attested | Issued:
         if self.out is not None:
             _refuse_name(self.out)
-        request = lake.tombstones.get(self.id)
-        told = lake.tombstones.evidence(_TOLD, request=request.id)
+        request = lake.state.erasure.get(self.id)
+        told = lake.state.erasure.evidence(_TOLD, request=request.id)
         closed_by_proof(request, told)  # before anything is looked up for nothing
         key = signing_key.load(lake.settings.signing_key)
         issue = Issue(
@@ -62,7 +62,7 @@ class Certificate(Question[Attested | Issued]):
             fingerprint=key.public.fingerprint,
             other_tables=[f"{other}." for other in uncovered(lake, request.keys)],
         )
-        certificate = sign(attest(request, told, lake.tombstones.digests(request.id), issue), key)
+        certificate = sign(attest(request, told, lake.state.erasure.digests(request.id), issue), key)
         if self.out is None:
             return certificate
         _write(self.out, _content(certificate, key, self.out))
@@ -77,7 +77,7 @@ def _refuse_name(path: Path) -> None:
 def _content(certificate: Attested, key: SigningKey, path: Path) -> bytes:
     import json
 
-    from lakewarden.features.erasure.certificate_page import page
+    from lakewarden.features.erasure.certificates.page import page
 
     if path.suffix.lower() == ".html":
         return sign_page(page(certificate), key)

@@ -11,9 +11,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from lakewarden.display import Shown
 from lakewarden.errors import BadValue
-from lakewarden.features.erasure.attested import FORMAT, VERSION, Attested
-from lakewarden.features.erasure.seal import check, read
-from lakewarden.features.lake.signing_key import read_public
+from lakewarden.features.erasure.certificates.content import FORMAT, VERSION, Attested
+from lakewarden.features.erasure.certificates.seal import check, read
+from lakewarden.features.erasure.certificates.signing_key import read_public
 from lakewarden.lifecycle.request import Positional, Setup
 
 if TYPE_CHECKING:

@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.features.erasure import masks
-from lakewarden.features.erasure.due import named_open, present_name
-from lakewarden.features.table.each import plan_each
-from lakewarden.features.table.select import Selects
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.tombstones import ErasureRequest
+from lakewarden.features.erasure.hidden import hide_action
+from lakewarden.features.erasure.requests.due import named_open
+from lakewarden.features.erasure.requests.whereabouts import present_name
+from lakewarden.features.shared.each import plan_each
+from lakewarden.features.shared.select import Selects
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
+from lakewarden.records.erasure import ErasureRequest
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Hide(Selects, Operation):
+class Hide(Selects, TableOperation):
     """Hide the rows of open requests from every engine, on every branch, until they are purged or withdrawn.
 
     Each branch gets one commit, with one delete file for each data file that has such rows, for requests in their grace
@@ -42,13 +44,15 @@ class Hide(Selects, Operation):
 
     def plan(self, lake: Reader) -> Plan:
         named = [request.id for request in self._named(lake)]
-        return plan_each(lake, self.kind(), self, lambda name: masks.plan_for(lake, self.kind(), name, named, self.now))
+        return plan_each(
+            lake, self.kind(), self, lambda name: hide_action.plan_for(lake, self.kind(), name, named, self.now)
+        )
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return masks.holds(action, lake)
+        return hide_action.holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return masks.apply(action, lake)
+        return hide_action.apply(action, lake)
 
     def _named(self, lake: Reader) -> list[ErasureRequest]:
         return named_open(lake, self.request, "Only open requests hide rows.")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.features.erasure.entry import RequestRow, row
+from lakewarden.features.erasure.requests.entry import RequestRow, row
 from lakewarden.lifecycle.request import Completes, Question
-from lakewarden.lifecycle.tombstones import ErasureState
+from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
@@ -31,7 +31,7 @@ class List(Question[list[RequestRow]]):
     def ask(self, lake: Reader) -> list[RequestRow]:
         uuid = str(lake.tables.load(self.table).metadata.table_uuid) if self.table else ""
         now = lake.clock()
-        found = lake.tombstones.list(self.state, uuid)
+        found = lake.state.erasure.list(self.state, uuid)
         return [row(request, now) for request in found if request.is_overdue(now) or not self.overdue]
 
     def found(self, answer: list[RequestRow]) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from lakewarden.errors import Conflict
-from lakewarden.features.erasure import proving
-from lakewarden.features.erasure.proofs import ThisRun
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
-from lakewarden.lifecycle.request import Operation, Positional
-from lakewarden.lifecycle.tombstones import ErasureRequest, ErasureState
+from lakewarden.features.erasure.proofs import prove_action
+from lakewarden.features.erasure.proofs.recorded import ThisRun
+from lakewarden.features.erasure.requests.whereabouts import tables_of, where_is
+from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Positional, TableOperation
+from lakewarden.records.erasure import ErasureRequest, ErasureState
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
@@ -23,7 +25,7 @@ _HINTS = {
 }
 
 
-class Prove(Operation):
+class Prove(TableOperation):
     """Look through all that is stored of a request's tables for what it asks to erase. A clean proof closes it.
 
     Every object is read: data and delete files, manifests, metadata and statistics, what no version leads to, what is
@@ -35,34 +37,33 @@ class Prove(Operation):
     accept_missing: bool = Field(
         False, description="Let tables that are gone from the catalog count as proved. The record says so."
     )
-    _run: ThisRun = PrivateAttr(default_factory=ThisRun)
 
     def plan(self, lake: Reader) -> Plan:
-        request = lake.tombstones.get(self.id)
+        request = lake.state.erasure.get(self.id)
         if request.state is not ErasureState.OPEN:
             raise Conflict(f"request {request.id} is {request.state} already", _HINTS[request.state])
         actions: list[Action] = []
         refused: list[Finding] = []
-        tables = dict.fromkeys((key.table, key.uuid) for key in request.keys)
+        tables = tables_of(request)
         together = sorted(uuid for _, uuid in tables)
         for table, uuid in tables:
-            name = proving.where_is(lake, table, uuid)
+            name = where_is(lake, table, uuid)
             if name is not None:
-                actions.append(proving.action_for(lake, name, lake.tables.load(name), (request.id,), together))
+                actions.append(prove_action.action_for(lake, name, lake.tables.load(name), (request.id,), together))
             elif self.accept_missing:
-                actions.append(proving.action_for_gone(lake, table, uuid, (request.id,), together))
+                actions.append(prove_action.action_for_gone(lake, table, uuid, (request.id,), together))
             else:
                 refused.append(Finding(table, _gone(request, table)))
         return Plan(self.kind(), request.id, tuple(actions), (), tuple(refused))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return proving.holds(action, lake, self._run)
+        return prove_action.holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return proving.apply(action, lake, self._run)
+        return prove_action.apply(action, lake)
 
-    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
-        return self._run.concluded(result)
+    def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
+        return lake.kept(ThisRun).concluded(result)
 
 
 def _gone(request: ErasureRequest, table: str) -> str:

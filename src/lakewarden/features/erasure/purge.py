@@ -1,26 +1,72 @@
-"""`erasure purge`."""
+"""`erasure purge`.
+
+Files that hold rows of the keys are found, and each is rewritten once without them. One commit replaces them in all
+versions that refs point to, and expires the versions that had the old ones. Files that the commit sets free are deleted
+at once; they are recorded before (`purging/intent.py`), so that a second run can continue. Copies that no version
+references are looked for after that (`purging/stray_copies.py`).
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
-from lakewarden.errors import LakewardenError
-from lakewarden.features.erasure import planning, proving, purging
-from lakewarden.features.erasure.due import Due, agenda
-from lakewarden.features.erasure.proofs import ThisRun
+from lakewarden.engine.base.locations import place_digest
+from lakewarden.engine.catalog.metadata_log import dead_entries
+from lakewarden.engine.commit.publish import check_identity
+from lakewarden.engine.commit.shortened_log import TO_RESTORE, ShortenedLog
+from lakewarden.engine.files.reachable import own_places
+from lakewarden.engine.files.unreachable import is_own, still_unreachable
+from lakewarden.engine.history.replace_files import ReplaceFiles
+from lakewarden.engine.history.replacement import Replacement
+from lakewarden.engine.proof.byte_search import Needles
+from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.search import search
+from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavailable
+from lakewarden.features.erasure.hidden.remembered import carry, remembered
+from lakewarden.features.erasure.proofs import prove_action
+from lakewarden.features.erasure.proofs.recorded import ThisRun
+from lakewarden.features.erasure.purging.intent import Intent, OutsideFile, intended, write_down
+from lakewarden.features.erasure.purging.planning import (
+    dirty_refs,
+    plan_for,
+    planned_snapshots,
+    refs_before,
+    refuse_losing_columns,
+)
+from lakewarden.features.erasure.purging.record import NOTHING, record
+from lakewarden.features.erasure.purging.rewriting import rewrite
+from lakewarden.features.erasure.purging.stray_copies import erase_strays
+from lakewarden.features.erasure.purging.whose import Whose
+from lakewarden.features.erasure.requests.due import Due, agenda
+from lakewarden.features.erasure.requests.of_actions import still_open
+from lakewarden.features.erasure.requests.spelling import respell
+from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
-from lakewarden.features.table.each import joined, refusal
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Completes, Operation, Positional
+from lakewarden.features.shared.each import joined, refusal
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.basics import SPARK_SQL
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Completes, Positional, TableOperation
+from lakewarden.records.erasure import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.rows.search import Searched
     from lakewarden.lifecycle.ground import Reader, Writer
+    from lakewarden.records.erasure import HiddenKey
+
+_TELLING = 6  # bytes from which on a text within another is hardly there by chance
 
 
-class Purge(Operation):
+class Purge(TableOperation):
     """Erase the rows of requests from every version of their tables, and prove it.
 
     Every branch and tag keeps its name, settings, schema and all other rows, and points to a version without the rows;
@@ -39,7 +85,6 @@ class Purge(Operation):
     lose_columns: bool = Field(
         False, description="On format v3, even where a tag loses columns that the table has no more."
     )
-    _run: ThisRun = PrivateAttr(default_factory=ThisRun)
 
     def plan(self, lake: Reader) -> Plan:
         found, neighbours = agenda(lake, self.table, self.all, self.request, self.now), Neighbours(lake)
@@ -47,7 +92,7 @@ class Purge(Operation):
 
         def plan_one(due: Due) -> Plan:
             try:
-                return planning.plan_for(lake, self.kind(), due, neighbours, self.lose_columns)
+                return plan_for(lake, self.kind(), due, neighbours, self.lose_columns)
             except LakewardenError as error:
                 if len(found.tables) == 1:
                     raise
@@ -58,13 +103,185 @@ class Purge(Operation):
         return replace(plan, warnings=tuple(dict.fromkeys(plan.warnings)))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return proving.holds(action, lake, self._run) if action.verb == proving.PROVE else purging.holds(action, lake)
+        if action.verb == prove_action.PROVE:
+            return prove_action.holds(action, lake)
+        return _is_purged(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return proving.apply(action, lake, self._run) if action.verb == proving.PROVE else self._purge(action, lake)
+        if action.verb == prove_action.PROVE:
+            return prove_action.apply(action, lake)
+        return _purge(action, lake, self.lose_columns)
 
-    def _purge(self, action: Action, lake: Writer) -> Outcome:
-        return purging.apply(action, lake, self.lose_columns)
+    def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
+        return lake.kept(ThisRun).concluded({**NOTHING, **result} if result else result)
 
-    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
-        return self._run.concluded({**purging.NOTHING, **result} if result else result)
+
+def _is_purged(action: Action, lake: Reader) -> bool:
+    """Whether the purge came to its end, and the versions are gone that had the rows."""
+    there = {snapshot.snapshot_id for snapshot in lake.tables.load(action.subject).metadata.snapshots}
+    if there & set(planned_snapshots(action)):
+        return False
+    told = lake.state.erasure.evidence([EvidenceKind.PURGED], uuid=str(action.arguments["uuid"]), documents=False)
+    return any(evidence.action == action.id for evidence in told)
+
+
+def _purge(action: Action, lake: Writer, lose_columns: bool) -> Outcome:
+    """Erase; applied again after it stopped anywhere, it continues."""
+    name = lake.tables.name(action.subject)
+    table = lake.tables.load(name)
+    check_identity(table, action.subject, str(action.arguments["uuid"]))
+    requests = still_open(action, lake)
+    respell(lake, name, table, requests)
+    keys = lake.state.erasure.hidden(str(action.arguments["uuid"]), requests)
+    veil = Veil.of(table.metadata, [key.field_id for key in keys])
+    with veil.over_errors():
+        refuse_forbidden(name, table)
+        Neighbours(lake).refuse_shared(name, table)
+        found = search(
+            table, keys, lake.files, lake.storage(name.lake), progress=lambda d, t: lake.progress(d, t, "files read")
+        )
+        reach("purge.searched")
+        if action.route == SPARK_SQL and not lose_columns:
+            refuse_losing_columns(lake, name, table, found)
+        intent = intended(lake, action, requests)
+        if found.matches or found.tainted:
+            intent = _replace_everywhere(action, lake, table, keys, found, requests, intent)
+        reach("purge.committed")
+        intent = _shorten_log(action, lake, requests, intent)
+        intent = _remove(action, lake, intent)
+        reach("purge.removed")
+        stray = erase_strays(lake, name, str(action.arguments["uuid"]), keys, intent.files)
+        reach("purge.strays")
+        return record(action, lake, requests, keys, intent, stray, veil)
+
+
+def _replace_everywhere(
+    action: Action,
+    lake: Writer,
+    table: Table,
+    keys: Sequence[HiddenKey],
+    found: Searched,
+    requests: Sequence[str],
+    before: Intent,
+) -> Intent:
+    """Write the files anew and swap them in all versions at once; answers with what was intended, which is done."""
+    dirty = frozenset({*found.snapshots, *found.tainted})
+    all_there = frozenset(snapshot.snapshot_id for snapshot in table.metadata.snapshots)
+    outside = {
+        path: OutsideFile(path, match.content, match.bytes, match.matching)
+        for path, match in found.matches.items()
+        if not is_own(table, path)
+    }
+    whose = Whose.of(lake, action.subject, table, found, requests)
+    were = whose.in_refs(lake, table, refs_before(lake, table, found))
+    intent = before.joined(Intent(outside=outside, refs=were, snapshots=all_there, dirty=dirty)).joined(whose.intent())
+    intent = replace(intent, metadata_before=intent.metadata_before or table.metadata_location)
+    storage = lake.storage(lake.tables.name(action.subject).lake)
+
+    def about_to(paths: Sequence[str]) -> None:
+        nonlocal intent
+        unknown = [path for path in paths if not intent.knows(path)]
+        sizes = storage.sizes(path for path in unknown if is_own(table, path))
+        intent = intent.with_files(unknown, partial(is_own, table), sizes, _kinds(found))
+        write_down(lake, action, requests, intent)
+        reach("purge.intended")
+
+    if action.route == SPARK_SQL:
+        name = lake.tables.name(action.subject)
+        refs = [ref.name for ref in dirty_refs(lake, table, found)]
+        dropped = {path: match.matching for path, match in found.matches.items() if match.content == "data"}
+        intent = intent.joined(Intent(rows_dropped=dropped))
+        lake.spark_cleansing.cleanse(name, keys, refs, sorted(dirty), about_to, lake.progress)
+        return intent
+    rewritten = rewrite(action, lake, table, keys, found)
+    reach("purge.rewritten")
+    _carry_hidden(action, lake, table, requests, rewritten.replacements)
+    expired = {p: m.matching for p, m in found.matches.items() if m.content == "data" and p in rewritten.obsolete}
+    intent = intent.joined(rewritten.intent()).joined(Intent(rows_expired=expired))
+    change = ReplaceFiles(
+        table=action.subject,
+        uuid=str(action.arguments["uuid"]),
+        replacements=rewritten.replacements,
+        obsolete=rewritten.obsolete,
+        tainted=found.tainted,
+        tells=_telling(keys),
+        about_to=about_to,
+    )
+    try:
+        lake.commits.publish(change)
+    except CatalogUnavailable:
+        raise  # it may have landed: resume looks
+    except LakewardenError:
+        storage.delete_all(
+            still_unreachable(lake.tables.load(action.subject), [file.path for file in rewritten.new_files])
+        )
+        raise
+    return intent
+
+
+def _carry_hidden(
+    action: Action, lake: Writer, table: Table, requests: Sequence[str], replacements: Mapping[str, Replacement]
+) -> None:
+    """Remember where rows that are hidden for other requests are in the new files."""
+    others = {request.id for request in lake.state.erasure.list([ErasureState.OPEN], str(action.arguments["uuid"]))}
+    others -= set(requests)
+    hidden = remembered(lake, table, others)
+    moved: dict[str, list[int]] = {}
+    for path, new in replacements.items():
+        at = hidden.get(place_digest(path), ()) if hidden and new.file is not None else ()
+        if at and new.file is not None:
+            gone = set(new.dropped)
+            moved[new.file.file_path] = [place - bisect_left(new.dropped, place) for place in at if place not in gone]
+    carry(lake, action.subject, str(action.arguments["uuid"]), action.id, others, moved)
+
+
+def _shorten_log(action: Action, lake: Writer, requests: Sequence[str], intent: Intent) -> Intent:
+    """Drop what the metadata log still references of the files that go; all earlier metadata goes with them.
+
+    Where the client writes metadata, the commit itself has dropped them. Others' metadata that was written between the
+    look at the table and the commit is in the log too, and references versions that went.
+    """
+    table = lake.tables.load(action.subject)
+    log = [entry.metadata_file for entry in table.metadata.metadata_log]
+    if not intent.files or (not dead_entries(table, intent.files) and TO_RESTORE not in table.metadata.properties):
+        return intent
+    if dead_entries(table, intent.files):
+        sizes = lake.storage(lake.tables.name(action.subject).lake).sizes(log)
+        intent = intent.with_files(log, partial(is_own, table), sizes, {})
+        write_down(lake, action, requests, intent)
+    lake.commits.publish(ShortenedLog(action.subject, str(action.arguments["uuid"]), tuple(intent.files)))
+    return intent
+
+
+def _remove(action: Action, lake: Writer, intent: Intent) -> Intent:
+    """Take away for good what is the table's own and nothing leads to now; the rest of what was intended stays.
+
+    Answers with what is gone, whichever run took it, and with what stays outside: another table may own that.
+    """
+    name = lake.tables.name(action.subject)
+    table, storage = lake.tables.load(name), lake.storage(name.lake)
+    free = frozenset(still_unreachable(table, [*intent.files, *intent.outside]))
+    done = intent.of_free(free, partial(is_own, table))
+    removed = storage.erase_all(
+        list(done.files), own_places(table), lambda so_far, all: lake.progress(so_far, all, "files removed")
+    )
+    if removed.failed:
+        raise StorageUnavailable(
+            f"{action.subject}: {len(removed.failed)} files that hold erased rows could not be removed, as "
+            f"{removed.failed[0][0]}: {removed.failed[0][1]}",
+            "No version leads to them any more. Resume the operation when that is mended.",
+        )
+    return done
+
+
+def _telling(keys: Sequence[HiddenKey]) -> Callable[[str], bool]:
+    """What knows a text that holds one of the values. A number in it is a count, and nobody's key."""
+    telling = (value for key in keys if key.kind in ("string", "uuid") for value in key.values)
+    texts = [text for text in telling if not text.isdigit()]
+    short = {text for text in texts if len(text.encode()) < _TELLING}
+    long = Needles(text.encode() for text in texts if text not in short)
+    return lambda text: text in short or bool(long.within(text.encode()))
+
+
+def _kinds(found: Searched) -> Mapping[str, str]:
+    return {path: match.content for path, match in found.matches.items()}

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.display import Shown
-from lakewarden.engine.keys import canonical, is_of_kind
+from lakewarden.engine.rows.keys import canonical, is_of_kind
 from lakewarden.errors import BadValue
-from lakewarden.features.erasure.spelling import TEXT
+from lakewarden.features.erasure.requests.spelling import TEXT
 from lakewarden.lifecycle.request import Control, Positional, ReadsInput, TakesInput
 
 if TYPE_CHECKING:
-    from lakewarden.lifecycle.runner import Runner
-    from lakewarden.lifecycle.tombstones import ErasureRequest, KeyAsked, TombstoneReader
+    from lakewarden.lifecycle.desk import ControlDesk
+    from lakewarden.records.erasure import ErasureRequest, KeyAsked, TombstoneReader
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,16 @@ class Recognise(TakesInput, Control[Recognised]):
     id: Annotated[str, Positional()] = Field(description="The request's id.")
     value: Annotated[list[str], ReadsInput()] = Field([], repr=False, description="The value; - reads it from stdin.")
 
-    def act(self, runner: Runner) -> Recognised:
-        request = runner.tombstones.get(self.id)
+    def act(self, desk: ControlDesk) -> Recognised:
+        known = desk.state.erasure
+        request = known.get(self.id)
         given = self._input.read((), lambda _: True).values if self._input else self.value
         if len(given) != 1:
             raise BadValue(f"{len(given)} values were given", "Ask for one value: --value -, and the value on stdin.")
-        is_one = any(_is_of(runner.tombstones, request, place, key, given[0]) for place, key in enumerate(request.keys))
+        is_one = any(_is_of(known, request, place, key, given[0]) for place, key in enumerate(request.keys))
         asked = self.model_dump_json(exclude={"value"})
-        noted = runner.note(self.address().kind, request.id, asked, {"recognised": is_one})
+        says = f"asked whether a value is one of {request.id}: it is{'' if is_one else ' not'}"
+        noted = desk.record(request.id, says, asked, {"recognised": is_one})
         return Recognised(request.id, is_one, str(request.state), noted)
 
     def found(self, answer: Recognised) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -11,23 +12,24 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.display import Shown
-from lakewarden.engine.erasure_mark import leave_mark, refuse_foreign_mark
-from lakewarden.engine.keys import canonical, is_of_kind
+from lakewarden.engine.rows.keys import canonical, is_of_kind
+from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import BadValue, LakewardenError
-from lakewarden.features.erasure.coverage import keys_of, uncovered
-from lakewarden.features.erasure.looking import Look, Occurrence, look
-from lakewarden.features.erasure.spelling import TEXT, spellings_of
+from lakewarden.features.erasure.requests.keys_asked import keys_of, uncovered
+from lakewarden.features.erasure.requests.occurrences import Look, Occurrence, look
+from lakewarden.features.erasure.requests.spelling import TEXT, spellings_of
 from lakewarden.lifecycle.request import Completes, Control, Positional, ReadsInput, ReadValues, TakesInput
-from lakewarden.lifecycle.tombstones import ErasureRequest, Folding
 from lakewarden.quantities import Deadline, deadline_from
+from lakewarden.records.erasure import ErasureRequest, Folding
 
 if TYPE_CHECKING:
-    from lakewarden.lifecycle.runner import Runner
-    from lakewarden.lifecycle.tombstones import KeyAsked
+    from lakewarden.lifecycle.desk import ControlDesk
+    from lakewarden.records.erasure import KeyAsked
 
 _SPELLINGS = (
     "Other spellings that are stored stay visible until erasure hide or purge: with --no-look nobody looked for them."
 )
+_WITHHELD = "(withheld: it names a value of the request)"
 _OTHERS = "Other engines still see these rows until erasure hide; only reads through Lakewarden leave them out at once."
 
 
@@ -69,32 +71,45 @@ class Request(TakesInput, Control[Registered]):
     trim: bool = Field(False, description="In keys of text, include values that differ in spaces around them only.")
     look: bool = Field(True, description="Look at once which values occur in which tables.")
 
-    def act(self, runner: Runner) -> Registered:
-        lake = runner.reader
+    def act(self, desk: ControlDesk) -> Registered:
+        lake = desk.lake
         keys = keys_of(lake, self.table, self.key, self.subject)
         given = self._given(keys)
         if not given.values:
             raise BadValue("no values were given", "Say --value V, --value - for stdin, or --from-file FILE.")
-        request = self._asked(runner, keys)
-        _refuse_marked(runner, keys)
+        request = self._asked(desk, keys)
+        _refuse_marked(desk, keys)
         notes = [*given.notes, _OTHERS, *uncovered(lake, keys)]  # before it is registered: after that nothing may fail
         values = {place: _values(key, given, request.folding) for place, key in enumerate(keys)}
-        count = runner.tombstones.add(request, values)
-        notes += _marked(runner, keys)
+        tables = list(dict.fromkeys(key.table for key in keys))
+        with desk.state.together():
+            count = desk.state.erasure.add(request, values)
+            self._record(desk, request, count, tables, given)
+        notes += _marked(desk, keys)
         notes += [_SPELLINGS] if request.folding and not self.look else []
-        found = look(lake, runner.tombstones, request, count) if self.look else Look()
+        found = look(lake, desk.state.erasure, request, count) if self.look else Look()
         return Registered(
             id=request.id,
             values=count,
-            tables=list(dict.fromkeys(key.table for key in keys)),
+            tables=tables,
             occurrences=found.occurrences,
             grace_until=request.grace_until if request.grace_until > request.created_at else None,
             deadline=request.deadline,
             notes=[*notes, *found.notes],
         )
 
-    def _asked(self, runner: Runner, keys: tuple[KeyAsked, ...]) -> ErasureRequest:
-        now, folding = runner.reader.clock(), Folding.said(self.ignore_case, self.trim)
+    def _record(
+        self, desk: ControlDesk, request: ErasureRequest, count: int, tables: list[str], given: ReadValues
+    ) -> None:
+        """Record who registered the request, and for whom. What a person may have been named in is left out."""
+        asked = self.model_dump_json(exclude={"value", "reason", "requester"})
+        by = _WITHHELD if _names_a_value(request.requester, given.values) else request.requester
+        result = {"request": request.id, "requester": by, "values": count}
+        says = f"registered {request.id}"
+        desk.record(self.subject or ", ".join(tables), says, asked, result, tables)
+
+    def _asked(self, desk: ControlDesk, keys: tuple[KeyAsked, ...]) -> ErasureRequest:
+        now, folding = desk.lake.clock(), Folding.said(self.ignore_case, self.trim)
         if folding and not any(key.kind == TEXT for key in keys):
             raise BadValue("--ignore-case and --trim are for keys of text", "Nothing was registered. Leave them out.")
         deadline = deadline_from(now, self.deadline) if self.deadline is not None else None
@@ -103,11 +118,11 @@ class Request(TakesInput, Control[Registered]):
         return ErasureRequest(
             id=f"er-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
             created_at=now,
-            requester=self.requester or runner.actor,
+            requester=self.requester or desk.actor,
             reason=self.reason,
             subject=self.subject or "",
             deadline=deadline,
-            grace_until=now + self._grace(runner, keys),
+            grace_until=now + self._grace(desk, keys),
             keys=keys,
             values=0,
             folding=folding,
@@ -120,26 +135,33 @@ class Request(TakesInput, Control[Registered]):
         names = {name for key in keys for name in (key.path, key.path.split(".")[-1])}
         return self._input.read(names, lambda text: all(is_of_kind(key.kind, text) for key in keys))
 
-    def _grace(self, runner: Runner, keys: tuple[KeyAsked, ...]) -> timedelta:
+    def _grace(self, desk: ControlDesk, keys: tuple[KeyAsked, ...]) -> timedelta:
         """The longest grace that is declared for one of the tables."""
-        names = [runner.reader.tables.name(key.table) for key in keys]
-        settings = runner.reader.settings
+        names = [desk.lake.tables.name(key.table) for key in keys]
+        settings = desk.lake.settings
         return max(settings.erasure(name.lake, name.within_lake).grace for name in names)
 
 
-def _refuse_marked(runner: Runner, keys: tuple[KeyAsked, ...]) -> None:
+def _names_a_value(text: str, values: Sequence[str]) -> bool:
+    """Whether a text names one of some values, as where people ask for themselves: as a word of it, in any case."""
+    folded = text.casefold()
+    found = {value for given in values if (value := given.strip().casefold()) and value in folded}
+    return any(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", folded) for value in found)
+
+
+def _refuse_marked(desk: ControlDesk, keys: tuple[KeyAsked, ...]) -> None:
     """Refuse where a table has requests in another control database: the configuration names the wrong one."""
-    lake, control = runner.reader, runner.tombstones.identity()
+    lake, control = desk.lake, desk.state.erasure.identity()
     for name in dict.fromkeys(key.table for key in keys):
         refuse_foreign_mark(lake.storage(lake.tables.name(name).lake), name, lake.tables.load(name), control)
 
 
-def _marked(runner: Runner, keys: tuple[KeyAsked, ...]) -> Iterator[str]:
+def _marked(desk: ControlDesk, keys: tuple[KeyAsked, ...]) -> Iterator[str]:
     """Leave a mark with each table, by which a wrong `state` is noticed; one that cannot be left is a note."""
-    tables = runner.reader.tables
+    tables = desk.lake.tables
     for name in dict.fromkeys(key.table for key in keys):
         try:
-            leave_mark(runner.storage(tables.name(name).lake), tables.load(name), runner.tombstones.identity())
+            leave_mark(desk.storage(tables.name(name).lake), tables.load(name), desk.state.erasure.identity())
         except LakewardenError as error:
             yield f"{name} could not be marked, so a wrong `state` in the configuration would show hidden rows: {error}"
 

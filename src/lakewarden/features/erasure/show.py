@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.features.erasure.entry import RequestDetail, detail
+from lakewarden.features.erasure.requests.entry import RequestDetail, detail
 from lakewarden.lifecycle.request import Positional, Question
-from lakewarden.lifecycle.tombstones import EvidenceKind
+from lakewarden.records.erasure import EvidenceKind
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
@@ -23,6 +23,8 @@ class Show(Question[RequestDetail]):
     id: Annotated[str, Positional()] = Field(description="The request's id.")
 
     def ask(self, lake: Reader) -> RequestDetail:
-        request = lake.tombstones.get(self.id)
-        told = [each for each in lake.tombstones.evidence(request=request.id) if each.kind is not EvidenceKind.INTENT]
+        request = lake.state.erasure.get(self.id)
+        told = [
+            each for each in lake.state.erasure.evidence(request=request.id) if each.kind is not EvidenceKind.INTENT
+        ]
         return detail(request, lake.clock(), told)

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.features.erasure import watching
-from lakewarden.features.table.each import plan_each
-from lakewarden.features.table.select import Selects
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
+from lakewarden.features.erasure.recurrence import watch_action
+from lakewarden.features.shared.each import plan_each
+from lakewarden.features.shared.select import Selects
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Watch(Selects, Operation):
+class Watch(Selects, TableOperation):
     """Look whether people who were erased came back with data that is new since then.
 
     Every table that a closed request was about is meant unless some are named. Only the key columns of new files are
@@ -31,14 +32,14 @@ class Watch(Selects, Operation):
 
     def plan(self, lake: Reader) -> Plan:
         def plan_one(name: TableName) -> Plan:
-            if not self.is_one and not watching.declared(lake.settings, name).value:
+            if not self.is_one and not watch_action.declared(lake.settings, name).value:
                 return Plan(self.kind(), str(name))
-            return watching.plan_for(lake, self.kind(), name, self.again)
+            return watch_action.plan_for(lake, self.kind(), name, self.again)
 
         return plan_each(lake, self.kind(), self, plan_one)
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return watching.holds(action, lake)
+        return watch_action.holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return watching.apply(action, lake)
+        return watch_action.apply(action, lake)

@@ -1,20 +1,39 @@
-"""`erasure withdraw`."""
+"""`erasure withdraw`: its rows are shown again in each of its tables, on all branches in one commit; then it ends.
+
+What is taken away, and what stays hidden for others, is worked out in `hidden/revealing.py`. Whatever stopped a
+withdrawal halfway, a second one resumes it: while hide files that serve the request are live anywhere, it is not over.
+Which rows do not come back, because others have rewritten their files, is worked out in `hidden/losses.py`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.features.erasure import uncovering
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation, Positional
+from lakewarden.engine.rows.position_deletes import served_requests
+from lakewarden.errors import Conflict, StalePlan
+from lakewarden.features.erasure.hidden.losses import losses
+from lakewarden.features.erasure.hidden.revealing import Revealed, hand_over, reveal, revealed
+from lakewarden.features.erasure.requests.whereabouts import tables_of, where_is
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Positional, TableOperation
+from lakewarden.lifecycle.requirement import TableIs, table_lease
+from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from lakewarden.lifecycle.ground import Reader, Writer
 
+REVEAL, WITHDRAW = "reveal", "withdraw"
 
-class Withdraw(Operation):
+
+class Withdraw(TableOperation):
     """Take a request for erasure back: its rows are seen again by everyone, and its values are forgotten.
 
     Delete files that hide its rows from other engines leave every branch first. Once rows of it were purged it is
@@ -24,10 +43,162 @@ class Withdraw(Operation):
     id: Annotated[str, Positional()] = Field(description="The request's id.")
 
     def plan(self, lake: Reader) -> Plan:
-        return uncovering.plan_for(lake, self.kind(), lake.tombstones.get(self.id))
+        request = lake.state.erasure.get(self.id)
+        if request.state is ErasureState.CLOSED:
+            raise Conflict(f"request {request.id} is closed already", "Its rows are erased.")
+        refuse_purged(lake, request)
+        actions: list[Action] = []
+        warnings: list[str] = []
+        there: list[TableIs] = []
+        held: TableIs | None = None  # the table of the last action, whose lease is then held already
+        for asked, uuid in tables_of(request):
+            found = _table(lake, asked, uuid)
+            if found is None:
+                warnings.append(f"{asked} no longer exists: nothing of it comes back")
+                continue
+            name, table = found
+            there.append(TableIs(name, uuid))
+            masks = live_masks(lake, table, request.id)
+            if found_hidden := revealed(lake, name, table, request):
+                actions.append(_reveal(lake, table, name, request.id, found_hidden))
+                held = there[-1]
+            if masks.tags:
+                warnings.append(
+                    f"{name}: tags made while the rows were hidden stay without them: {', '.join(masks.tags)}"
+                )
+            warnings += losses(lake, name, table, request.id)
+        if request.state is ErasureState.OPEN:
+            actions.append(_end(request, *([held] if held else there)))
+        elif not actions:
+            raise Conflict(f"request {request.id} is withdrawn already", "Only an open request can be changed.")
+        return Plan(self.kind(), request.id, tuple(actions), tuple(warnings))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return uncovering.holds(action, lake)
+        """Whether no branch of the table hides rows of the request, or the request has ended."""
+        request = lake.state.erasure.get(str(action.arguments["request"]))
+        if action.verb == WITHDRAW:
+            return request.state is ErasureState.WITHDRAWN
+        return not revealed(lake, action.subject, lake.tables.load(action.subject), request)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return uncovering.apply(action, lake)
+        request = lake.state.erasure.get(str(action.arguments["request"]))
+        harmless = refuse_purged(lake, request)
+        if action.verb == REVEAL:
+            branches, files = reveal(lake, action.subject, str(action.arguments["uuid"]), request)
+            return Outcome({"branches_changed": branches, "delete_files_removed": files})
+        _check_shown(lake, request, "It stays open")
+        for asked, uuid in tables_of(request):
+            if found := _table(lake, asked, uuid):
+                hand_over(lake, *found, request, action.id)
+        reach("withdraw.revealed")
+        lake.state.erasure.move(request.id, ErasureState.WITHDRAWN, lake.clock(), harmless)
+        _check_shown(lake, request, "It is withdrawn")  # somebody may have hidden them in the very moment
+        return Outcome({"requests_withdrawn": 1})
+
+
+@dataclass(frozen=True)
+class Masks:
+    """The refs on which hide files that serve one request are live."""
+
+    branches: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+def _check_shown(lake: Reader, request: ErasureRequest, so_far: str) -> None:
+    for asked, uuid in tables_of(request):
+        found = _table(lake, asked, uuid)
+        if found is not None and live_masks(lake, found[1], request.id).branches:
+            raise StalePlan(
+                f"rows of request {request.id} are hidden in {found[0]} still, or again",
+                f"{so_far}. Withdraw it once more: lakewarden erasure withdraw {request.id}",
+            )
+
+
+def live_masks(lake: Reader, table: Table, request: str) -> Masks:
+    """Where hide files are live that serve a request."""
+    refs: list[str] = []
+    for ref in sorted(table.metadata.refs):
+        files = lake.files.of(table, table.snapshot_by_name(ref))
+        if any(request in served_requests(delete.path, files.opened) for delete in files.deletes):
+            refs.append(ref)
+    kinds = {ref: str(table.metadata.refs[ref].snapshot_ref_type) for ref in refs}
+    branches = tuple(ref for ref in refs if kinds[ref] == "branch")
+    return Masks(branches, tuple(ref for ref in refs if kinds[ref] == "tag"))
+
+
+def refuse_purged(lake: Reader, request: ErasureRequest) -> Sequence[Evidence]:
+    """Refuse where rows were erased already, or may have been by a purge that has not ended.
+
+    Answers with what purges have told that is harmless. Whether one is at work is looked up after that was read and
+    before the tables are: one that begins later tells of it, and then what is known here is not all.
+    """
+    told = lake.state.erasure.evidence([EvidenceKind.PURGED, EvidenceKind.INTENT], request=request.id)
+    purged = [each for each in told if each.kind is EvidenceKind.PURGED and each.document.get("files")]
+    if purged:
+        tables = sorted({each.table for each in purged})
+        raise Conflict(
+            f"rows of request {request.id} are erased already in {', '.join(tables)}, and cannot come back",
+            "A proof closes it: lakewarden erasure prove.",
+        )
+    at_work = lake.state.erasure.at_work(request.id)
+    if at_work:
+        raise Conflict(
+            f"operation {at_work[0]} is about to erase rows of request {request.id}",
+            f"Wait for it, or stop it: lakewarden operation cancel {at_work[0]}",
+        )
+    begun = [each for each in told if each.kind is EvidenceKind.INTENT and _may_have_erased(lake, each)]
+    if begun:
+        raise Conflict(
+            f"a purge has begun to erase rows of request {request.id} in {begun[0].table}",
+            f"Finish it: lakewarden operation resume {begun[0].operation}",
+        )
+    return told
+
+
+def _may_have_erased(lake: Reader, intent: Evidence) -> bool:
+    """Whether a version is gone that had rows which a purge was to erase: its commit takes them."""
+    meant = set(intent.document.get("dirty", intent.document["snapshots"]))
+    found = _table(lake, intent.table, intent.uuid)
+    return found is not None and not meant <= {snapshot.snapshot_id for snapshot in found[1].metadata.snapshots}
+
+
+def _table(lake: Reader, asked: str, uuid: str) -> tuple[str, Table] | None:
+    """The table that was meant and the name that it has now, unless it is gone."""
+    name = where_is(lake, asked, uuid)
+    return None if name is None else (str(name), lake.tables.load(name))
+
+
+def _reveal(lake: Reader, table: Table, name: str, request: str, found: Sequence[Revealed]) -> Action:
+    uuid, paths = str(table.metadata.table_uuid), {one.file.path for one in found}
+    branches = [
+        ref
+        for ref, at in sorted(table.metadata.refs.items())
+        if str(at.snapshot_ref_type) == "branch"
+        and any(delete.path in paths for delete in lake.files.of(table, table.snapshot_by_name(ref)).deletes)
+    ]
+    return Action(
+        verb=REVEAL,
+        subject=name,
+        lease=table_lease(uuid),
+        says=f"show the rows of {request} again on {_named(branches)}",
+        arguments={"uuid": uuid, "request": request},
+        requires=(TableIs(name, uuid),),
+        estimate=Estimate(files=len(found), rows=sum(one.rows for one in found)),
+    )
+
+
+def _end(request: ErasureRequest, *tables: TableIs) -> Action:
+    """The last action, which needs the lease of a table: nobody hides rows there meanwhile."""
+    first = tables[0] if tables else request.keys[0]
+    return Action(
+        verb=WITHDRAW,
+        subject=first.table,
+        lease=table_lease(first.uuid),
+        says=f"withdraw {request.id} from {', '.join(table for table, _ in tables_of(request))} and forget its values",
+        arguments={"request": request.id},
+        requires=tables[:1],
+    )
+
+
+def _named(branches: Sequence[str]) -> str:
+    return f"branch{'' if len(branches) == 1 else 'es'} {', '.join(branches)}"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.errors import ConfigProblem, LakewardenError
-from lakewarden.features.lake import signing_key
+from lakewarden.features.erasure.certificates import signing_key
 from lakewarden.features.policy.mistakes import mistakes
-from lakewarden.lifecycle.ground import Check
+from lakewarden.lifecycle.basics import Check
 from lakewarden.lifecycle.request import Question
 
 if TYPE_CHECKING:

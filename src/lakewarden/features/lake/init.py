@@ -14,7 +14,7 @@ from pydantic import Field
 from lakewarden.config import FILE_NAME, CatalogType, Environment, Settings, is_named_warehouse, load
 from lakewarden.display import Shown
 from lakewarden.errors import AlreadyExists, ConfigProblem, StorageUnavailable, did_you_mean
-from lakewarden.features.lake import signing_key
+from lakewarden.features.erasure.certificates import signing_key
 from lakewarden.features.lake.template import render
 from lakewarden.lifecycle.request import Positional, Setup
 
@@ -109,9 +109,9 @@ class Init(Setup[NewLake]):
 
     def _open(self, settings: Settings, made: _Made) -> int:
         """Open the lake that is described, making it first if it is the embedded one; says how many tables it has."""
-        from lakewarden.engine.catalog_contents import other_catalogs
-        from lakewarden.engine.catalogs import Catalogs, open_catalog, sqlite_file
-        from lakewarden.engine.tables import Tables
+        from lakewarden.engine.catalog.catalogs import Catalogs, open_catalog, sqlite_file
+        from lakewarden.engine.catalog.contents import other_catalogs
+        from lakewarden.engine.catalog.tables import Tables
 
         lake = settings.lakes[self.name]
         file = sqlite_file(lake)
@@ -140,7 +140,7 @@ class Init(Setup[NewLake]):
 
     def _check_name(self, others: dict[str, int]) -> None:
         """An SQL catalog finds its tables by its name: one that was not chosen and has none is a mistake."""
-        from lakewarden.engine.catalog_contents import describe
+        from lakewarden.engine.catalog.contents import describe
 
         if others:
             raise ConfigProblem(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.display import Shown
-from lakewarden.features.lake import signing_key
+from lakewarden.features.erasure.certificates import signing_key
 from lakewarden.lifecycle.request import Control
 
 if TYPE_CHECKING:
-    from lakewarden.lifecycle.runner import Runner
+    from lakewarden.lifecycle.desk import ControlDesk
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,12 @@ class Key(Control[PublicKey]):
     setting signing_key names, and is never printed.
     """
 
+    journaled = False
+
     make: bool = Field(False, description="Make the key if there is none; one that is there stays.")
 
-    def act(self, runner: Runner) -> PublicKey:
-        path = runner.reader.settings.signing_key
+    def act(self, desk: ControlDesk) -> PublicKey:
+        path = desk.lake.settings.signing_key
         if self.make:
             signing_key.make(path)
         public = signing_key.load(path).public

@@ -1,3 +1,3 @@
-"""The journal of operations: look, apply a plan, resume, cancel."""
+"""The journal of operations: look, apply a plan, pause, resume, cancel."""
 
-VERBS = ("list", "show", "apply", "resume", "cancel")
+VERBS = ("list", "show", "apply", "pause", "resume", "cancel")

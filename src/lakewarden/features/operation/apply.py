@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.features.operation.identity import OperationId
+from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control
-from lakewarden.lifecycle.run import Report
 from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
-    from lakewarden.lifecycle.runner import Runner
+    from lakewarden.lifecycle.desk import ControlDesk
 
 
 class Apply(Control[Report]):
     """Apply a plan that was made and looked at earlier, if nothing it requires has changed."""
 
+    journaled = False
+
     id: OperationId
     wait: Duration = Field(timedelta(), description="How long to wait for a table that another operation holds.")
 
-    def act(self, runner: Runner) -> Report:
-        return runner.apply(self.id, wait=self.wait)
+    def act(self, desk: ControlDesk) -> Report:
+        return desk.runner.apply(self.id, wait=self.wait)

@@ -9,16 +9,18 @@ from lakewarden.features.operation.identity import OperationId
 from lakewarden.lifecycle.request import Control
 
 if TYPE_CHECKING:
-    from lakewarden.lifecycle.runner import Runner
+    from lakewarden.lifecycle.desk import ControlDesk
 
 
 class Cancel(Control[OperationRow]):
-    """End an operation: a planned one at once, a running one between two of its actions.
+    """End an operation: a planned one at once, a running one between two actions, or within a long one.
 
     What was applied stays applied; nothing is taken back.
     """
 
+    journaled = False
+
     id: OperationId
 
-    def act(self, runner: Runner) -> OperationRow:
-        return row(runner.cancel(self.id))
+    def act(self, desk: ControlDesk) -> OperationRow:
+        return row(desk.runner.cancel(self.id))

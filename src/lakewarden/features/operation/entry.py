@@ -10,7 +10,7 @@ from typing import Any
 from lakewarden.display import Shown
 from lakewarden.lifecycle.journal import Progress, Record
 from lakewarden.lifecycle.plan import Plan
-from lakewarden.lifecycle.states import UNFINISHED
+from lakewarden.lifecycle.states import UNFINISHED, State, Stop
 from lakewarden.quantities import Bytes
 
 
@@ -35,7 +35,7 @@ class StepRow:
     """One action of an operation, how far it came, and how many files it concerns."""
 
     action: str
-    table: str
+    subject: str
     says: str
     state: str
     at: datetime | None
@@ -69,7 +69,7 @@ class OperationDetail(Shown):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
-    cancel_requested: bool
+    stop_requested: str | None
     request: dict[str, Any]
     steps: list[StepRow]
     findings: list[str]
@@ -107,10 +107,10 @@ def detail(record: Record, with_files: Plan | None = None) -> OperationDetail:
         created_at=record.created_at,
         started_at=record.started_at,
         finished_at=record.finished_at,
-        cancel_requested=record.cancel_requested,
+        stop_requested=record.stop_requested and str(record.stop_requested),
         request=json.loads(record.request),
         steps=_steps(record),
-        findings=[f"{finding.table}: {finding.message}" for finding in record.findings],
+        findings=[f"{finding.subject}: {finding.message}" for finding in record.findings],
         warnings=list(record.plan.warnings),
         result=dict(record.result or {}),
         error=dict(record.error or {}),
@@ -127,7 +127,7 @@ def _steps(record: Record) -> list[StepRow]:
     return [
         StepRow(
             action=step.action,
-            table=step.table,
+            subject=step.subject,
             says=step.says,
             state=str(step.progress),
             at=step.at,
@@ -140,7 +140,11 @@ def _steps(record: Record) -> list[StepRow]:
 
 
 def _asked_to_stop(record: Record) -> str:
-    return "asked to stop" if record.cancel_requested and record.state in UNFINISHED else ""
+    if record.stop_requested is None or record.state not in UNFINISHED:
+        return ""
+    if record.state is State.PAUSED and record.stop_requested is Stop.PAUSE:
+        return "paused until it is resumed by its id"
+    return f"asked to {record.stop_requested}"
 
 
 def _problem(error: Any) -> str:

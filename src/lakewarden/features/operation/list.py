@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from lakewarden.errors import BadReference
 from lakewarden.features.operation.entry import OperationRow, row
 from lakewarden.lifecycle.request import Completes, Question
 from lakewarden.lifecycle.states import State
@@ -21,10 +22,19 @@ class List(Question[list[OperationRow]]):
 
     state: list[State] = Field([], description="Only operations in this state; may be given several times.")
     kind: str = Field("", description="Only operations of this kind, as in version.tag.")
-    table: Annotated[str, Completes("tables")] = Field("", description="Only operations on this table.")
+    subject: Annotated[str, Completes("tables")] = Field(
+        "", description="Only operations on this table, or on this subject of another kind."
+    )
     limit: int = Field(50, gt=0, description="Show at most this many.")
 
     def ask(self, lake: Reader) -> list[OperationRow]:
-        table = str(lake.tables.name(self.table)) if self.table else ""
-        records = lake.journal.list(states=self.state, kind=self.kind, table=table, limit=self.limit)
+        subjects = [self.subject, *self._as_table(lake)] if self.subject else []
+        records = lake.journal.list(states=self.state, kind=self.kind, subjects=subjects, limit=self.limit)
         return [row(record) for record in records]
+
+    def _as_table(self, lake: Reader) -> list[str]:
+        """The full name of the table that the subject may be."""
+        try:
+            return [str(lake.tables.name(self.subject))]
+        except BadReference:
+            return []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.select import Selects
 from lakewarden.quantities import Duration, show_duration
 
 if TYPE_CHECKING:

@@ -6,23 +6,24 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.engine import quarantine
-from lakewarden.engine.unreachable import still_unreachable
+from lakewarden.engine.files.unreachable import still_unreachable
+from lakewarden.engine.storage import quarantine
 from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named
 from lakewarden.features.orphan.judgement import refuse_forbidden
-from lakewarden.features.table.select import Selects
-from lakewarden.lifecycle.plan import Action, Estimate, Finding, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.features.shared.select import Selects
+from lakewarden.lifecycle.action import Action, Estimate, Finding, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 if TYPE_CHECKING:
-    from lakewarden.engine.quarantine import Batch
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.storage.quarantine import Batch
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Delete(Selects, Operation):
+class Delete(Selects, TableOperation):
     """Delete for good what is in quarantine and whose grace is over.
 
     Files that a version of the table leads to again are not deleted: bring them back with orphan restore. How long
@@ -56,7 +57,7 @@ class Delete(Selects, Operation):
         return _batch(action, lake) is None
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        name, batch = lake.tables.name(action.table), _batch(action, lake)
+        name, batch = lake.tables.name(action.subject), _batch(action, lake)
         if batch is None:
             return Outcome({"files_deleted": 0, "bytes_freed": 0})
         self._check(name, action, batch, lake)
@@ -92,7 +93,7 @@ class Delete(Selects, Operation):
 
 
 def _batch(action: Action, lake: Reader) -> Batch | None:
-    storage = lake.storage(lake.tables.name(action.table).lake)
+    storage = lake.storage(lake.tables.name(action.subject).lake)
     return quarantine.find(storage, str(action.arguments["location"]), str(action.arguments["batch"]))
 
 
@@ -100,7 +101,8 @@ def _action(table: Kept, batch: Batch) -> Action:
     target, files = str(table.name), listed(batch)
     return Action(
         verb="delete",
-        table=target,
+        subject=target,
+        lease=table_lease(table.uuid),
         says=f"delete {files.count} files of {batch.id} for good",
         arguments={"batch": batch.id, "location": batch.location},
         requires=(TableIs(target, table.uuid),),

@@ -17,7 +17,7 @@ from lakewarden.lifecycle.request import Question
 from lakewarden.quantities import Bytes
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from lakewarden.engine.locations import apart, file_name
+from lakewarden.engine.base.locations import apart, file_name
 from lakewarden.errors import DeletionForbidden
 from lakewarden.features.orphan.neighbours import is_metadata
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reachable import ReachableSet
-    from lakewarden.engine.reference import TableName
-    from lakewarden.engine.storage import StoredFile
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.files.reachable import ReachableSet
+    from lakewarden.engine.storage.storage import StoredFile
     from lakewarden.features.orphan.unfinished import Unfinished
 
 Verdict = Literal["needed", "recent", "unknown age", "in use", "orphan"]

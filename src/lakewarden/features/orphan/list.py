@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.features.orphan.batches import kept
-from lakewarden.features.table.select import select
+from lakewarden.features.shared.select import select
 from lakewarden.lifecycle.request import Completes, Positional, Question
 from lakewarden.quantities import Bytes
 

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.locations import same_place
-from lakewarden.engine.reachable import own_places
-from lakewarden.engine.traversal import traverse
+from lakewarden.engine.base.locations import same_place
+from lakewarden.engine.base.parallel import traverse
+from lakewarden.engine.files.reachable import own_places
 from lakewarden.errors import BrokenTable, DeletionForbidden, LakewardenError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
-    from lakewarden.engine.storage import StoredFiles
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.ground import Reader
 
 _METADATA = (".metadata.json", ".metadata.json.gz")

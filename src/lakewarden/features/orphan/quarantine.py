@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakewarden.engine import quarantine
-from lakewarden.engine.quarantine import Batch, QuarantinedFile
-from lakewarden.engine.reachable import reachable_set
+from lakewarden.engine.files.reachable import reachable_set
+from lakewarden.engine.storage import quarantine
+from lakewarden.engine.storage.quarantine import Batch, QuarantinedFile
 from lakewarden.errors import StorageUnavailable
 from lakewarden.features.orphan.age import Aged
 from lakewarden.features.orphan.judgement import Judge, refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.orphan.search import Orphan, Searched, search
 from lakewarden.features.orphan.unfinished import Unfinished
-from lakewarden.features.table.each import plan_each
-from lakewarden.lifecycle.plan import Action, Estimate, FileList, Outcome, Plan, PlannedFile
-from lakewarden.lifecycle.request import Operation
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.features.shared.each import plan_each
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.request import TableOperation
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import show_size
 
 if TYPE_CHECKING:
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _MOST_FILES = 50_000  # of one action, and so of one batch: its record is read as a whole
 
 
-class Quarantine(Aged, Operation):
+class Quarantine(Aged, TableOperation):
     """Put a table's orphans away, from where they can be brought back until the grace is over.
 
     Each file is looked at again right before it is moved: what has become part of the table, was changed, or may be
@@ -54,17 +56,17 @@ class Quarantine(Aged, Operation):
 
     def holds(self, action: Action, lake: Reader) -> bool:
         """No listed file that may go is at its place, and none that is needed is away."""
-        listed = _Listed(self, action, lake, lake.tables.load(action.table))
+        listed = _Listed(self, action, lake, lake.tables.load(action.subject))
         return not listed.may_go and not listed.missed
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        name, table = lake.tables.name(action.table), lake.tables.load(action.table)
+        name, table = lake.tables.name(action.subject), lake.tables.load(action.subject)
         refuse_forbidden(name, table)
         storage, made_at = lake.storage(name.lake), lake.clock()
         batch = Batch(
             id=f"{lake.stamp.operation}-{lake.stamp.action}",
             location=table.metadata.location,
-            table=action.table,
+            table=action.subject,
             uuid=str(table.metadata.table_uuid),
             operation=lake.stamp.operation,
             reason="orphan",
@@ -90,7 +92,7 @@ class _Listed:
     """The files that an action lists, as they are now."""
 
     def __init__(self, asked: Aged, action: Action, lake: Reader, table: Table) -> None:
-        name = lake.tables.name(action.table)
+        name = lake.tables.name(action.subject)
         judge = Judge(name, reachable_set(table), asked.before(lake), Unfinished(lake))
         found = lake.storage(name.lake).look(file.path for file in action.files.items)
         self.may_go: list[PlannedFile] = []
@@ -107,8 +109,8 @@ class _Listed:
 
 def _bring_back(asked: Aged, action: Action, lake: Writer, batch: Batch) -> list[PlannedFile]:
     """Somebody may have made a file part of the table in the moment it was moved: then it must be where it was."""
-    name = lake.tables.name(action.table)
-    missed = _Listed(asked, action, lake, lake.tables.load(action.table)).missed
+    name = lake.tables.name(action.subject)
+    missed = _Listed(asked, action, lake, lake.tables.load(action.subject)).missed
     storage = lake.storage(name.lake)
     recorded = quarantine.find(storage, batch.location, batch.id) if missed else None
     places = {file.path: recorded.place(file) for file in recorded.files} if recorded else {}
@@ -120,7 +122,8 @@ def _action(name: TableName, table: Table, orphans: Sequence[Orphan]) -> Action:
     files = FileList.of(PlannedFile(orphan.path, orphan.bytes, orphan.kind) for orphan in orphans)
     return Action(
         verb="quarantine",
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=f"put {files.count} orphans away",
         arguments={"uuid": uuid, "location": table.metadata.location},
         requires=(TableIs(target, uuid),),

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.engine import quarantine
-from lakewarden.engine.locations import is_below
-from lakewarden.engine.reachable import own_places
+from lakewarden.engine.base.locations import is_below
+from lakewarden.engine.files.reachable import own_places
+from lakewarden.engine.storage import quarantine
 from lakewarden.errors import BrokenTable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named
-from lakewarden.lifecycle.plan import Action, Estimate, Outcome, Plan
-from lakewarden.lifecycle.request import Completes, Operation, Positional
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Completes, Positional, TableOperation
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 if TYPE_CHECKING:
-    from lakewarden.engine.quarantine import Batch
+    from lakewarden.engine.storage.quarantine import Batch
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Restore(Operation):
+class Restore(TableOperation):
     """Bring files back from quarantine to where they were. Never over a file that is there again."""
 
     id: Annotated[str, Positional()] = Field(
@@ -40,15 +41,15 @@ class Restore(Operation):
 
     def holds(self, action: Action, lake: Reader) -> bool:
         """The batch has ended, and its files are where they were."""
-        storage = lake.storage(lake.tables.name(action.table).lake)
+        storage = lake.storage(lake.tables.name(action.subject).lake)
         if quarantine.find(storage, str(action.arguments["location"]), str(action.arguments["batch"])) is not None:
             return False
         return None not in storage.sizes(file.path for file in action.files.items).values()
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        storage = lake.storage(lake.tables.name(action.table).lake)
+        storage = lake.storage(lake.tables.name(action.subject).lake)
         batch = quarantine.existing(storage, str(action.arguments["location"]), str(action.arguments["batch"]))
-        _refuse_strange(batch, lake, action.table)
+        _refuse_strange(batch, lake, action.subject)
         back = quarantine.restore(storage, batch, lambda done, total: lake.progress(done, total, "files"))
         return Outcome({"files_restored": back.files, "bytes_restored": back.bytes})
 
@@ -73,7 +74,8 @@ def _action(table: Kept, batch: Batch) -> Action:
     target, files = str(table.name), listed(batch)
     return Action(
         verb="restore",
-        table=target,
+        subject=target,
+        lease=table_lease(table.uuid),
         says=f"bring {files.count} files back from {batch.id}",
         arguments={"batch": batch.id, "location": batch.location},
         requires=(TableIs(target, table.uuid),),

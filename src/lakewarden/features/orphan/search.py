@@ -19,10 +19,10 @@ from datetime import UTC, datetime
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING
 
-from lakewarden.engine.locations import is_below
-from lakewarden.engine.quarantine import OWN_FOLDER
-from lakewarden.engine.reachable import own_places, reachable_set
-from lakewarden.engine.storage import StoredFile
+from lakewarden.engine.base.locations import is_below
+from lakewarden.engine.files.reachable import own_places, reachable_set
+from lakewarden.engine.storage.quarantine import OWN_FOLDER
+from lakewarden.engine.storage.storage import StoredFile
 from lakewarden.errors import DeletionForbidden, StalePlan
 from lakewarden.features.orphan.judgement import Judge, is_hidden, kind_of, refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours, is_metadata, refuse_foreign
@@ -31,7 +31,7 @@ from lakewarden.features.orphan.unfinished import Unfinished
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 log = logging.getLogger(__name__)

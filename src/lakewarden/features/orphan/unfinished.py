@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.ownership import is_owned
+from lakewarden.engine.base.file_naming import is_owned
 from lakewarden.errors import OperationNotFound
 from lakewarden.features.orphan.neighbours import is_metadata
-from lakewarden.lifecycle.ground import Stamp
+from lakewarden.lifecycle.basics import Stamp
 from lakewarden.lifecycle.states import UNFINISHED
 
 if TYPE_CHECKING:

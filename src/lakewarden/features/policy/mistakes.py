@@ -6,11 +6,11 @@ import fnmatch
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.keys import find_key
+from lakewarden.engine.rows.keys import find_key
 from lakewarden.errors import LakewardenError, NotFound, did_you_mean
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 

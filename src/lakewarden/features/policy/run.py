@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from lakewarden.errors import LakewardenError
-from lakewarden.features.orphan.neighbours import Neighbours
-from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep, verbs_of
-from lakewarden.features.retention.expiry import InUse, with_percent
-from lakewarden.features.table.damage import explaining
-from lakewarden.features.table.each import joined, refusal
-from lakewarden.features.table.select import Selects
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
+from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep
+from lakewarden.features.shared.damage import explaining
+from lakewarden.features.shared.each import joined, refusal
+from lakewarden.features.shared.planner import Round, TableUpkeep, actions_of, planners
+from lakewarden.features.shared.select import Selects
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
+from lakewarden.lifecycle.states import Stop
 from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Run(Selects, Operation):
+class Run(Selects, TableOperation):
     """Do all the upkeep that the policies ask for: expire old versions, merge manifests, compact files.
 
     Rows that erasure hide has hidden and that a branch shows again are hidden again. New data of tables that people
@@ -42,12 +43,12 @@ class Run(Selects, Operation):
     budget: Duration | None = Field(None, description="Stop beginning anything new after this long, as in 2h.")
 
     def plan(self, lake: Reader) -> Plan:
-        in_use, neighbours = InUse(lake), Neighbours(lake)
+        looks = Round(lake, self.kind(), self.only)
 
         def guarded(name: TableName) -> Worth:
             try:
                 with explaining(lake, name):
-                    return upkeep(lake, self.kind(), name, self.only, in_use, neighbours)
+                    return upkeep(TableUpkeep(looks, name))
             except LakewardenError as error:
                 if self.is_one:
                     raise
@@ -62,13 +63,15 @@ class Run(Selects, Operation):
         return not self.is_one
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return verbs_of(action).holds(action, lake)
+        return actions_of(action).holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return verbs_of(action).apply(action, lake)
+        return actions_of(action).apply(action, lake)
 
-    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
-        return with_percent(result)
+    def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
+        for planner in planners():
+            result = planner.concluded(result)
+        return result
 
-    def enough(self, elapsed: timedelta) -> bool:
-        return self.budget is not None and elapsed >= self.budget
+    def enough(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET] | None:
+        return Stop.BUDGET if self.budget is not None and elapsed >= self.budget else None

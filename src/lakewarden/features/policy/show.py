@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from lakewarden.errors import LakewardenError
-from lakewarden.features.compaction import policy as compaction
-from lakewarden.features.erasure import watching
 from lakewarden.features.policy.mistakes import mistakes
-from lakewarden.features.retention import policy as retention
-from lakewarden.features.table.select import is_pattern, select
+from lakewarden.features.shared.select import is_pattern, select
 from lakewarden.lifecycle.request import Completes, Positional, Question
+from lakewarden.quantities import show_duration
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
-    from lakewarden.features.table.declared import Declared
+    from lakewarden.config import Declared, TableSection
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 
@@ -60,12 +60,16 @@ def _guarded(lake: Reader, name: TableName) -> list[PolicyValue]:
 
 
 def _values(lake: Reader, name: TableName) -> list[PolicyValue]:
-    properties = lake.tables.load(name).metadata.properties
-    target, skipped = str(name), lake.settings.skips(name.lake, name.within_lake)
-    rows = [PolicyValue(target, "policy", "skip", "yes", "tables")] if skipped else []
-    rows += _rows(target, "retention", retention.declared_policy(lake.settings, name, properties, {}))
-    rows += _rows(target, "compaction", compaction.declared_policy(lake.settings, name, properties, {}))
-    rows += _rows(target, "erasure", [watching.declared(lake.settings, name)])
+    target, properties = str(name), lake.tables.load(name).metadata.properties
+
+    def declared(section: TableSection) -> dict[str, Declared]:
+        return lake.settings.resolve(name.lake, name.within_lake, section, {}, properties)
+
+    skip, production = declared("table")["skip"], declared("table")["production"]
+    rows = _rows(target, "policy", [skip] if skip.value else [])
+    rows += _rows(target, "retention", [*declared("retention").values(), production])
+    rows += _rows(target, "compaction", declared("compaction").values())
+    rows += _rows(target, "erasure", [declared("erasure")["watch"]])
     quarantine = lake.settings.quarantine
     rows.append(PolicyValue(target, "quarantine", "expired_files", quarantine.expired_files, "quarantine"))
     if properties.get("gc.enabled", "true").lower() == "false":
@@ -84,9 +88,11 @@ def _mistaken(lake: Reader) -> list[PolicyValue]:
         return [PolicyValue("", "configuration", "tables", f"not compared with the tables: {error.message}", "unknown")]
 
 
-def _rows(table: str, policy: str, declared: list[Declared]) -> list[PolicyValue]:
+def _rows(table: str, policy: str, declared: Iterable[Declared]) -> list[PolicyValue]:
     return [PolicyValue(table, policy, value.name, _text(value.value), value.source) for value in declared]
 
 
 def _text(value: object) -> str:
+    if isinstance(value, timedelta):
+        return show_duration(value)
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

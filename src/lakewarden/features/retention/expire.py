@@ -9,20 +9,21 @@ from pydantic import Field
 
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.retention import expiry
-from lakewarden.features.retention.policy import declared_policy, policy_of, refuse_short_production
-from lakewarden.features.table.each import plan_each
-from lakewarden.features.table.select import Selects
+from lakewarden.features.retention.policy import policy_of, refuse_short_production
+from lakewarden.features.shared.each import plan_each
+from lakewarden.features.shared.select import Selects
 from lakewarden.features.version import holders
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
 from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Expire(Selects, Operation):
+class Expire(Selects, TableOperation):
     """Let old versions go, and remove the files that only they needed.
 
     A version stays if it is current, among the newest, young enough, tagged, at the head of a branch or in its
@@ -58,7 +59,7 @@ class Expire(Selects, Operation):
 
         def plan_one(name: TableName) -> Plan:
             if self.keep_days is not None and self.production_keep_days is None and not self.even_production:
-                own = policy_of(declared_policy(lake.settings, name, lake.tables.load(name).metadata.properties, {}))
+                own = policy_of(lake.settings, name, lake.tables.load(name).metadata.properties, {})
                 refuse_short_production(own, self.keep_days, name)
             found = expiry.look(lake, name, options, self.expire_tags, in_use)
             plan, decisions = expiry.actions_for(lake, self.kind(), found, neighbours), found.decisions
@@ -78,5 +79,5 @@ class Expire(Selects, Operation):
     def apply(self, action: Action, lake: Writer) -> Outcome:
         return expiry.apply(action, lake)
 
-    def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
+    def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
         return expiry.with_percent(result)

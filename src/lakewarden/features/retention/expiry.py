@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.changes import Expiry, ShortenedLog
-from lakewarden.engine.expiry import iceberg_would_also_take
-from lakewarden.engine.reachable import ReachableFile
-from lakewarden.engine.snapshots import notes_of
-from lakewarden.engine.unreachable import Unreachable, is_own, unreachable_after
+from lakewarden.engine.catalog.snapshot_removal import iceberg_would_also_take
+from lakewarden.engine.catalog.snapshots import operation_of
+from lakewarden.engine.commit.expired_versions import Expiry
+from lakewarden.engine.commit.shortened_log import ShortenedLog
+from lakewarden.engine.files.reachable import ReachableFile
+from lakewarden.engine.files.unreachable import Unreachable, is_own, unreachable_after
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.retention import leaving
@@ -25,21 +26,23 @@ from lakewarden.features.retention.policy import (
     Decisions,
     RetentionPolicy,
     decide,
-    declared_policy,
     policy_of,
 )
+from lakewarden.lifecycle.action import Action, Estimate, Facts, Outcome, Verdict
+from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.in_use import snapshots_in_use
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Estimate, Facts, FileList, Outcome, Plan, PlannedFile, Verdict
-from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.lifecycle.states import UNFINISHED
 from lakewarden.quantities import to_millis
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
-    from lakewarden.engine.route import Route
+    from lakewarden.engine.base.route import Route
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.features.orphan.neighbours import Neighbours
     from lakewarden.lifecycle.ground import Reader, Writer
 
@@ -70,10 +73,14 @@ def look(
     expire_tags: bool,
     in_use: InUse,
     with_files: bool = True,
+    table: Table | None = None,
 ) -> Expiring:
-    """Decide on every version of a table, and find out which files that sets free, unless only the first matters."""
-    table = lake.tables.load(name)
-    policy = policy_of(declared_policy(lake.settings, name, table.metadata.properties, options))
+    """Decide on every version of a table, and find out which files that sets free, unless only the first matters.
+
+    A table that was loaded a moment ago can be handed in.
+    """
+    table = table or lake.tables.load(name)
+    policy = policy_of(lake.settings, name, table.metadata.properties, options)
     needed = in_use.of(str(name), table)
     decisions = decide(table, policy, lake.clock(), needed, expire_tags, _is_log_ours(lake, name, table))
     nothing = Unreachable((), 0, 0)
@@ -99,10 +106,7 @@ class InUse:
         }
 
     def of(self, name: str, table: Table) -> dict[int, str]:
-        stamped = {
-            snapshot.snapshot_id: notes_of(snapshot).get("lakewarden.operation", "")
-            for snapshot in table.metadata.snapshots
-        }
+        stamped = {snapshot.snapshot_id: operation_of(snapshot) for snapshot in table.metadata.snapshots}
         own = {snapshot: operation for snapshot, operation in stamped.items() if operation in self._unfinished}
         there = set(stamped)
         required = self._required.get(name, {}) | self._required.get(str(table.metadata.table_uuid), {})
@@ -141,7 +145,7 @@ def _least_metadata(lake: Reader, found: Expiring) -> int:
 
 def holds(action: Action, lake: Reader) -> bool:
     """Whether the versions have gone and the files have left."""
-    metadata = lake.tables.load(action.table).metadata
+    metadata = lake.tables.load(action.subject).metadata
     there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     if there & set(_snapshots(action)) or set(metadata.refs) & set(_tags(action)):
         return False
@@ -179,21 +183,19 @@ def _expire(action: Action, lake: Writer) -> None:
     snapshots = set(_snapshots(action))
 
     def check(table: Table) -> None:
-        refuse_forbidden(lake.tables.name(action.table), table)
-        needed = InUse(lake, besides=lake.stamp.operation).of(action.table, table)
+        refuse_forbidden(lake.tables.name(action.subject), table)
+        needed = InUse(lake, besides=lake.stamp.operation).of(action.subject, table)
         taken = [f"snapshot {s} is needed by {operation}" for s, operation in needed.items() if s in snapshots]
         if taken:
             raise StalePlan(f"the plan is stale: {'; '.join(taken)}", "Nothing was expired. Plan again.")
 
     uuid = str(action.arguments["uuid"])
     metadata = tuple(file.path for file in action.files.items if file.kind == "metadata")
-    change = Expiry(action.table, uuid, _snapshots(action), _tags(action), metadata)
-    if action.route != SPARK_SQL:
-        lake.commits.expire(change, check)
-    elif _snapshots(action) or _tags(action):
-        lake.procedures.expire_snapshots(change, check)
+    change = Expiry(action.subject, uuid, _snapshots(action), _tags(action), metadata, check)
+    if action.route != SPARK_SQL or change.snapshots or change.tags:
+        lake.commits.publish(change)
     if metadata:
-        lake.commits.shorten_log(ShortenedLog(action.table, uuid, metadata))
+        lake.commits.publish(ShortenedLog(action.subject, uuid, metadata))
 
 
 def _freed_in_all(action: Action, lake: Reader, before: Mapping[str, int]) -> Facts:
@@ -205,7 +207,7 @@ def _freed_in_all(action: Action, lake: Reader, before: Mapping[str, int]) -> Fa
 
 def _versions(action: Action, lake: Reader) -> Facts:
     """What became of the versions, looked up: others may have been added meanwhile."""
-    metadata = lake.tables.load(action.table).metadata
+    metadata = lake.tables.load(action.subject).metadata
     there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     gone = len(set(_snapshots(action)) - there)
     return {
@@ -243,12 +245,14 @@ def _action(lake: Reader, found: Expiring, route: Route) -> Action:
     how = leaving.way_out(lake, found.name.lake, location, route.needs_spark and commits)
     return Action(
         verb=EXPIRE,
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=_says(decisions, how, commits),
         arguments={
             "uuid": uuid,
-            "snapshots": ",".join(str(snapshot) for snapshot in sorted(decisions.expired)),
-            "tags": "\n".join(f"{refs[tag].snapshot_id} {tag}" for tag in decisions.tags_going),
+            "snapshots": tuple(str(snapshot) for snapshot in sorted(decisions.expired)),
+            "tags": tuple(decisions.tags_going),
+            "tags_at": tuple(str(refs[tag].snapshot_id) for tag in decisions.tags_going),
             "how": how,
         },
         requires=(TableIs(target, uuid),),
@@ -297,10 +301,9 @@ def _sized(lake: Reader, name: TableName, files: list[ReachableFile]) -> FileLis
 
 
 def _snapshots(action: Action) -> tuple[int, ...]:
-    return tuple(int(snapshot) for snapshot in str(action.arguments["snapshots"]).split(",") if snapshot)
+    return tuple(int(snapshot) for snapshot in action.texts("snapshots"))
 
 
 def _tags(action: Action) -> dict[str, int]:
     """The tags that go, and where they were when that was planned."""
-    pairs = (line.split(" ", 1) for line in str(action.arguments["tags"]).split("\n") if line)
-    return {tag: int(snapshot) for snapshot, tag in pairs}
+    return {tag: int(at) for tag, at in zip(action.texts("tags"), action.texts("tags_at"), strict=True)}

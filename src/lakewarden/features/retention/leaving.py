@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from lakewarden.engine.quarantine import Batch, QuarantinedFile, stash
-from lakewarden.engine.unreachable import still_unreachable
+from lakewarden.engine.files.unreachable import still_unreachable
+from lakewarden.engine.storage.quarantine import Batch, QuarantinedFile, stash
 from lakewarden.errors import StalePlan, StorageUnavailable
 from lakewarden.features.orphan.judgement import refuse_forbidden
-from lakewarden.lifecycle.plan import Action, Facts, PlannedFile
+from lakewarden.lifecycle.action import Action, Facts
+from lakewarden.lifecycle.planned_files import PlannedFile
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -36,7 +37,7 @@ def way_out(lake: Reader, lake_name: str, location: str, needs_spark: bool) -> H
 
 def remove(action: Action, lake: Writer) -> Facts:
     """Let the files of an action go that nothing leads to now; what came of it."""
-    name, table = lake.tables.name(action.table), lake.tables.load(action.table)
+    name, table = lake.tables.name(action.subject), lake.tables.load(action.subject)
     _check_same_table(action, table)
     refuse_forbidden(name, table)
     storage, listed = lake.storage(name.lake), {file.path: file for file in action.files.items}
@@ -57,12 +58,12 @@ def remove(action: Action, lake: Writer) -> Facts:
 def left(action: Action, lake: Reader) -> list[str]:
     """Listed files that are still there although nothing leads to them."""
     there = list(sizes_of(action, lake))
-    return still_unreachable(lake.tables.load(action.table), there) if there else []
+    return still_unreachable(lake.tables.load(action.subject), there) if there else []
 
 
 def sizes_of(action: Action, lake: Reader) -> dict[str, int]:
     """How large the listed files are that are there."""
-    name = lake.tables.name(action.table)
+    name = lake.tables.name(action.subject)
     sizes = lake.storage(name.lake).sizes([file.path for file in action.files.items])
     return {path: size for path, size in sizes.items() if size is not None}
 
@@ -72,7 +73,7 @@ def _batch(action: Action, lake: Writer, table: Table, free: list[PlannedFile]) 
     return Batch(
         id=f"{lake.stamp.operation}-{lake.stamp.action}",
         location=table.metadata.location,
-        table=action.table,
+        table=action.subject,
         uuid=str(table.metadata.table_uuid),
         operation=lake.stamp.operation,
         reason="expired",
@@ -86,14 +87,15 @@ def _check_same_table(action: Action, table: Table) -> None:
     """To the metadata of another table of this name, none of these files would mean anything."""
     if str(table.metadata.table_uuid) != action.arguments["uuid"]:
         raise StalePlan(
-            f"the plan is stale: {action.table} is another table now", "Its files were left where they are. Plan again."
+            f"the plan is stale: {action.subject} is another table now",
+            "Its files were left where they are. Plan again.",
         )
 
 
 def _check_all_left(action: Action, failed: tuple[tuple[str, str], ...]) -> None:
     if failed:
         raise StorageUnavailable(
-            f"{action.table}: {len(failed)} of {action.files.count} files could not be removed, as {failed[0][0]}: "
+            f"{action.subject}: {len(failed)} of {action.files.count} files could not be removed, as {failed[0][0]}: "
             f"{failed[0][1]}",
             "The versions are gone and these files are not; resume the operation when that is mended.",
         )

@@ -12,18 +12,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.representations import represents
-from lakewarden.engine.snapshots import ancestors, lines_of
+from lakewarden.engine.catalog.representations import represents
+from lakewarden.engine.catalog.snapshots import ancestors, lines_of
 from lakewarden.errors import BadValue
-from lakewarden.features.table.declared import Declared, declarations, production, resolve, whole_number
-from lakewarden.quantities import from_millis, parse_duration, show_duration, to_millis
+from lakewarden.quantities import from_millis, show_duration, to_millis
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.refs import SnapshotRef
 
     from lakewarden.config import Settings
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
 
 _DAY_MS = 86_400_000
 
@@ -83,19 +82,15 @@ class Decisions:
         return tuple(version.snapshot_id for version in self.versions if not version.kept)
 
 
-def declared_policy(
+def policy_of(
     settings: Settings, name: TableName, properties: Mapping[str, str], options: Mapping[str, Any]
-) -> list[Declared]:
-    """Each value of the policy that holds for a table, with its source. What an option says always wins."""
-    own = {
-        "keep_last": whole_number(properties, "history.expire.min-snapshots-to-keep"),
-        "keep_days": whole_number(properties, "history.expire.max-snapshot-age-ms", _DAY_MS),
-    }
-    sources = declarations(settings, name, "retention", options, own)
-    values = resolve(["keep_last", "keep_days", "keep_tagged", "production_keep_days", "reader_grace"], sources)
+) -> RetentionPolicy:
+    """The policy that holds for a table. What an option says always wins."""
+    values = settings.resolve(name.lake, name.within_lake, "retention", options, properties)
     # given for this very run it holds for production too, unless that is given a period of its own
     by_option = options.get("keep_days") is not None and options.get("production_keep_days") is None
-    return [*values, Declared("production", False, "option") if by_option else production(settings, name)]
+    production = not by_option and bool(settings.is_production(name.lake, name.within_lake).value)
+    return RetentionPolicy(**{name: value.value for name, value in values.items()}, production=production)
 
 
 def refuse_short_production(own: RetentionPolicy, keep_days: int | None, name: TableName) -> None:
@@ -107,11 +102,6 @@ def refuse_short_production(own: RetentionPolicy, keep_days: int | None, name: T
             "Add --even-production to expire its versions too, or give production tables their own period with "
             "--production-keep-days.",
         )
-
-
-def policy_of(declared: list[Declared]) -> RetentionPolicy:
-    values = {value.name: value.value for value in declared}
-    return RetentionPolicy(**{**values, "reader_grace": parse_duration(values["reader_grace"])})
 
 
 @dataclass

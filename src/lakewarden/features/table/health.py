@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from lakewarden.errors import BrokenTable, LakewardenError
+from lakewarden.features.policy.condition import score
 from lakewarden.features.policy.upkeep import UPKEEP, diagnosis
-from lakewarden.features.retention.expiry import InUse
-from lakewarden.features.table.condition import score
-from lakewarden.features.table.damage import explaining
-from lakewarden.features.table.select import Selects
+from lakewarden.features.shared.damage import explaining
+from lakewarden.features.shared.planner import Round, TableUpkeep
+from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.request import Question
 from lakewarden.quantities import Bytes
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 _SHOWN, _MORE = 20, 100
@@ -71,12 +71,12 @@ class Health(Selects, Question[list[TableHealth]]):
         return (_SHOWN, f"--worst {_MORE}") if self.worst is None else None
 
     def ask(self, lake: Reader) -> list[TableHealth]:
-        names, in_use, upkept = self.chosen(lake), InUse(lake), lake.journal.last_done(UPKEEP)
+        names, looks, upkept = self.chosen(lake), Round(lake), lake.journal.last_done(UPKEEP)
 
         def row(name: TableName) -> TableHealth:
             try:
                 with explaining(lake, name):
-                    return _row(lake, name, in_use, upkept.get(str(name)))
+                    return _row(TableUpkeep(looks, name), upkept.get(str(name)))
             except LakewardenError as error:
                 if self.is_one:
                     raise
@@ -88,10 +88,10 @@ class Health(Selects, Question[list[TableHealth]]):
         return sorted(rows, key=lambda found: (found.score, found.table))[: self.worst]
 
 
-def _row(lake: Reader, name: TableName, in_use: InUse, last_upkeep: datetime | None) -> TableHealth:
-    found, complaints = diagnosis(lake, name, in_use)
+def _row(on: TableUpkeep, last_upkeep: datetime | None) -> TableHealth:
+    found, complaints = diagnosis(on)
     return TableHealth(
-        table=str(name),
+        table=str(on.name),
         score=score(complaints),
         worst=complaints[0].reason if complaints else "",
         files=found.files,
@@ -102,5 +102,5 @@ def _row(lake: Reader, name: TableName, in_use: InUse, last_upkeep: datetime | N
         manifests=found.manifests,
         metadata=found.metadata_bytes,
         last_upkeep=last_upkeep,
-        next=f"lakewarden {complaints[0].remedy} {name}" if complaints else "",
+        next=f"lakewarden {complaints[0].remedy} {on.name}" if complaints else "",
     )

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field
 
 from lakewarden.errors import LakewardenError
-from lakewarden.features.table.summary import live_rows, total
+from lakewarden.features.shared.summary import live_rows, total
 from lakewarden.lifecycle.request import Completes, Question
 from lakewarden.quantities import Bytes, from_millis
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.display import Shown
-from lakewarden.features.table.columns import Column, columns_of
-from lakewarden.features.table.damage import problems
-from lakewarden.features.table.summary import live_rows, total
+from lakewarden.features.shared.columns import Column, columns_of
+from lakewarden.features.shared.damage import problems
+from lakewarden.features.shared.summary import live_rows, total
 from lakewarden.features.version.refs import Ref, refs_of
 from lakewarden.lifecycle.request import Question, Table
 from lakewarden.quantities import Bytes, SnapshotId, from_millis

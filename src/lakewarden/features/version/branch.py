@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.features.version.refs import Keep, NewRef, RefName, create, create_actions, created
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation, Version
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation, Version
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Branch(Operation):
+class Branch(TableOperation):
     """Start a branch at a version of a table, which can then be written to apart from main."""
 
     version: Version

@@ -10,8 +10,8 @@ from lakewarden.lifecycle.request import Question, Table
 from lakewarden.quantities import Bytes
 
 if TYPE_CHECKING:
-    from lakewarden.engine.holding import Holding
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.files.holding import Holding
     from lakewarden.lifecycle.ground import Reader
 
 

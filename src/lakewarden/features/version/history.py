@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.snapshots import notes_of
-from lakewarden.features.table.summary import live_rows, total
+from lakewarden.engine.catalog.snapshots import notes_of
+from lakewarden.features.shared.summary import live_rows, total
 from lakewarden.features.version.refs import refs_of
 from lakewarden.quantities import Bytes, SnapshotId, from_millis
 

@@ -6,15 +6,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from lakewarden.engine.changes import MAIN
-from lakewarden.engine.holding import Holding, holdings
-from lakewarden.engine.snapshots import lines_of
+from lakewarden.engine.catalog.snapshots import MAIN, lines_of
+from lakewarden.engine.files.holding import Holding, holdings
 from lakewarden.quantities import show_size
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.reference import TableName
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
 Kind = Literal["branch", "tag", "retention", "shared"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator
 
 from lakewarden.errors import BadValue, StorageUnavailable
-from lakewarden.features.table.summary import live_rows
+from lakewarden.features.shared.summary import live_rows
 from lakewarden.lifecycle.request import Question, Version
 from lakewarden.lifecycle.rows import Rows
 

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from lakewarden.engine.changes import RefChange, SetRef
-from lakewarden.engine.snapshots import ancestors
+from lakewarden.engine.catalog.snapshots import ancestors
+from lakewarden.engine.commit.refs import RefChange, SetRef
 from lakewarden.errors import AlreadyExists, VersionNotFound, did_you_mean
-from lakewarden.lifecycle.plan import SPARK_SQL, Action, Outcome
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.request import Positional
-from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
+from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs, table_lease
 from lakewarden.quantities import Duration, SnapshotId, show_duration
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.tables import Resolved
+    from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _NOTE = "lakewarden.note."
@@ -109,7 +110,8 @@ def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action
     apart = route.needs_spark and bool(new.note)
     make = Action(
         verb=new.kind,
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=f"{new.kind} {new.name} at {snapshot}{kept}",
         arguments={
             "ref": new.name,
@@ -137,7 +139,7 @@ def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action
 
 def created(action: Action, lake: Reader) -> bool:
     """Whether the branch, tag or note of an action stands as it should."""
-    asked, table = action.arguments, lake.tables.load(action.table)
+    asked, table = action.arguments, lake.tables.load(action.subject)
     found = next((ref for ref in refs_of(table) if ref.name == asked["ref"]), None)
     if found is None:
         return False
@@ -155,13 +157,13 @@ def create(action: Action, lake: Writer) -> Outcome:
     noted = {note_property(name): note} if note else {}
     if action.verb == "note":
         change = RefChange(
-            action.table, str(asked["uuid"]), {name: _snapshot(action)}, properties=noted, route=action.route
+            action.subject, str(asked["uuid"]), {name: _snapshot(action)}, properties=noted, route=action.route
         )
     else:
         new = _new_ref(action)
         keep_ms = int(new.keep.total_seconds() * 1000) if new.keep else None
         change = RefChange(
-            table=action.table,
+            table=action.subject,
             uuid=str(asked["uuid"]),
             expects={name: None},
             set=(SetRef(name, new.kind, _snapshot(action), keep_ms),),
@@ -169,13 +171,13 @@ def create(action: Action, lake: Writer) -> Outcome:
             drop_properties=() if note else (note_property(name),),  # that of an earlier ref of this name
             route=action.route,
         )
-    lake.commits.refs(change)
+    lake.commits.publish(change)
     return Outcome(action.expects)
 
 
 def _new_ref(action: Action) -> NewRef:
     asked = action.arguments
-    keep = timedelta(milliseconds=int(asked["keep_ms"])) if asked["keep_ms"] else None
+    keep = timedelta(milliseconds=action.number("keep_ms")) if asked["keep_ms"] else None
     return NewRef("branch" if asked["kind"] == "branch" else "tag", str(asked["ref"]), keep, str(asked["note"]))
 
 
@@ -192,4 +194,4 @@ def existing_tag(table: Table, target: str, name: str) -> Ref:
 
 
 def _snapshot(action: Action) -> int:
-    return int(action.arguments["snapshot"] or 0)
+    return action.number("snapshot")

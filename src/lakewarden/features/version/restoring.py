@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.changes import MAIN, SetSchema
+from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.commit.refs import SetSchema
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.version.schemas import (
     changes_since,
@@ -18,15 +19,15 @@ from lakewarden.features.version.schemas import (
     statements_back,
     written_with,
 )
-from lakewarden.lifecycle.plan import Action, Outcome
-from lakewarden.lifecycle.requirement import LayoutIs, RefAt, TableIs
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.requirement import LayoutIs, RefAt, TableIs, table_lease
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from lakewarden.engine.route import Route
-    from lakewarden.engine.tables import Resolved
+    from lakewarden.engine.base.route import Route
+    from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Writer
 
 COLUMN_VERBS = ("drop-column", "rename-column")
@@ -68,7 +69,8 @@ def by_statements(to: Resolved, then: Schema, route: Route) -> tuple[Action, ...
     return tuple(
         Action(
             verb=f"{what}-column",
-            table=target,
+            subject=target,
+            lease=table_lease(uuid),
             says=f"{what} column {field.name}{f' back to {name}' if name else ', which was added since'}",
             arguments={"column": field.name, "field": field.field_id, "name": name, "uuid": uuid},
             requires=(TableIs(target, uuid), RefAt(target, MAIN, to.snapshot.snapshot_id)),
@@ -84,26 +86,26 @@ def is_restored(action: Action, table: Table) -> bool:
     """Whether the table has the schema, or the column, that an action restores; true for one that restores none."""
     if action.verb in COLUMN_VERBS:
         found = {field.field_id: field.name for field in table.schema().fields}
-        return found.get(_number(action, "field"), "") == action.arguments["name"]
-    return "schema" not in action.arguments or table.metadata.current_schema_id == _number(action, "schema")
+        return found.get(action.number("field"), "") == action.arguments["name"]
+    return "schema" not in action.arguments or table.metadata.current_schema_id == action.number("schema")
 
 
 def set_schema(action: Action) -> SetSchema | None:
     """What the commit of an action sets, with what it requires for that."""
     layout = next((need for need in action.requires if isinstance(need, LayoutIs)), None)
-    return SetSchema(_number(action, "schema"), layout.schema, layout.spec, layout.order) if layout else None
+    return SetSchema(action.number("schema"), layout.schema, layout.spec, layout.order) if layout else None
 
 
 def undo_column(action: Action, lake: Writer) -> Outcome:
     """Drop or rename one column on Spark, if it still is the column that was planned for."""
     column, name = str(action.arguments["column"]), str(action.arguments["name"])
-    found = {field.name: field.field_id for field in lake.tables.load(action.table).schema().fields}
-    if found.get(column) != _number(action, "field"):
+    found = {field.name: field.field_id for field in lake.tables.load(action.subject).schema().fields}
+    if found.get(column) != action.number("field"):
         raise StalePlan(
-            f"the plan is stale: column {column} of {action.table} is gone, or another column has that name now",
+            f"the plan is stale: column {column} of {action.subject} is gone, or another column has that name now",
             "That column was left as it is. Plan again.",
         )
-    statements = lake.statements(action.table)
+    statements = lake.statements(action.subject)
     if action.verb == "drop-column":
         statements.drop_column(column)
     else:
@@ -120,7 +122,3 @@ def warnings(to: Resolved, restores: Schema | None) -> list[str]:
         return [f"{since}. --with-schema restores them"]
     branches = other_branches(to.table)
     return [f"branches are read with the restored columns too: {', '.join(branches)}"] if restores and branches else []
-
-
-def _number(action: Action, key: str) -> int:
-    return int(action.arguments[key] or 0)

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.engine.changes import MAIN, RefChange, SetRef
-from lakewarden.engine.snapshots import ancestors
-from lakewarden.engine.spark_commit import displaced
+from lakewarden.engine.catalog.snapshots import MAIN, ancestors
+from lakewarden.engine.commit.refs import RefChange, SetRef, displaced
 from lakewarden.errors import AlreadyExists, BadReference, NotAncestor
-from lakewarden.features.erasure import masks
-from lakewarden.features.table.summary import live_rows
+from lakewarden.features.erasure.hidden import hide_action
+from lakewarden.features.shared.summary import live_rows
 from lakewarden.features.version import restoring
 from lakewarden.features.version.schemas import changes_since, written_with
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
-from lakewarden.lifecycle.request import Operation, Version
-from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
+from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation, Version
+from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs, table_lease
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from lakewarden.engine.route import Route
-    from lakewarden.engine.tables import Resolved
+    from lakewarden.engine.base.route import Route
+    from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Rollback(Operation):
+class Rollback(TableOperation):
     """Make an earlier version the current one. The state left behind is tagged, so nothing is lost.
 
     The tag is called before-rollback- with the id of the snapshot that was current, and the plan shows the command
@@ -55,15 +55,15 @@ class Rollback(Operation):
         if moves:
             self._check_ancestor(to, current)
         actions = _actions(to, current, moves, schema, lake.tables.route(to.table, to.name))
-        hides, shown = masks.after_rollback(lake, to.name, to.table, to.snapshot) if moves else ((), [])
+        hides, shown = hide_action.after_rollback(lake, to.name, to.table, to.snapshot) if moves else ((), [])
         warnings = [*([_loss(to)] if moves else []), *shown, *restoring.warnings(to, schema)]
         warnings += _undo(to, current, actions)
         return Plan(self.kind(), str(to.name), (*actions, *hides), tuple(warnings))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        if action.verb == masks.HIDE:
-            return masks.holds(action, lake)
-        table = lake.tables.load(action.table)
+        if action.verb == hide_action.HIDE:
+            return hide_action.holds(action, lake)
+        table = lake.tables.load(action.subject)
         if not restoring.is_restored(action, table):
             return False
         if action.verb in restoring.SCHEMA_VERBS:
@@ -74,16 +74,16 @@ class Rollback(Operation):
         return tagged and (action.verb == "keep" or _is_back(table, was, to))
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        if action.verb == masks.HIDE:
-            return masks.apply(action, lake)
+        if action.verb == hide_action.HIDE:
+            return hide_action.apply(action, lake)
         if action.verb in restoring.COLUMN_VERBS:
             return restoring.undo_column(action, lake)
         asked, (was, to) = action.arguments, _from_to(action)
         keeps = () if asked["kept_already"] else (SetRef(str(asked["leave"]), "tag", was),)
         moves = (SetRef(MAIN, "branch", to),)
-        lake.commits.refs(
+        lake.commits.publish(
             RefChange(
-                table=action.table,
+                table=action.subject,
                 uuid=str(asked["uuid"]),
                 expects={need.ref: need.snapshot for need in action.requires if isinstance(need, RefAt)},
                 route=action.route,
@@ -97,11 +97,11 @@ class Rollback(Operation):
         """Look also for what a move on Spark, killed before it could look, may have gone over: somebody's commit."""
         findings = super().verify(plan, lake)
         for action in plan.actions:
-            lost = displaced(lake.tables.load(action.table), *_from_to(action)) if action.verb == "move" else None
+            lost = displaced(lake.tables.load(action.subject), *_from_to(action)) if action.verb == "move" else None
             if lost is not None:
-                keep = f"lakewarden version tag {action.table}@{lost} NAME"
+                keep = f"lakewarden version tag {action.subject}@{lost} NAME"
                 told = f"another writer's commit {lost} is under no name now; keep it: {keep}"
-                findings.append(Finding(action.table, told))
+                findings.append(Finding(action.subject, told))
         return findings
 
     def _check_ancestor(self, to: Resolved, current: int) -> None:
@@ -114,7 +114,7 @@ class Rollback(Operation):
 
 
 def _from_to(action: Action) -> tuple[int, int]:
-    return int(action.arguments["from"] or 0), int(action.arguments["to"] or 0)
+    return action.number("from"), action.number("to")
 
 
 def _is_back(table: Table, was: int, to: int) -> bool:
@@ -145,7 +145,8 @@ def _only_schema(to: Resolved, current: int, route: Route) -> Action:
     target, uuid = str(to.name), str(to.table.metadata.table_uuid)
     return Action(
         verb="restore-schema",
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=f"main stays at {current}",
         arguments={"from": str(current), "to": str(current), "leave": "", "kept_already": True, "uuid": uuid},
         requires=(TableIs(target, uuid), RefAt(target, MAIN, current)),
@@ -170,7 +171,8 @@ def _action(verb: str, to: Resolved, current: int, route: Route) -> Action:
     }
     return Action(
         verb=verb,
-        table=target,
+        subject=target,
+        lease=table_lease(uuid),
         says=says[verb],
         arguments={
             "from": str(current),

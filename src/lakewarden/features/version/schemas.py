@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.types import NestedField
 
-    from lakewarden.engine.tables import Resolved
+    from lakewarden.engine.catalog.tables import Resolved
 
 
 def written_with(version: Resolved) -> Schema | None:

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.display import Shown
-from lakewarden.engine.rows import version_schema
-from lakewarden.engine.snapshots import ancestors, notes_of
-from lakewarden.features.table.columns import Column, columns_of
-from lakewarden.features.table.summary import number
+from lakewarden.engine.catalog.snapshots import ancestors, notes_of
+from lakewarden.engine.rows.read import version_schema
+from lakewarden.features.shared.columns import Column, columns_of
+from lakewarden.features.shared.summary import number
 from lakewarden.features.version.history import version_row
 from lakewarden.features.version.refs import Ref, refs_of
 from lakewarden.lifecycle.request import Question, Version

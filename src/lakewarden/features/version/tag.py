@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lakewarden.errors import LakewardenError, VersionNotFound
-from lakewarden.features.table.select import is_pattern, select
+from lakewarden.features.shared.select import is_pattern, select
 from lakewarden.features.version.refs import Keep, NewRef, RefName, create, create_actions, created, refs_of
-from lakewarden.lifecycle.plan import Action, Finding, Outcome, Plan
-from lakewarden.lifecycle.request import Operation, Version
+from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation, Version
 
 if TYPE_CHECKING:
-    from lakewarden.engine.reference import Reference
+    from lakewarden.engine.base.table_name import Reference
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Tag(Operation):
+class Tag(TableOperation):
     """Give a version of a table a name that stays, so that it can be read and is never expired.
 
     A pattern such as 'sales.*' tags every matching table, each in a commit of its own; tables that have

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from lakewarden.engine.changes import RefChange
-from lakewarden.engine.snapshots import lines_of
+from lakewarden.engine.catalog.snapshots import lines_of
+from lakewarden.engine.commit.refs import RefChange
 from lakewarden.features.version.refs import RefName, existing_tag, note_property
-from lakewarden.lifecycle.plan import Action, Outcome, Plan
-from lakewarden.lifecycle.request import Operation, Table
-from lakewarden.lifecycle.requirement import RefAt, TableIs
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Table, TableOperation
+from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 
-class Untag(Operation):
+class Untag(TableOperation):
     """Take a tag away. Its version stays until retention expires it, if nothing else protects it."""
 
     destructive = True
@@ -34,7 +35,8 @@ class Untag(Operation):
         reachable = lines_of(table, others)
         action = Action(
             verb="untag",
-            table=target,
+            subject=target,
+            lease=table_lease(uuid),
             says=f"remove tag {self.name} from {tag.snapshot_id}",
             arguments={"ref": self.name, "snapshot": str(tag.snapshot_id), "uuid": uuid},
             requires=(TableIs(target, uuid), RefAt(target, self.name, tag.snapshot_id)),
@@ -46,15 +48,15 @@ class Untag(Operation):
         return Plan(self.kind(), target, (action,), () if tag.snapshot_id in reachable else (alone,))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return lake.tables.ref(action.table, str(action.arguments["ref"])) is None
+        return lake.tables.ref(action.subject, str(action.arguments["ref"])) is None
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         asked, ref = action.arguments, str(action.arguments["ref"])
-        lake.commits.refs(
+        lake.commits.publish(
             RefChange(
-                table=action.table,
+                table=action.subject,
                 uuid=str(asked["uuid"]),
-                expects={ref: int(asked["snapshot"] or 0)},
+                expects={ref: action.number("snapshot")},
                 remove=(ref,),
                 drop_properties=(note_property(ref),),
                 route=action.route,

@@ -1,6 +1,6 @@
 """${message}.
 
-Revision ${up_revision}, after ${down_revision | comma,n}. Name it in `HISTORY` of migration.py too.
+Revision ${up_revision}, after ${down_revision | comma,n}.
 """
 
 from __future__ import annotations

@@ -1,0 +1,40 @@
+"""`layers`: what holds for tables by a part of their namespace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from lakewarden.config.compaction import CompactionSettings
+from lakewarden.config.retention import RetentionSettings
+from lakewarden.config.section import Section
+
+
+class LayerSettings(Section):
+    """What holds for the tables of a layer, unless something nearer to a table says otherwise."""
+
+    production: bool | None = None
+    retention: RetentionSettings | None = None
+    compaction: CompactionSettings | None = None
+
+
+def usual_layers() -> dict[str, LayerSettings]:
+    return {
+        "bronze": LayerSettings(retention=RetentionSettings(keep_days=30)),
+        "silver": LayerSettings(retention=RetentionSettings(keep_days=90)),
+        "gold": LayerSettings(production=True),
+        "platinum": LayerSettings(production=True),
+    }
+
+
+def laid_over(usual: LayerSettings | None, given: LayerSettings | None) -> LayerSettings:
+    """A layer as given, with what it leaves unsaid as usual, value by value."""
+    if usual is None or given is None:
+        return given or usual or LayerSettings()
+    said: dict[str, Any] = {}
+    for name in given.model_fields_set:
+        before, now = getattr(usual, name), getattr(given, name)
+        both = isinstance(before, BaseModel) and isinstance(now, BaseModel)
+        said[name] = before.model_copy(update={key: getattr(now, key) for key in now.model_fields_set}) if both else now
+    return usual.model_copy(update=said)

@@ -1,0 +1,16 @@
+"""`leases`: how long a table stays held by a process that died."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field
+
+from lakewarden.config.section import Section
+from lakewarden.quantities import Duration
+
+
+class LeaseSettings(Section):
+    timeout: Duration = Field(
+        timedelta(seconds=60), gt=timedelta(), description="How long a dead holder keeps a table."
+    )

@@ -1,0 +1,1 @@
+"""Catalogs, tables and their snapshots, as PyIceberg reads them."""

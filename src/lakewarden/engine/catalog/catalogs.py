@@ -1,0 +1,259 @@
+"""Named lakes: each one's PyIceberg catalog, and the same catalog as Spark must be told of it.
+
+A lake's name is its catalog's name in PyIceberg and in Spark SQL, so anyone can open the same lake
+without Lakewarden. Catalogs are opened when first used and never created by being looked at.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from lakewarden.config import LakeSettings, Settings
+from lakewarden.engine.base.exact_doubles import read_doubles_exactly
+from lakewarden.engine.base.faults import first_line, told
+from lakewarden.engine.base.file_naming import owned_name
+from lakewarden.engine.catalog.known_metadata import KnownMetadata
+from lakewarden.errors import CatalogUnavailable
+from lakewarden.lifecycle.failpoints import reach
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+
+_SQL_ADDRESS = re.compile(  # as SQLAlchemy takes them apart: only an @ must be written as %40 in a password
+    r"(?P<driver>\w+)(\+\w+)?://((?P<user>[^:/@]*)(:(?P<password>[^@]*))?@)?"
+    r"(?P<host>\[[^\]/?]+\]|[^/:?@\[]*)(?P<port>:\d+)?(?P<database>/[^?@]*)?(?P<query>\?.*)?"
+)
+_EXTRAS = {"psycopg": "postgres", "psycopg2": "postgres", "thrift": "hive", "hive_metastore": "hive", "boto3": "glue"}
+
+
+class Catalogs:
+    """The PyIceberg catalogs of the configured lakes, opened when first asked for."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._open: dict[str, Catalog] = {}
+        self._lock = threading.Lock()
+
+    def get(self, lake: str) -> Catalog:
+        settings = self._settings.lake(lake)
+        with self._lock:
+            if lake not in self._open:
+                self._open[lake] = open_catalog(lake, settings, create=False)
+            return self._open[lake]
+
+    def namespaces(self, lake: str) -> list[tuple[str, ...]]:
+        """The lake's top namespaces: the cheapest question that shows whether its catalog answers."""
+        with told(f"lake {lake}"):
+            return [tuple(namespace) for namespace in self.get(lake).list_namespaces()]
+
+    def close(self) -> None:
+        """Give back what open catalogs hold; they are opened again when asked for."""
+        with self._lock:
+            for catalog in self._open.values():
+                catalog.close()
+            self._open.clear()
+
+
+def open_catalog(lake: str, settings: LakeSettings, create: bool) -> Catalog:
+    """Open a lake's catalog; only with `create` may an SQL catalog's tables be made."""
+    missing = sqlite_file(settings)
+    if settings.type == "sql" and missing is None:
+        _taken_apart(str(settings.catalog["uri"]))
+    if missing and not create and not missing.is_file():
+        raise CatalogUnavailable(
+            f"lake {lake}: its catalog {missing} is not there",
+            hint="Make the lake with lakewarden lake init, or correct the catalog's uri.",
+        )
+    properties = pyiceberg_properties(settings) | {"init_catalog_tables": str(create).lower()}
+    read_doubles_exactly()
+    try:
+        with told(f"lake {lake}"):
+            if settings.type == "sql":
+                return _open_sql(lake, properties)
+            from pyiceberg.catalog import load_catalog
+
+            return load_catalog(lake, **properties)
+    except ModuleNotFoundError as error:
+        raise _not_installed(lake, settings, str(error.name)) from None
+    except ValueError as error:  # PyIceberg checks some properties with plain ones
+        raise CatalogUnavailable(f"lake {lake}: {first_line(error)}", "Look at the lake's catalog section.") from error
+    except Exception as error:
+        if type(error).__name__ == "NotInstalledError":
+            raise _not_installed(lake, settings, settings.type) from None
+        raise
+
+
+def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
+    from pyiceberg.catalog import Catalog as AnyCatalog
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.table import Table
+
+    known = KnownMetadata()
+
+    class TidySqlCatalog(SqlCatalog):
+        """PyIceberg's, but a metadata file is parsed once and its name says whose it is, and that of a commit that
+        lost its race goes."""
+
+        def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:
+            location = orm_table.metadata_location
+            if not location:
+                raise NoSuchTableError("it has no metadata location")
+            metadata = known.read(self._load_file_io(location=location).new_input(location))
+            return Table(
+                identifier=(*AnyCatalog.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name),
+                metadata=metadata,
+                metadata_location=location,
+                io=self._load_file_io(metadata.properties, location),
+                catalog=self,
+            )
+
+        def commit_table(self, *args: Any, **kwargs: Any) -> Any:
+            written = _Written.of_this_thread
+            written.place = None
+            try:
+                return super().commit_table(*args, **kwargs)
+            except Exception as error:
+                if written.place is not None and _never_landed(error):
+                    io, location = written.place
+                    with suppress(OSError):
+                        io.delete(location)
+                raise
+
+        def _update_and_stage_table(self, *args: Any, **kwargs: Any) -> Any:
+            staged = super()._update_and_stage_table(*args, **kwargs)
+            staged.metadata_location = owned_name(staged.metadata_location)
+            return staged
+
+        @staticmethod
+        def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
+            SqlCatalog._write_metadata(metadata, io, metadata_path)
+            _Written.of_this_thread.place = (io, metadata_path)
+            reach("commit.staged")
+
+    return TidySqlCatalog(lake, **properties)
+
+
+def _never_landed(error: Exception) -> bool:
+    """Whether a commit that raised this is certain not to be in the catalog."""
+    from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+
+    refused = getattr(getattr(error, "orig", None), "sqlite_errorname", "")
+    lost = isinstance(error, CommitFailedException | TableAlreadyExistsError)
+    return lost or refused.startswith(("SQLITE_BUSY", "SQLITE_READONLY"))
+
+
+class _Written(threading.local):
+    """The metadata file that this thread wrote last."""
+
+    of_this_thread: _Written
+    place: tuple[FileIO, str] | None = None
+
+
+_Written.of_this_thread = _Written()
+
+
+def _not_installed(lake: str, settings: LakeSettings, module: str) -> CatalogUnavailable:
+    extra = _EXTRAS.get(module.split(".")[0], settings.type)
+    return CatalogUnavailable(
+        f"lake {lake}: a catalog of type {settings.type} needs {module}, which is not installed",
+        hint=f"pip install 'lakewarden[{extra}]'",
+    )
+
+
+def pyiceberg_properties(settings: LakeSettings) -> dict[str, str]:
+    """The lake as PyIceberg's `load_catalog` takes it."""
+    storage = settings.storage
+    properties = {key: _text(value) for key, value in settings.catalog.items()}
+    properties["warehouse"] = settings.warehouse
+    optional = {
+        "s3.endpoint": storage.endpoint,
+        "s3.access-key-id": storage.access_key,
+        "s3.secret-access-key": storage.secret_key,
+        "s3.session-token": storage.session_token,
+        "s3.region": storage.region,
+    }
+    if storage.endpoint:
+        optional["s3.force-virtual-addressing"] = _text(not storage.path_style)
+    return {key: value for key, value in optional.items() if value is not None} | properties
+
+
+def spark_properties(lake: str, settings: LakeSettings) -> dict[str, str]:
+    """The lake as a Spark session is told of it: settings under `spark.sql.catalog.LAKE`."""
+    storage = settings.storage
+    catalog = {
+        "warehouse": settings.warehouse,
+        "cache-enabled": "false",  # Spark would keep a table's old state after a commit from outside
+        **_spark_catalog(settings),
+    }
+    if settings.warehouse.startswith(("s3:", "s3a:")):
+        catalog["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+        if storage.endpoint:
+            catalog["s3.path-style-access"] = _text(storage.path_style)
+    optional = {
+        "s3.endpoint": storage.endpoint,
+        "s3.access-key-id": storage.access_key,
+        "s3.secret-access-key": storage.secret_key,
+        "s3.session-token": storage.session_token,
+        "client.region": storage.region,
+    }
+    catalog |= {key: value for key, value in optional.items() if value is not None} | settings.spark
+    prefix = f"spark.sql.catalog.{lake}"
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{k}": v for k, v in catalog.items()}
+
+
+def _spark_catalog(settings: LakeSettings) -> dict[str, str]:
+    if settings.type == "sql":
+        return _jdbc(str(settings.catalog["uri"]))
+    passed_on = {key: _text(value) for key, value in settings.catalog.items() if key not in ("type", "uri")}
+    uri = settings.catalog.get("uri")
+    return passed_on | {"type": settings.type} | ({"uri": str(uri)} if uri else {})
+
+
+def _jdbc(uri: str) -> dict[str, str]:
+    """An SQLAlchemy address as the JDBC catalog takes it."""
+    common = {"type": "jdbc", "jdbc.schema-version": "V1"}
+    if uri.startswith("sqlite"):
+        return common | {"uri": f"jdbc:sqlite:{_file_of(uri)}"}
+    parts = _taken_apart(uri)
+    host = parts["host"] or "localhost"
+    address = {
+        "uri": f"jdbc:{parts['driver']}://{host}{parts['port'] or ''}{parts['database'] or '/'}{parts['query'] or ''}"
+    }
+    user = {"jdbc.user": unquote(parts["user"])} if parts["user"] else {}
+    password = {"jdbc.password": unquote(parts["password"])} if parts["password"] else {}
+    return common | address | user | password
+
+
+def _taken_apart(uri: str) -> re.Match[str]:
+    """The parts of an SQL catalog's address. What cannot be read is not shown, since it may hold a password."""
+    parts = _SQL_ADDRESS.fullmatch(uri)
+    if parts is None:
+        raise CatalogUnavailable(
+            f"the catalog's address {uri.partition(':')[0]}://… cannot be read",
+            "Write it as postgresql+psycopg://user:password@host:5432/database, with %40 for an @ in the password.",
+        )
+    return parts
+
+
+def sqlite_file(settings: LakeSettings) -> Path | None:
+    """The file of an SQLite catalog, or nothing for any other kind."""
+    uri = str(settings.catalog.get("uri", ""))
+    if settings.type != "sql" or not uri.startswith("sqlite"):
+        return None
+    return Path(_file_of(uri))
+
+
+def _file_of(sqlite: str) -> str:
+    return sqlite.split(":///", 1)[1].partition("?")[0]
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

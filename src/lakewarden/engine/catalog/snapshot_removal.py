@@ -1,0 +1,199 @@
+"""What expiring snapshots takes, told as updates of a table's metadata.
+
+Iceberg forgets what a snapshot was built on once its parent has gone, and then no earlier version that is
+still there counts as its ancestor. Linking the two anew would let incremental readers pass over what was
+between them without noticing. So which kept version a snapshot descends from is remembered in a property
+of the table: for rollback, and for nobody else.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from lakewarden.engine.catalog.metadata_log import dead_entries, drop_entries
+from lakewarden.engine.catalog.representations import stand_ins
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
+
+LINEAGE = "lakewarden.lineage"
+_SOON_MS = 3_600_000
+
+
+def note_property(ref: str) -> str:
+    """The table property that holds the note on a ref."""
+    return f"lakewarden.note.{ref}"
+
+
+def still_needed(metadata: TableMetadata, snapshots: Iterable[int], tags: Mapping[str, int]) -> list[str]:
+    """Who points to snapshots that are to go, in words."""
+    going = set(snapshots)
+    needed = [
+        f"{ref.snapshot_ref_type} {name} is at snapshot {ref.snapshot_id}, which was to expire"
+        for name, ref in sorted(metadata.refs.items())
+        if ref.snapshot_id in going and name not in tags
+    ]
+    moved = [
+        f"tag {name}, which was to go, moved from {planned} to {metadata.refs[name].snapshot_id}"
+        for name, planned in sorted(tags.items())
+        if name in metadata.refs and metadata.refs[name].snapshot_id != planned
+    ]
+    return needed + moved
+
+
+def iceberg_would_also_take(
+    metadata: TableMetadata, snapshots: Iterable[int], tags: Iterable[str], now_ms: int
+) -> list[str]:
+    """What Iceberg's own expiry takes beyond these, in words: it also follows the age that refs set for themselves.
+
+    Told as it decides where it is asked for these snapshots, and by age for none.
+    """
+    soon = now_ms + _SOON_MS  # what ends while it runs is taken as well
+    times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots}
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
+    usual_age = metadata.properties.get("history.expire.max-ref-age-ms", "")
+    going, gone_tags = set(snapshots), set(tags)
+    kept, in_line, ended = set[int](), set[int](), []
+    for name, ref in sorted(metadata.refs.items()):
+        if name in gone_tags:
+            continue
+        longest = ref.max_ref_age_ms or (int(usual_age) if usual_age.isdigit() else None)
+        if name != "main" and longest is not None and soon - times.get(ref.snapshot_id, 0) > longest:
+            ended.append(f"{ref.snapshot_ref_type} {name}")
+            continue
+        line = _line(ref.snapshot_id, parents) if str(ref.snapshot_ref_type) == "branch" else [ref.snapshot_id]
+        in_line.update(line)
+        settled = ref.max_snapshot_age_ms is not None and ref.min_snapshots_to_keep is not None
+        for place, snapshot in enumerate(line):
+            old = settled and soon - times[snapshot] > (ref.max_snapshot_age_ms or 0)
+            if old and place >= (ref.min_snapshots_to_keep or 0):
+                break
+            kept.add(snapshot)
+    more = sorted(in_line - kept - going)
+    return [*ended, *(f"snapshot {snapshot}" for snapshot in more)]
+
+
+def _line(snapshot: int | None, parents: Mapping[int, int | None]) -> list[int]:
+    line = []
+    while snapshot is not None and snapshot in parents:
+        line.append(snapshot)
+        snapshot = parents[snapshot]
+    return line
+
+
+def expiry_updates(
+    table: Table,
+    snapshots: Sequence[int],
+    tags: Sequence[str],
+    replaced: Mapping[int, int] | None = None,
+    metadata_files: Sequence[str] = (),
+) -> tuple[TableUpdate, ...]:
+    """The updates that let snapshots and tags go; none where they have gone already.
+
+    `replaced` tells which of them have others in their place, as the log and what descends from what have it then.
+    Entries of `metadata_files` leave the metadata log, where the client writes it.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.table.update import (
+        RemovePartitionStatisticsUpdate,
+        RemovePropertiesUpdate,
+        RemoveSnapshotRefUpdate,
+        RemoveSnapshotsUpdate,
+        RemoveStatisticsUpdate,
+        SetPropertiesUpdate,
+    )
+
+    metadata = table.metadata
+    going = sorted({s.snapshot_id for s in metadata.snapshots} & set(snapshots))
+    by_client = isinstance(table.catalog, MetastoreCatalog)
+    notes = [note_property(tag) for tag in tags if note_property(tag) in metadata.properties]
+    updates: list[Any] = [
+        RemoveSnapshotRefUpdate.model_validate({"ref-name": tag}) for tag in tags if tag in metadata.refs
+    ]
+    if going:
+        statistics = {s.snapshot_id for s in metadata.statistics} & set(going)
+        by_partition = {s.snapshot_id for s in metadata.partition_statistics} & set(going)
+        updates += [RemoveStatisticsUpdate.model_validate({"snapshot-id": id}) for id in sorted(statistics)]
+        updates += [RemovePartitionStatisticsUpdate.model_validate({"snapshot-id": id}) for id in sorted(by_partition)]
+        updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": going}))
+        if by_client:  # a REST catalog keeps its log itself
+            updates.append(_log_update(metadata, set(going), replaced or {}))
+        descent = kept_lineage(metadata, set(going), replaced or {})
+        lineage = json.dumps({str(child): ancestor for child, ancestor in descent.items()})
+        if lineage != "{}":
+            updates.append(SetPropertiesUpdate.model_validate({"updates": {LINEAGE: lineage}}))
+        elif LINEAGE in metadata.properties:
+            notes.append(LINEAGE)
+    if notes:
+        updates.append(RemovePropertiesUpdate.model_validate({"removals": notes}))
+    if by_client and (dead := dead_entries(table, metadata_files)):
+        updates.append(drop_entries(dead))
+    return tuple(updates)
+
+
+def lineage_of(properties: Mapping[str, str]) -> dict[int, int]:
+    """For snapshots whose parent has expired: the nearest ancestor that was kept."""
+    try:
+        return {int(child): int(ancestor) for child, ancestor in json.loads(properties.get(LINEAGE, "{}")).items()}
+    except (ValueError, TypeError, AttributeError):  # not ours, or damaged: then nothing is known
+        return {}
+
+
+def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> dict[int, int]:
+    """The lineage as it is to be remembered once these snapshots are gone, some of them with others in their place."""
+    remembered = lineage_of(metadata.properties)
+    parents = {s.snapshot_id: s.parent_snapshot_id for s in metadata.snapshots}
+
+    def parent(child: int) -> int | None:
+        direct = parents.get(child)
+        return direct if direct in parents else remembered.get(child)
+
+    lost = going - replaced.keys()
+    lineage = {}
+    for child in parents.keys() - lost:
+        ancestor = parent(child)
+        direct = ancestor is not None and not {child, ancestor} & going and ancestor == parents.get(child)
+        while ancestor is not None and ancestor in lost:
+            ancestor = parent(ancestor)
+        if ancestor is not None and not direct:
+            lineage[replaced.get(child, child)] = replaced.get(ancestor, ancestor)
+    return lineage
+
+
+def _log_update(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> TableUpdate:
+    """Iceberg's log of main's versions has no gaps: what lies before one that went is cleared, as Iceberg does.
+
+    One that was replaced stands there as it did, under its new name; but the table's clock goes on. One whose version
+    another snapshot still holds, as after a compaction, gives its place to that one: travel to its time shows its rows.
+    """
+    from pyiceberg.table.update import _apply_table_update
+
+    renamed = {**stand_ins(metadata, going), **replaced}
+    log, lost = list(metadata.snapshot_log), going - renamed.keys()
+    last_lost = max((place for place, entry in enumerate(log) if entry.snapshot_id in lost), default=-1)
+    kept = [
+        entry.model_copy(update={"snapshot_id": renamed.get(entry.snapshot_id, entry.snapshot_id)})
+        for entry in log[last_lost + 1 :]
+    ]
+    now = max(int(time.time() * 1000), metadata.last_updated_ms) if replaced else None
+    if _ClearedLog not in _apply_table_update.registry:
+        _apply_table_update.register(_ClearedLog, _clear_log)
+    return cast("TableUpdate", _ClearedLog(kept, now))
+
+
+class _ClearedLog:
+    """An update of our own, applied where the client writes the metadata."""
+
+    def __init__(self, kept: list[Any], now: int | None) -> None:
+        self.kept = kept
+        self.now = now
+
+
+def _clear_log(update: _ClearedLog, base: TableMetadata, context: Any) -> TableMetadata:
+    clock = {} if update.now is None else {"last_updated_ms": update.now}
+    return base.model_copy(update={"snapshot_log": update.kept, **clock})

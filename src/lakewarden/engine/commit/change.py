@@ -1,0 +1,98 @@
+"""Changes of a table's metadata as values, and what publishes them.
+
+Each kind of change is a module of its own, which holds what is asked and how it is published: directly, or through
+Spark where nothing else can. How attempts are sent, and sent again, is in `publish.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from lakewarden.engine.commit.publish import Publisher
+from lakewarden.errors import StalePlan
+
+if TYPE_CHECKING:
+    from lakewarden.engine.catalog.tables import Tables
+    from lakewarden.engine.files.manifests import Manifests
+    from lakewarden.engine.spark.session import Spark
+    from lakewarden.lifecycle.basics import Fence, Stamp
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What a change is published with, behind an action's fence and under its name."""
+
+    tables: Tables
+    fence: Fence
+    stamp: Stamp
+    reader: Manifests
+    sleep: Callable[[float], None] = time.sleep
+
+    @property
+    def publisher(self) -> Publisher:
+        return Publisher(self.tables, self.fence, self.stamp, self.sleep)
+
+
+@dataclass(frozen=True)
+class Change(Generic[T]):
+    """What is to become of one table; publishing it answers with a T."""
+
+    table: str
+    uuid: str
+
+    def needs_spark(self, tables: Tables) -> bool:
+        """Whether nothing but Spark can publish it, by the table's format as it is now."""
+        name = tables.name(self.table)
+        return tables.route(tables.load(name), name).needs_spark
+
+    def publish(self, desk: Desk) -> T:
+        """Publish it directly: one `commit_table` call with explicit requirements."""
+        raise NotImplementedError
+
+    def publish_through_spark(self, desk: Desk, spark: Spark) -> T:
+        """Publish it where nothing but Spark can, by statements. What on Spark is a procedure is no commit of ours."""
+        raise StalePlan(f"the plan is stale: {self.table} has another format now", "Nothing was written. Plan again.")
+
+
+class Commits(Protocol):
+    """What an action can publish with."""
+
+    def publish(self, change: Change[T]) -> T:
+        """Publish a change, and answer with what it came to. Refused as stale where what it expects has moved."""
+        ...
+
+
+class DirectCommits:
+    """Publishes through PyIceberg's catalogs, without a JVM."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        fence: Fence,
+        stamp: Stamp,
+        reader: Manifests,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._desk = Desk(tables, fence, stamp, reader, sleep)
+
+    def publish(self, change: Change[T]) -> T:
+        return change.publish(self._desk)
+
+
+class RoutedCommits:
+    """Sends each table's change by its route: directly, or through Spark where nothing else can."""
+
+    def __init__(self, desk: Desk, spark: Callable[[], Spark], needs_spark: Callable[[Change[Any]], bool]) -> None:
+        self._desk = desk
+        self._spark = spark
+        self._needs_spark = needs_spark
+
+    def publish(self, change: Change[T]) -> T:
+        if self._needs_spark(change):
+            return change.publish_through_spark(self._desk, self._spark())
+        return change.publish(self._desk)

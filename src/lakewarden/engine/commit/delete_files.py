@@ -1,0 +1,220 @@
+"""Position deletes that hide rows of a branch, added and taken away again: in each case one commit.
+
+Deletes are added to one branch, and taken away from all of them at once. Which rows they name, and how their files are
+written, is in `position_deletes.py`. What others committed meanwhile is kept: positions in a data file stay what they
+are for as long as it is live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.commit.change import Change
+from lakewarden.engine.commit.new_snapshot import Draft, by_manifest
+from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
+from lakewarden.engine.files.live_files import Files, SnapshotFiles
+from lakewarden.engine.files.written_files import AddedFile
+from lakewarden.errors import Conflict, StalePlan
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestEntry
+    from pyiceberg.table import Table
+    from pyiceberg.table.update import TableUpdate
+
+    from lakewarden.engine.commit.change import Desk
+    from lakewarden.engine.files.manifests import Manifests
+
+_MANY_MANIFESTS = 8
+_SMALL_MANIFEST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Mask(Change[int | None]):
+    """Files of position deletes that are to hide rows of a branch, and those whose rows they take over."""
+
+    added: tuple[AddedFile, ...]
+    inputs: Mapping[str, frozenset[str]]
+    """The data files that are masked, each with the deletes it had when its positions were looked up."""
+    branch: str = MAIN
+    replaced: frozenset[str] = frozenset()
+    """Files of deletes that leave the branch in the same commit, since the added ones name their rows too."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def publish(self, desk: Desk) -> int | None:
+        """Add position deletes to a branch; answers with the new snapshot. Refused where an input was changed."""
+        made: list[int] = []
+
+        def attempt(table: Table) -> Attempt | None:
+            check_format(table, self.table)
+            check_takes_deletes(table, self.table)
+            head = table.snapshot_by_name(self.branch)
+            if not self.added or head is None:
+                return None
+            files = Files(desk.reader).of(table, head)
+            _check_inputs(self, files)
+            draft = _Draft(table, head, desk.stamp, desk.reader)
+            try:
+                draft.remove(_by_manifest(files, self.replaced))
+                draft.add_deletes(self.added)
+                updates = draft.updates(self.branch, self.facts, "delete")  # as Java does where only deletes are added
+            except BaseException:
+                draft.discard()
+                raise
+            made[:] = [draft.snapshot_id]
+            at = at_refs(self.uuid, {self.branch: head.snapshot_id})
+            return Attempt(at, updates, draft.discard, draft.snapshot_id)
+
+        return made[0] if desk.publisher.publish(self.table, self.uuid, attempt) else None
+
+
+@dataclass(frozen=True)
+class Unmask(Change[int]):
+    """Files of deletes that are to leave every branch that has them, so that their rows are seen again.
+
+    Where one names other rows too, which stay hidden, another file takes its place.
+    """
+
+    files: Mapping[str, AddedFile | None]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def publish(self, desk: Desk) -> int:
+        """Take deletes away, or put others in their place, wherever they are live; how many branches had them."""
+        freed: list[int] = []
+
+        def attempt(table: Table) -> Attempt | None:
+            check_format(table, self.table)
+            heads = _masked_heads(table, desk.reader, self.files)
+            drafts: list[_Draft] = []
+            updates: list[TableUpdate] = []
+
+            def discard() -> None:
+                for draft in drafts:
+                    draft.discard()
+
+            try:
+                for place, (head, (branches, gone)) in enumerate(sorted(heads.items())):
+                    snapshot = table.snapshot_by_id(head)
+                    assert snapshot is not None  # a branch stands there
+                    draft = _Draft(_ahead(table, place), snapshot, desk.stamp, desk.reader)
+                    drafts.append(draft)
+                    draft.remove(gone)
+                    replaced = (self.files[path] for paths in gone.values() for path in sorted(paths))
+                    draft.add_deletes([added for added in replaced if added is not None])
+                    updates += draft.updates(branches[0], self.facts, "overwrite")
+                    updates += [update for other in branches[1:] for update in draft.move(other)]
+            except BaseException:
+                discard()
+                raise
+            at = {branch: head for head, (branches, _) in heads.items() for branch in branches}
+            freed[:] = [len(at)]
+            first = drafts[0].snapshot_id if drafts else None
+            return Attempt(at_refs(self.uuid, at), tuple(updates), discard, first) if drafts else None
+
+        return freed[0] if desk.publisher.publish(self.table, self.uuid, attempt) else 0
+
+
+def check_takes_deletes(table: Table, name: str) -> None:
+    """Format v1 knows no delete files."""
+    if table.metadata.format_version < 2:
+        raise Conflict(
+            f"{name} is in format v1, which has no delete files: its rows cannot be hidden from other engines",
+            "Erase them (lakewarden erasure purge), or upgrade the table: set its property format-version to 2.",
+        )
+
+
+class _Draft(Draft):
+    """A snapshot that adds files of deletes, or takes some away."""
+
+    def add_deletes(self, files: Sequence[AddedFile]) -> None:
+        """Add files of deletes, one manifest a partition spec. They are of this very snapshot, and newer than all.
+
+        Small manifests of earlier hides are merged with it once they are many: else each hide would leave one more.
+        """
+        from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
+
+        for spec_id in sorted({added.spec_id for added in files}):
+            entries = []
+            for added in files:
+                if added.spec_id == spec_id:
+                    self._tally.count(added.file, added=True)
+                    entries.append(
+                        ManifestEntry.from_args(
+                            status=ManifestEntryStatus.ADDED, snapshot_id=self.snapshot_id, data_file=added.file
+                        )
+                    )
+            existing = self._taken_from_hides(spec_id)
+            self._manifests.insert(0, self._write(spec_id, True, added=entries, existing=existing))
+
+    def _taken_from_hides(self, spec_id: int) -> list[ManifestEntry]:
+        """The entries of small manifests that our commits wrote for deletes, which are not listed any more then."""
+        small = [
+            manifest
+            for manifest in self._manifests
+            if manifest.content
+            and manifest.partition_spec_id == spec_id
+            and "/lw-" in manifest.manifest_path
+            and manifest.manifest_length < _SMALL_MANIFEST
+            and not manifest.deleted_files_count
+        ]
+        if len(small) < _MANY_MANIFESTS:
+            return []
+        self._manifests = [manifest for manifest in self._manifests if manifest not in small]
+        return [entry for manifest in small for entry in self._reader.entries(self.table.io, manifest)]
+
+    def move(self, branch: str) -> tuple[TableUpdate, ...]:
+        """Let another branch of the same head stand here too."""
+        from pyiceberg.table.update import SetSnapshotRefUpdate
+
+        ref = self.table.metadata.refs[branch].model_dump(exclude_none=True, by_alias=True)
+        moved = {**ref, "ref-name": branch, "type": "branch", "snapshot-id": self.snapshot_id}
+        return (SetSnapshotRefUpdate.model_validate(moved),)
+
+
+def _check_inputs(change: Mask, files: SnapshotFiles) -> None:
+    """Refuse where a data file went, or has fewer deletes than when its positions were looked up."""
+    changed = [
+        path
+        for path, deletes in change.inputs.items()
+        if path not in files.by_path or not deletes <= files.by_path[path].deletes_identity
+    ]
+    if changed:
+        raise StalePlan(
+            f"the plan is stale: {len(changed)} of the files on branch {change.branch} of {change.table} in which rows "
+            "were to be hidden were written anew meanwhile",
+            "Nothing was written. Plan again.",
+        )
+
+
+def _masked_heads(
+    table: Table, reader: Manifests, paths: Collection[str]
+) -> Mapping[int, tuple[list[str], Mapping[str, set[str]]]]:
+    """The heads of branches that have some of these deletes: which branches, and in which manifests what is to go."""
+    branches: dict[int, list[str]] = {}
+    for name, ref in sorted(table.metadata.refs.items()):
+        if str(ref.snapshot_ref_type) == "branch":
+            branches.setdefault(ref.snapshot_id, []).append(name)
+    found: dict[int, tuple[list[str], Mapping[str, set[str]]]] = {}
+    for head, names in branches.items():
+        gone = _by_manifest(Files(reader).of(table, table.snapshot_by_id(head)), paths)
+        if gone:
+            found[head] = (names, gone)
+    return found
+
+
+def _by_manifest(files: SnapshotFiles, paths: Collection[str]) -> dict[str, set[str]]:
+    """Files of deletes, by the manifest that lists them."""
+    return by_manifest(delete for delete in (files.deletes if paths else ()) if delete.path in paths)
+
+
+def _ahead(table: Table, snapshots: int) -> Table:
+    """The table as if it had so many snapshots more: in one commit, each has a sequence number of its own."""
+    if not snapshots:
+        return table
+    later = copy(table)
+    last = int(getattr(table.metadata, "last_sequence_number", -1)) + snapshots
+    later.metadata = table.metadata.model_copy(update={"last_sequence_number": last})
+    return later

@@ -1,0 +1,53 @@
+"""Bundles of manifests, each written as one, in one commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.commit.change import Change
+from lakewarden.engine.commit.new_snapshot import Draft
+from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.commit.change import Desk
+
+
+@dataclass(frozen=True)
+class ManifestMerge(Change[int | None]):
+    """Bundles of manifests of data files, each of which is to become one."""
+
+    bundles: tuple[tuple[str, ...], ...]
+    branch: str = MAIN
+
+    def publish(self, desk: Desk) -> int | None:
+        """Answers with the new snapshot; bundles of which one is no longer there are left as they are."""
+        made: list[int] = []
+
+        def attempt(table: Table) -> Attempt | None:
+            check_format(table, self.table)
+            head = table.snapshot_by_name(self.branch)
+            if head is None:
+                return None
+            there = {manifest.manifest_path: manifest for manifest in head.manifests(table.io)}
+            bundles = [bundle for bundle in self.bundles if all(path in there for path in bundle)]
+            if not bundles:
+                return None
+            draft = Draft(table, head, desk.stamp, desk.reader)
+            try:
+                for bundle in bundles:
+                    draft.merge([there[path] for path in bundle])
+                facts = {"manifests-created": str(len(bundles)), "manifests-replaced": str(sum(map(len, bundles)))}
+                updates = draft.updates(self.branch, facts)
+            except BaseException:
+                draft.discard()
+                raise
+            made[:] = [draft.snapshot_id]
+            return Attempt(
+                at_refs(self.uuid, {self.branch: head.snapshot_id}), updates, draft.discard, draft.snapshot_id
+            )
+
+        return made[0] if desk.publisher.publish(self.table, self.uuid, attempt) else None

@@ -1,0 +1,203 @@
+"""New rows for a table: appended, or in the place of files that they replace. Each is one commit with one snapshot.
+
+Rows come as files that are complete: written by the caller, or by Spark on a staging branch (`staging.py`). They are
+added to whatever the branch holds by the time of the commit, so what others append meanwhile does not matter. Rows
+are new: unlike those of a rewrite, they have the sequence number of the commit, and no earlier delete applies to them.
+
+An action publishes rows once. Appending leaves no other trace, so every attempt first looks for a snapshot with the
+action's stamp: a run that is resumed after its commit landed finds it, and adds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.base.route import route_of_manifests
+from lakewarden.engine.catalog.snapshots import MAIN, WAP_ID, notes_of, stamped
+from lakewarden.engine.commit.change import Change
+from lakewarden.engine.commit.new_snapshot import Draft, by_manifest
+from lakewarden.engine.commit.publish import Attempt, at_refs, check_format, check_identity
+from lakewarden.engine.commit.refs import RefChange, SetRef
+from lakewarden.engine.files.live_files import Files
+from lakewarden.engine.files.unreachable import still_unreachable
+from lakewarden.engine.spark.statements import TableStatements
+from lakewarden.errors import BadValue, StalePlan, VerificationFailed
+from lakewarden.lifecycle.failpoints import reach
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.update import TableUpdate
+
+    from lakewarden.engine.catalog.tables import Tables
+    from lakewarden.engine.commit.change import Desk
+    from lakewarden.engine.commit.staging import StagedRows
+    from lakewarden.engine.files.written_files import AddedFile
+    from lakewarden.engine.spark.session import Spark
+
+
+@dataclass(frozen=True)
+class Append(Change[int]):
+    """Files with new rows for a branch. Publishing answers with the snapshot that has them."""
+
+    added: tuple[AddedFile, ...] = ()
+    staged: StagedRows | None = None
+    """Rows that Spark has staged; their branch goes in the same commit."""
+    branch: str = MAIN
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """For the snapshot's summary; where Spark publishes, Iceberg writes its own."""
+
+    def needs_spark(self, tables: Tables) -> bool:
+        name = tables.name(self.table)
+        table = tables.load(name)
+        return route_of_manifests(tables.route(table, name), table).needs_spark
+
+    def publish(self, desk: Desk) -> int:
+        made: list[int] = []
+        is_late: list[bool] = []
+
+        def attempt(table: Table) -> Attempt | None:
+            check_format(table, self.table)
+            landed = stamped(table, desk.stamp)
+            if landed is not None:
+                made[:], is_late[:] = [landed], [self._is_staged(table)]
+                return Attempt(at_refs(self.uuid, {}), self._unstaged(table)) if is_late[0] else None
+            self._check_branch(table)
+            head = table.snapshot_by_name(self.branch)
+            draft = Draft(table, head, desk.stamp, desk.reader)
+            try:
+                operation = self._take_out(table, draft, desk)
+                draft.add(self._files)
+                updates = draft.updates(self.branch, self.facts, operation)
+            except BaseException:
+                draft.discard()
+                raise
+            made[:] = [draft.snapshot_id]
+            at = {self.branch: head.snapshot_id if head else None}
+            at |= {self.staged.branch: self.staged.snapshot} if self.staged else {}
+            updates += self._unstaged(table)
+            return Attempt(at_refs(self.uuid, at), updates, draft.discard, draft.snapshot_id)
+
+        desk.publisher.publish(self.table, self.uuid, attempt)
+        if self.staged is not None:
+            self._delete_staged(desk.tables.load(self.table), also_rows=any(is_late))
+        return made[0]
+
+    def publish_through_spark(self, desk: Desk, spark: Spark) -> int:
+        """Let Iceberg pick the staged snapshot onto main. It refuses to pick the same action's rows twice."""
+        name = desk.tables.name(self.table)
+        if self.staged is None or self.branch != MAIN:
+            raise BadValue(f"{name}: in its format, only rows that Spark has staged can be published, and only on main")
+        spark.session()  # its start takes long: what is looked at is looked at after it
+        table = desk.tables.load(name)
+        check_identity(table, self.table, self.uuid)
+        if stamped(table, desk.stamp) is None:
+            self._check_staged(table)
+            if notes_of(table.snapshot_by_id(self.staged.snapshot)).get(WAP_ID) != desk.stamp.name:
+                raise _stale(f"the format version of {self.table} changed since the rows were staged")
+            reach("commit.ready")
+            self._publish_staged(table, desk, spark)
+            reach("commit.landed")
+        landed = stamped(desk.tables.load(name), desk.stamp)
+        if landed is None:
+            raise VerificationFailed(
+                f"{name}: Spark reports the staged rows as published, and main has no such snapshot"
+            )
+        if self._is_staged(table):
+            TableStatements(spark, desk.fence, name).drop_branch(self.staged.branch)
+        return landed
+
+    def _publish_staged(self, table: Table, desk: Desk, spark: Spark) -> None:
+        assert self.staged is not None
+        TableStatements(spark, desk.fence, desk.tables.name(self.table)).cherry_pick(self.staged.snapshot)
+
+    def _take_out(self, table: Table, draft: Draft, desk: Desk) -> str:
+        """Remove what the rows replace; answers with what the snapshot does to rows."""
+        return "append"
+
+    @property
+    def _files(self) -> tuple[AddedFile, ...]:
+        return (*self.added, *(self.staged.added if self.staged else ()))
+
+    def _is_staged(self, table: Table) -> bool:
+        return self.staged is not None and self.staged.branch in table.metadata.refs
+
+    def _check_branch(self, table: Table) -> None:
+        if self.branch != MAIN and self.branch not in table.metadata.refs:
+            raise _stale(f"{self.table} has no branch {self.branch} any more")
+        if self.staged is not None:
+            self._check_staged(table)
+
+    def _check_staged(self, table: Table) -> None:
+        """Only what was reported as complete may be published."""
+        assert self.staged is not None
+        found = table.metadata.refs.get(self.staged.branch)
+        if found is None or found.snapshot_id != self.staged.snapshot:
+            raise _stale(f"the rows staged for {self.table} on branch {self.staged.branch} were removed or changed")
+
+    def _unstaged(self, table: Table) -> tuple[TableUpdate, ...]:
+        """What removes the staging branch, with its snapshots."""
+        from pyiceberg.table.update import RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate
+
+        if self.staged is None:
+            return ()
+        gone = self.staged.only_there(table)
+        return (
+            RemoveSnapshotRefUpdate.model_validate({"ref-name": self.staged.branch}),
+            *((RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone}),) if gone else ()),
+        )
+
+    def _delete_staged(self, table: Table, also_rows: bool) -> None:
+        """Delete the manifests of the staging branch, and its data files if an earlier run had published the rows.
+
+        What cannot be deleted is an orphan, and found as one.
+        """
+        assert self.staged is not None
+        there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+        files = [path for snapshot, some in self.staged.metadata.items() if snapshot not in there for path in some]
+        if also_rows:
+            files += still_unreachable(table, [added.file.file_path for added in self.staged.added])
+        for path in files:
+            with suppress(FileNotFoundError, OSError):
+                table.io.delete(path)
+
+
+@dataclass(frozen=True)
+class Overwrite(Append):
+    """Files with new rows, in the place of exactly these data files, each with the deletes that it was known with."""
+
+    removed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def _take_out(self, table: Table, draft: Draft, desk: Desk) -> str:
+        files = Files(desk.reader).of(table, draft.head)
+        changed = [
+            path
+            for path, deletes in self.removed.items()
+            if path not in files.by_path or files.by_path[path].deletes_identity != deletes
+        ]
+        if changed:
+            raise _stale(
+                f"{len(changed)} of the {len(self.removed)} files on branch {self.branch} of {self.table} that were to "
+                "be replaced were removed, rewritten or deleted from by others"
+            )
+        draft.remove(by_manifest([*(files.by_path[path] for path in self.removed), *files.dangling(self.removed)]))
+        return "overwrite" if self._files else "delete"
+
+    def _publish_staged(self, table: Table, desk: Desk, spark: Spark) -> None:
+        """Move main to the staged snapshot, which lacks the rows of the files, and whatever others committed since."""
+        assert self.staged is not None
+        if set(self.removed) != self.staged.replaced:
+            raise BadValue(f"{self.table}: the rows were staged in the place of other files")
+        if table.metadata.current_snapshot_id != self.staged.base:
+            raise _stale(f"others committed to {self.table} since the rows were staged")
+        name = desk.tables.name(self.table)
+        route = desk.tables.route(table, name)
+        to = SetRef(MAIN, "branch", self.staged.snapshot)
+        change = RefChange(self.table, self.uuid, {MAIN: self.staged.base}, (to,), route=route.name)
+        change.publish_through_spark(desk, spark) if route.needs_spark else change.publish(desk)
+
+
+def _stale(what: str) -> StalePlan:
+    return StalePlan(f"the plan is stale: {what}", "Nothing was written. Plan again.")

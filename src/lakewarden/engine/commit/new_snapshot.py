@@ -1,0 +1,247 @@
+"""A new snapshot in the making: what of the head it keeps, what it takes away, what it adds.
+
+Written next to the head it is planned on and published by `publish.py`, which discards it if another writer was
+quicker. Files that replace others stay under their partition spec and values, and under a data sequence number of
+their own, so that deletes committed meanwhile apply to them as they would have before. Files with new rows have none:
+readers take that of the commit, whichever attempt it was that landed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.catalog.snapshots import notes_of
+from lakewarden.engine.files.manifests import Manifests, has_live_files, partition_key, write_entries
+from lakewarden.lifecycle.basics import Stamp
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableUpdate
+
+    from lakewarden.engine.files.live_files import DeleteFile, LiveFile
+    from lakewarden.engine.files.written_files import AddedFile
+
+_LARGE = 8 << 20  # a manifest of this size stays by itself
+COUNTED = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
+_NOTHING = {f"total-{what}": "0" for what in COUNTED}
+
+
+@dataclass
+class _Tally:
+    """What a snapshot's summary counts, added and taken away."""
+
+    added: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
+    removed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
+
+    def count(self, file: DataFile, added: bool) -> None:
+        count(self.added if added else self.removed, file)
+
+    def summary(self, before: Mapping[str, str]) -> dict[str, str]:
+        """The changes, and each total that the head told carried on."""
+        names = {"data-files": "deleted-data-files", "records": "deleted-records"}
+        facts = {f"added-{what}": str(n) for what, n in self.added.items() if n}
+        facts |= {names.get(what, f"removed-{what}"): str(n) for what, n in self.removed.items() if n}
+        for what in COUNTED:
+            total = before.get(f"total-{what}", "")
+            if total.isascii() and total.isdigit():
+                facts[f"total-{what}"] = str(max(int(total) + self.added[what] - self.removed[what], 0))
+        return facts
+
+
+def count(counts: MutableMapping[str, int], file: DataFile) -> None:
+    """Count a file as summaries of snapshots do."""
+    from pyiceberg.manifest import DataFileContent
+
+    counts["files-size"] += file.file_size_in_bytes
+    if file.content == DataFileContent.DATA:
+        counts["data-files"] += 1
+        counts["records"] += file.record_count
+    else:
+        by_position = file.content == DataFileContent.POSITION_DELETES
+        counts["delete-files"] += 1
+        counts["position-deletes" if by_position else "equality-deletes"] += file.record_count
+
+
+class Draft:
+    """One snapshot on top of a head, or the first one, with the files of metadata that were written for it."""
+
+    def __init__(self, table: Table, head: Snapshot | None, stamp: Stamp, reader: Manifests) -> None:
+        self.table = table
+        self.head = head
+        self.snapshot_id = table.metadata.new_snapshot_id()
+        self.written: list[str] = []
+        self._stamp = stamp
+        self._reader = reader
+        self._tally = _Tally()
+        self._token = uuid.uuid4().hex[:8]
+        self._manifests = [m for m in head.manifests(table.io) if has_live_files(m)] if head else []
+
+    def remove(self, paths_by_manifest: Mapping[str, set[str]]) -> None:
+        """Take files away: a manifest that lists some is written anew with the others as they were.
+
+        What went is told in one manifest for each spec, and by the next snapshot forgotten.
+        """
+        kept: list[ManifestFile] = []
+        removed: dict[tuple[int, bool], list[ManifestEntry]] = {}
+        for manifest in self._manifests:
+            gone = paths_by_manifest.get(manifest.manifest_path)
+            if not gone:
+                kept.append(manifest)
+                continue
+            spec_id, deletes = manifest.partition_spec_id, bool(manifest.content)
+            entries = self._reader.entries(self.table.io, manifest)
+            removed.setdefault((spec_id, deletes), []).extend(e for e in entries if e.data_file.file_path in gone)
+            existing = [entry for entry in entries if entry.data_file.file_path not in gone]
+            if existing:
+                kept.append(self._write(spec_id, deletes, existing=existing))
+        for (spec_id, deletes), entries_gone in removed.items():
+            for entry in entries_gone:
+                self._tally.count(entry.data_file, added=False)
+            kept.append(self._write(spec_id, deletes, removed=entries_gone))
+        self._manifests = kept
+
+    def add(self, files: Sequence[AddedFile]) -> None:
+        """Add files, one manifest a partition spec."""
+        from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
+
+        with_sequences = self.table.metadata.format_version > 1
+        for spec_id in sorted({added.spec_id for added in files}):
+            entries = []
+            for added in files:
+                if added.spec_id == spec_id:
+                    self._tally.count(added.file, added=True)
+                    entries.append(
+                        ManifestEntry.from_args(
+                            status=ManifestEntryStatus.ADDED,
+                            snapshot_id=self.snapshot_id,
+                            sequence_number=added.sequence if with_sequences else None,
+                            data_file=added.file,
+                        )
+                    )
+            existing = self._take_own(spec_id)
+            self._manifests.insert(0, self._write(spec_id, False, added=entries, existing=existing))
+
+    def _take_own(self, spec_id: int) -> list[ManifestEntry]:
+        """What earlier commits of the same operation added: told in one manifest, however many commits it takes."""
+        operation = f"/lw-{self._stamp.operation}-"
+        own = [
+            manifest
+            for manifest in self._manifests
+            if operation in manifest.manifest_path
+            and manifest.partition_spec_id == spec_id
+            and not manifest.content
+            and manifest.manifest_length < _LARGE
+            and has_live_files(manifest)
+            and manifest.manifest_path not in self.written
+        ]
+        taken = {manifest.manifest_path for manifest in own}
+        self._manifests = [manifest for manifest in self._manifests if manifest.manifest_path not in taken]
+        return [entry for manifest in own for entry in self._reader.entries(self.table.io, manifest)]
+
+    def merge(self, manifests: Sequence[ManifestFile]) -> None:
+        """Write the entries of several manifests of data files, all of one spec, as one, in order of partition."""
+        names = {manifest.manifest_path for manifest in manifests}
+        entries = [entry for manifest in manifests for entry in self._reader.entries(self.table.io, manifest)]
+        entries.sort(key=lambda entry: tuple(map(str, partition_key(entry.data_file))))
+        merged = self._write(manifests[0].partition_spec_id, False, existing=entries)
+        self._manifests = [*(m for m in self._manifests if m.manifest_path not in names), merged]
+
+    def updates(self, branch: str, facts: Mapping[str, str], operation: str = "replace") -> tuple[TableUpdate, ...]:
+        """Write the list of manifests; answers with the updates to send to the catalog.
+
+        `operation` is what the snapshot did to rows; to `replace` files changes none.
+        """
+        from pyiceberg.manifest import write_manifest_list
+        from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+        from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+
+        metadata, path = self.table.metadata, self._path("snap")
+        parent = self.head.snapshot_id if self.head else None
+        sequence = getattr(metadata, "last_sequence_number", -1) + 1  # format v1 has none: 0
+        self.written.append(path)
+        with write_manifest_list(
+            metadata.format_version,
+            self.table.io.new_output(path),
+            self.snapshot_id,
+            parent,
+            sequence,
+            "deflate",
+        ) as listing:
+            listing.add_manifests(self._manifests)
+        before = notes_of(self.head) if self.head else _NOTHING
+        told = {**self._tally.summary(before), **facts, **self._stamp.properties()}
+        snapshot = Snapshot.model_validate(
+            {
+                "snapshot-id": self.snapshot_id,
+                "parent-snapshot-id": parent,
+                "manifest-list": path,
+                "sequence-number": sequence,
+                "timestamp-ms": max(_now_ms(), metadata.last_updated_ms),
+                "schema-id": metadata.current_schema_id,
+                "summary": Summary(Operation(operation), **told),
+            }
+        )
+        known = metadata.refs.get(branch)
+        ref = known.model_dump(exclude_none=True, by_alias=True) if known else {}
+        moved = {**ref, "ref-name": branch, "type": "branch", "snapshot-id": self.snapshot_id}
+        return AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate.model_validate(moved)
+
+    def discard(self) -> None:
+        """Remove what was written for it; it never landed."""
+        for path in self.written:
+            try:
+                self.table.io.delete(path)
+            except (FileNotFoundError, OSError):
+                continue  # then it is an orphan, and found as one
+        self.written.clear()
+
+    def _write(
+        self,
+        spec_id: int,
+        deletes: bool,
+        *,
+        added: Iterable[ManifestEntry] = (),
+        existing: Iterable[ManifestEntry] = (),
+        removed: Iterable[ManifestEntry] = (),
+    ) -> ManifestFile:
+        path = self._path(f"m{len(self.written)}")
+        self.written.append(path)
+        return write_entries(
+            self.table.metadata,
+            self.table.io,
+            path,
+            spec_id,
+            self.snapshot_id,
+            deletes,
+            added=added,
+            existing=existing,
+            removed=removed,
+        )
+
+    def _path(self, what: str) -> str:
+        return f"{metadata_folder(self.table)}/{self._stamp.file_prefix}-{self._token}-{what}.avro"
+
+
+def by_manifest(files: Iterable[LiveFile | DeleteFile]) -> dict[str, set[str]]:
+    """The paths of files, by the manifest that lists them."""
+    found: dict[str, set[str]] = {}
+    for file in files:
+        found.setdefault(file.manifest, set()).add(file.path)
+    return found
+
+
+def metadata_folder(table: Table) -> str:
+    """Where a table's metadata files go."""
+    own = table.metadata.properties.get("write.metadata.path")
+    return (own or f"{table.metadata.location.rstrip('/')}/metadata").rstrip("/")
+
+
+def _now_ms() -> int:
+    import time
+
+    return int(time.time() * 1000)

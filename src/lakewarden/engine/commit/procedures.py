@@ -1,0 +1,141 @@
+"""Iceberg's own procedures on Spark: the way for tables whose files or metadata only Spark can write.
+
+They commit on whatever head they find, and are idempotent by nature: running one again does what is left. What
+they would do beyond what was planned is looked for before they are called, and refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.base.quoting import identifier, literal
+from lakewarden.engine.catalog.snapshot_removal import (
+    LINEAGE,
+    iceberg_would_also_take,
+    kept_lineage,
+    note_property,
+    still_needed,
+)
+from lakewarden.engine.spark.session import spark_told
+from lakewarden.errors import BrokenTable, SparkUnavailable, StalePlan
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.quantities import to_millis
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.catalog.tables import Tables
+    from lakewarden.engine.spark.session import Spark
+    from lakewarden.lifecycle.basics import Fence
+
+_MANY = 2**31 - 1
+_UNREADABLE = re.compile(r"NotFound|NoSuchKey|does not exist|Checksum|not a Parquet file|Failed to (open|fetch|read)")
+_FILE = re.compile(r"\w+:/\S+\.(parquet|orc|avro|puffin)")
+_LONG_AGO = "1970-01-01 00:00:00"
+
+
+class Procedures:
+    """Calls of Iceberg's procedures, each behind the fence."""
+
+    def __init__(self, tables: Tables, spark: Spark, fence: Fence) -> None:
+        self._tables = tables
+        self._spark = spark
+        self._fence = fence
+
+    def expire_snapshots(
+        self,
+        table_name: str,
+        snapshots: Sequence[int],
+        tags: Mapping[str, int] = MappingProxyType({}),
+        check: Callable[[Table], None] = lambda table: None,
+    ) -> None:
+        """Let exactly these snapshots and tags go. Spark deletes the files that this sets free."""
+        name = self._tables.name(table_name)
+        self._spark.session()  # its start takes long: what is looked at is looked at after it
+        table = self._tables.load(name)
+        needed = still_needed(table.metadata, snapshots, tags)
+        if needed:
+            raise StalePlan(f"the plan is stale: {'; '.join(needed)}", "Nothing was expired. Plan again.")
+        more = iceberg_would_also_take(table.metadata, snapshots, tags, to_millis(datetime.now(UTC)))
+        if more:
+            raise StalePlan(
+                f"the plan is stale: Iceberg's expiry on Spark would also take {', '.join(more)}",
+                "Nothing was expired. Plan again.",
+            )
+        check(table)
+        there = sorted({s.snapshot_id for s in table.metadata.snapshots} & set(snapshots))
+        lineage = kept_lineage(table.metadata, set(there), {})
+        if lineage:
+            told = json.dumps({str(child): ancestor for child, ancestor in lineage.items()})
+            self._run(f"ALTER TABLE {_named(name)} SET TBLPROPERTIES ({literal(LINEAGE)} = {literal(told)})")
+        for tag in tags:
+            if tag in table.metadata.refs:
+                self._run(f"ALTER TABLE {_named(name)} DROP TAG {identifier(tag)}")
+            if note_property(tag) in table.metadata.properties:
+                self._run(f"ALTER TABLE {_named(name)} UNSET TBLPROPERTIES ({literal(note_property(tag))})")
+        if there:
+            ids = ", ".join(literal(snapshot) for snapshot in there)
+            only = f"snapshot_ids => ARRAY({ids}), older_than => TIMESTAMP {literal(_LONG_AGO)}"
+            keep = f"retain_last => {literal(_MANY)}"
+            self._run(f"CALL {_procedure(name, 'expire_snapshots')}({_table(name)}, {only}, {keep})")
+
+    def rewrite_data_files(
+        self, table: str, options: Mapping[str, str], strategy: str = "binpack", sort_order: str = "", where: str = ""
+    ) -> dict[str, Any]:
+        """Rewrite files of a table as its options say; answers with what Iceberg says it did."""
+        name = self._tables.name(table)
+        pairs = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in sorted(options.items()))
+        given = [_table(name), f"strategy => {literal(strategy)}", f"options => map({pairs})"]
+        given += [f"sort_order => {literal(sort_order)}"] if sort_order else []
+        given += [f"where => {literal(where)}"] if where else []
+        with _broken_files_told(name):
+            return self._run(f"CALL {_procedure(name, 'rewrite_data_files')}({', '.join(given)})")
+
+    def rewrite_manifests(self, table: str) -> dict[str, Any]:
+        name = self._tables.name(table)
+        return self._run(f"CALL {_procedure(name, 'rewrite_manifests')}({_table(name)})")
+
+    def _run(self, statement: str) -> dict[str, Any]:
+        self._spark.session()
+        self._fence()
+        reach("procedure.fenced")
+        with spark_told():
+            rows = self._spark.sql(statement).collect()
+        reach("procedure.done")
+        return rows[0].asDict() if rows else {}
+
+
+@contextmanager
+def _broken_files_told(name: TableName) -> Iterator[None]:
+    """Name the file where Spark could not read one: that is deep in what it says."""
+    try:
+        yield
+    except SparkUnavailable as error:
+        causes = [line for line in str(error.__cause__).splitlines() if _UNREADABLE.search(line)]
+        found = next((match for line in reversed(causes) if (match := _FILE.search(line))), None)
+        if found is None:
+            raise
+        said = causes[-1].strip().removeprefix("Caused by: ")[:300]
+        raise BrokenTable(
+            f"table {name}: Spark could not read {found[0]}: {said}",
+            "Nothing was changed. Restore that file, or roll back to a version without it.",
+        ) from error
+
+
+def _procedure(name: TableName, procedure: str) -> str:
+    return f"{identifier(name.lake)}.system.{procedure}"
+
+
+def _table(name: TableName) -> str:
+    return f"table => {literal('.'.join(identifier(part) for part in name.identifier))}"
+
+
+def _named(name: TableName) -> str:
+    return identifier(name.lake, name.identifier)

@@ -1,0 +1,211 @@
+"""Publishing: one `commit_table` call with explicit requirements, tried again until it lands or is refused.
+
+A commit that loses a race against a change elsewhere in the table is tried again, planned anew against the new
+head. What was written for an attempt that never landed is removed before the next one. Each kind of change, in a module
+of its own, makes the attempts.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from lakewarden.engine.base.collector import paused
+from lakewarden.engine.base.faults import first_line, is_refusal, told, translate
+from lakewarden.engine.base.file_naming import naming
+from lakewarden.engine.base.route import Route, route_of_manifests
+from lakewarden.engine.catalog.tables import Tables
+from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
+from lakewarden.lifecycle.basics import PUBLISH, Fence, Stamp
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.interrupts import deferred
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+ATTEMPTS = 12
+
+
+@dataclass
+class Attempt:
+    """What one attempt asks of the catalog, and how to take back what was written for it."""
+
+    requires: tuple[TableRequirement, ...]
+    updates: tuple[TableUpdate, ...]
+    discard: Callable[[], None] = lambda: None
+    snapshot: int | None = None
+
+
+class Publisher:
+    """Sends attempts to a table's catalog, behind an action's fence and under its name."""
+
+    def __init__(self, tables: Tables, fence: Fence, stamp: Stamp, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._tables = tables
+        self._fence = fence
+        self._stamp = stamp
+        self._sleep = sleep
+
+    def publish(self, name: str, uuid: str, make: Callable[[Table], Attempt | None]) -> bool:
+        """Try until it lands; whether there was anything to publish."""
+
+        def load() -> Table:
+            table = self._tables.load(name)
+            check_identity(table, name, uuid)
+            return table
+
+        return self._publish(name, load, make)
+
+    def create(self, name: str, stage: Callable[[], Table], make: Callable[[Table], Attempt | None]) -> bool:
+        """Try until a table that `stage` describes is created; whether there was anything to create."""
+        return self._publish(name, stage, make)
+
+    def _publish(self, name: str, load: Callable[[], Table], make: Callable[[Table], Attempt | None]) -> bool:
+        from pyiceberg.exceptions import (
+            CommitFailedException,
+            CommitStateUnknownException,
+            TableAlreadyExistsError,
+        )
+
+        for number in range(ATTEMPTS):
+            attempt: Attempt | None = None
+            is_sent = False
+            try:
+                table = load()
+                attempt = make(table)
+                if attempt is None:
+                    return False
+                reach("commit.ready")
+                self._fence()
+                reach("commit.fenced")
+                is_sent = True
+                with naming(self._stamp), deferred(), paused():  # an interrupt waits until it is known if it landed
+                    table.catalog.commit_table(table, (*attempt.requires, *_unmoved(table)), attempt.updates)
+                reach("commit.landed")
+                return True
+            except (CommitFailedException, TableAlreadyExistsError):
+                # either what we require moved, or only something beside it: look again
+                if self._is_there(name, attempt):
+                    return True
+            except CommitStateUnknownException as error:
+                raise _unknown(name) from error
+            except Exception as error:
+                if not _passes(error, name):
+                    if is_sent and _may_have_landed(error, name):
+                        raise _unknown(name) from error  # what was written for it may be in use: it stays
+                    _take_back(attempt)
+                    if is_sent and is_refusal(error):
+                        raise CommitRefused(
+                            f"{name}: the catalog refuses the commit: {first_line(error)}", "Nothing was written."
+                        ) from error
+                    with told(f"table {name}"):
+                        raise
+            _take_back(attempt)
+            self._wait(number)
+        _take_back(make(load()))  # says what moved, where something we require did
+        raise CommitRefused(
+            f"{name}: {ATTEMPTS} attempts to commit lost against other writers",
+            "Nothing was written. Try again when fewer write to it.",
+        )
+
+    def _is_there(self, name: str, attempt: Attempt | None) -> bool:
+        """Whether a commit landed that was refused: something on the way to the catalog had sent it twice.
+
+        Where that cannot be looked up, what was written for it may be in use.
+        """
+        made = attempt.snapshot if attempt else None
+        if made is None:
+            return False
+        for number in range(ATTEMPTS):
+            try:
+                return self._tables.load(name).snapshot_by_id(made) is not None
+            except Exception as error:
+                if not _passes(error, name):
+                    raise _unknown(name) from error
+            self._wait(number)
+        raise _unknown(name)
+
+    def _wait(self, number: int) -> None:
+        self._sleep(min(0.02 * 2**number, 1.0) * (0.5 + random.random()))
+
+
+def at_refs(uuid: str, refs: Mapping[str, int | None]) -> tuple[TableRequirement, ...]:
+    """What the catalog itself must find to be so: the table of this uuid, with each of these refs where it is."""
+    from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+
+    asserted = [AssertRefSnapshotId.model_validate({"ref": r, "snapshot-id": s}) for r, s in refs.items()]
+    return (AssertTableUUID.model_validate({"uuid": uuid}), *asserted)
+
+
+def check_identity(table: Table, name: str, uuid: str) -> None:
+    """Refuse as stale where another table has the name now."""
+    if str(table.metadata.table_uuid) != uuid:
+        raise StalePlan(
+            f"the plan is stale: {name} was table {uuid} and is now {table.metadata.table_uuid}",
+            "Nothing was written. Plan again.",
+        )
+
+
+def check_format(table: Table, name: str) -> None:
+    """Manifests of some formats are not ours to write, and a table may have become one of these since the plan."""
+    route = route_of_manifests(Route(PUBLISH), table)
+    if route.needs_spark:
+        raise StalePlan(f"the plan is stale: {name} is now in {route.because}", "Nothing was written. Plan again.")
+
+
+@dataclass(frozen=True)
+class _Unmoved:
+    """Requires that the catalog still has the very metadata that the updates were made for."""
+
+    planned: TableMetadata
+
+    def validate(self, base_metadata: TableMetadata | None) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        if base_metadata != self.planned:
+            raise CommitFailedException("the table was changed since it was looked at")
+
+
+def _unmoved(table: Table) -> tuple[TableRequirement, ...]:
+    """For catalogs whose metadata the client writes; a REST catalog checks requirements itself."""
+    from pyiceberg.table import StagedTable
+
+    is_new = isinstance(table, StagedTable)
+    return (cast("TableRequirement", _Unmoved(table.metadata)),) if by_client(table) and not is_new else ()
+
+
+def by_client(table: Table) -> bool:
+    """Whether the client writes a table's metadata, as it does for SQL catalogs; for REST catalogs the server does."""
+    from pyiceberg.catalog import MetastoreCatalog
+
+    return isinstance(table.catalog, MetastoreCatalog)
+
+
+def _take_back(attempt: Attempt | None) -> None:
+    if attempt is not None:
+        attempt.discard()
+
+
+def _passes(error: Exception, table: str) -> bool:
+    """Whether it is worth waiting for: another process holds the catalog's database for a moment."""
+    known = error if isinstance(error, LakewardenError) else translate(error, f"table {table}")
+    return isinstance(known, CatalogBusy)
+
+
+def _may_have_landed(error: Exception, table: str) -> bool:
+    """Whether the answer was lost: a database that refuses says so, one whose connection breaks may have done it."""
+    unreadable = type(error).__module__.startswith("pydantic")  # an answer of the catalog's that is none
+    lost = unreadable or (isinstance(translate(error, table), CatalogUnavailable) and not is_refusal(error))
+    is_database = type(error).__module__.startswith("sqlalchemy")
+    return bool(getattr(error, "connection_invalidated", False)) if is_database else lost
+
+
+def _unknown(table: str) -> CatalogUnavailable:
+    return CatalogUnavailable(
+        f"{table}: the catalog did not say whether the commit landed",
+        "lakewarden operation resume ID looks whether it did, and goes on from there.",
+    )

@@ -1,0 +1,91 @@
+"""Rewritten data files in the place of those that they were made from, in one commit.
+
+Groups whose inputs somebody changed meanwhile are sent back; the others land.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.commit.change import Change
+from lakewarden.engine.commit.new_snapshot import Draft, by_manifest
+from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
+from lakewarden.engine.files.live_files import Files, SnapshotFiles
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.commit.change import Desk
+    from lakewarden.engine.files.written_files import AddedFile
+
+
+@dataclass(frozen=True)
+class RewrittenGroup:
+    """Data files, each with the deletes it was read with, and the files that now hold their rows."""
+
+    number: int
+    inputs: Mapping[str, frozenset[str]]
+    added: tuple[AddedFile, ...]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What a rewrite came to: groups that were sent back are those whose inputs somebody changed meanwhile."""
+
+    snapshot: int | None
+    sent_back: tuple[int, ...]
+    delete_files_removed: int = 0
+
+
+@dataclass(frozen=True)
+class Rewrite(Change[Rewritten]):
+    """Rewritten groups of files that are to take the place of their inputs on a branch."""
+
+    groups: tuple[RewrittenGroup, ...]
+    branch: str = MAIN
+    facts: Mapping[str, str] = field(default_factory=dict)
+    discard: Callable[[RewrittenGroup], None] = field(default=lambda group: None, repr=False)
+    """Told of each group that is sent back, before anything is published."""
+
+    def publish(self, desk: Desk) -> Rewritten:
+        left = {group.number: group for group in self.groups}
+        landed: list[Rewritten] = []
+
+        def attempt(table: Table) -> Attempt | None:
+            check_format(table, self.table)
+            head = table.snapshot_by_name(self.branch)
+            files = Files(desk.reader).of(table, head)
+            for group in [group for group in left.values() if not _unchanged(group, files)]:
+                self.discard(left.pop(group.number))
+            if not left or head is None:
+                return None
+            gone = {path for group in left.values() for path in group.inputs}
+            dangling = files.dangling(gone)
+            draft = Draft(table, head, desk.stamp, desk.reader)
+            try:
+                draft.remove(by_manifest([*(files.by_path[path] for path in gone), *dangling]))
+                draft.add([added for group in left.values() for added in group.added])
+                updates = draft.updates(self.branch, self.facts)
+            except BaseException:
+                draft.discard()
+                raise
+            sent_back = tuple(group.number for group in self.groups if group.number not in left)
+            landed[:] = [Rewritten(draft.snapshot_id, sent_back, len(dangling))]
+            return Attempt(
+                at_refs(self.uuid, {self.branch: head.snapshot_id}), updates, draft.discard, draft.snapshot_id
+            )
+
+        if desk.publisher.publish(self.table, self.uuid, attempt):
+            return landed[0]
+        return Rewritten(None, tuple(group.number for group in self.groups))
+
+
+def _unchanged(group: RewrittenGroup, files: SnapshotFiles) -> bool:
+    """Whether each input is live, with exactly the deletes that it was read with."""
+    return all(
+        path in files.by_path and files.by_path[path].deletes_identity == deletes
+        for path, deletes in group.inputs.items()
+    )

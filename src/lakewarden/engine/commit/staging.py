@@ -1,0 +1,220 @@
+"""Rows that Spark writes to a branch of their own before anybody sees them, to be published by `Append` or `Overwrite`.
+
+Spark never commits rows to a branch that people read: a Spark Connect server continues after its client has died, and
+would commit when nobody holds the table's lease any more. On a staging branch that does no harm. Each run stages under
+a name of its own, which nobody else knows as complete, so what an earlier run left there, or a server writes there
+later, is never published. It is removed by the next run that stages rows for the table.
+
+    staged = lake.staging.stage(table, lambda session: session.sql("SELECT …"))
+    lake.commits.publish(Append(table, uuid, staged=staged))
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.catalog.snapshots import WAP_ID, lines_of, notes_of
+from lakewarden.engine.commit.expired_versions import Expiry
+from lakewarden.engine.commit.procedures import Procedures
+from lakewarden.engine.files.manifests import manifests_of, read_entries
+from lakewarden.engine.files.unreachable import still_unreachable
+from lakewarden.engine.files.written_files import AddedFile
+from lakewarden.engine.spark.session import spark_told
+from lakewarden.engine.spark.statements import TableStatements
+from lakewarden.errors import StalePlan, VerificationFailed
+from lakewarden.lifecycle.failpoints import reach
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestEntry
+    from pyiceberg.table import Table
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.commit.change import Desk
+    from lakewarden.engine.spark.session import Spark
+    from lakewarden.engine.storage.storage import Storage
+    from lakewarden.lifecycle.basics import Tell
+
+STAGED = "lakewarden.staged"
+"""In the summary of a staged snapshot: the branch that it was written to."""
+_NAME = re.compile(r"lakewarden-staging-(?P<operation>op-[0-9]{8}-[0-9]{6}-[0-9a-f]{6})-\S+")
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """Rows that Spark has reported as written, all of them, and the branch on which they wait."""
+
+    branch: str
+    snapshot: int
+    base: int | None
+    """Where main was when the branch was created."""
+    added: tuple[AddedFile, ...] = field(repr=False)
+    metadata: Mapping[int, tuple[str, ...]] = field(repr=False)
+    """By snapshot of the branch, the manifest list and the manifests that were written for it."""
+    replaced: frozenset[str] = frozenset()
+    """Files whose rows were deleted on the branch, where only Spark can replace them."""
+
+    @property
+    def rows(self) -> int:
+        return sum(added.file.record_count for added in self.added)
+
+    def only_there(self, table: Table) -> list[int]:
+        """The snapshots that belong to no other branch or tag."""
+        return only_on(table, self.branch)
+
+
+class Staging:
+    """Stages rows for one action."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        spark: Spark,
+        storage: Callable[[str], Storage],
+        is_over: Callable[[str], bool] = lambda operation: False,
+        tell: Tell = lambda done, total, says: None,
+    ) -> None:
+        """`is_over` says of which other operations nobody is at work: their staging branches are removed too."""
+        self._desk, self._spark, self._storage, self._is_over, self._tell = desk, spark, storage, is_over, tell
+
+    def stage(
+        self, table_name: str, rows: Callable[[SparkSession], DataFrame], replaced: Collection[str] = ()
+    ) -> StagedRows:
+        """Have Spark write rows for a table, by the names of its columns; answers once all of them are written.
+
+        `replaced` are the data files that an `Overwrite` will replace: where only Spark can do that, the branch loses
+        their rows.
+        """
+        name = self._desk.tables.name(table_name)
+        session = self._spark.session()
+        self._sweep(name, self._own)
+        statements = TableStatements(self._spark, self._desk.fence, name)
+        table = self._desk.tables.load(name)
+        base, through_spark = table.metadata.current_snapshot_id, table.metadata.format_version > 2
+        branch = f"{self._own}-{uuid.uuid4().hex[:8]}"
+        statements.create_branch(branch, base)
+        reach("staging.branched")
+        if through_spark and replaced:
+            self._delete_files(statements, branch, replaced)
+        before = self._head(name, branch)
+        with spark_told():
+            frame = rows(session)
+        properties = {STAGED: branch} | ({WAP_ID: self._desk.stamp.name} if through_spark else {})
+        statements.append(branch, frame, properties, lambda: self._tell(0, 1, "rows are being written"))
+        reach("staging.written")
+        return self._reported(name, branch, base, before, frozenset(replaced if through_spark else ()))
+
+    def sweep(self, table_name: str) -> int:
+        """Remove what earlier runs of the action staged for a table and never published; how many branches that were.
+
+        So is what other operations left there, if nobody is running them.
+        """
+        return self._sweep(self._desk.tables.name(table_name), self._of_action)
+
+    @property
+    def _of_action(self) -> str:
+        """How the names of an action's branches begin."""
+        return f"lakewarden-staging-{self._desk.stamp.operation}-{self._desk.stamp.action}"
+
+    @property
+    def _own(self) -> str:
+        """How the names of the branches begin that are for this very commit of the action."""
+        return f"{self._of_action}-{hashlib.sha256(self._desk.stamp.name.encode()).hexdigest()[:8]}"
+
+    def _sweep(self, name: TableName, own: str) -> int:
+        left = [ref for ref in self._desk.tables.load(name).metadata.refs if self._is_abandoned(ref, own)]
+        for branch in left:
+            self._remove(name, branch)
+        return len(left)
+
+    def _is_abandoned(self, ref: str, own: str) -> bool:
+        found = _NAME.fullmatch(ref)
+        return found is not None and (ref.startswith(f"{own}-") or self._is_over(found["operation"]))
+
+    def _remove(self, name: TableName, branch: str) -> None:
+        table = self._desk.tables.load(name)
+        head, going = table.metadata.refs[branch].snapshot_id, only_on(table, branch)
+        if table.metadata.format_version > 2:
+            TableStatements(self._spark, self._desk.fence, name).drop_branch(branch)
+            with suppress(StalePlan):  # where Iceberg would expire more than these, retention does it
+                procedures = Procedures(self._desk.tables, self._spark, self._desk.fence)
+                procedures.expire_snapshots(str(name), going, {}, lambda _: None)
+            return
+        written = [path for id in going for path in (*_metadata(table, id), *_data(table, id))]
+        Expiry(str(name), str(table.metadata.table_uuid), tuple(going), {branch: head}).publish(self._desk)
+        reach("staging.removed")
+        self._storage(name.lake).delete_all(still_unreachable(self._desk.tables.load(name), written))
+
+    def _delete_files(self, statements: TableStatements, branch: str, files: Collection[str]) -> None:
+        view = f"lakewarden_{self._desk.stamp.action}_files"
+        statements.view(view, [(path, 0) for path in files])
+        try:
+            statements.delete_files(branch, view)
+        finally:
+            statements.drop_view(view)
+        reach("staging.replaced")
+
+    def _head(self, name: TableName, branch: str) -> int:
+        return self._desk.tables.load(name).metadata.refs[branch].snapshot_id
+
+    def _reported(
+        self, name: TableName, branch: str, base: int | None, before: int, replaced: frozenset[str]
+    ) -> StagedRows:
+        """What is on the branch, if it is one snapshot with rows, written by this run."""
+        table = self._desk.tables.load(name)
+        found = table.snapshot_by_name(branch)
+        if found is None or found.parent_snapshot_id != before or notes_of(found).get(STAGED) != branch:
+            raise VerificationFailed(
+                f"{name}: Spark reports rows as staged on branch {branch}, and they are not there",
+                "Nothing was published. Try again.",
+            )
+        entries = _added(table, found.snapshot_id)
+        return StagedRows(
+            branch=branch,
+            snapshot=found.snapshot_id,
+            base=base,
+            added=tuple(AddedFile(entry.data_file, entry.data_file.spec_id or 0) for entry in entries),
+            metadata={id: _metadata(table, id) for id in only_on(table, branch)},
+            replaced=replaced,
+        )
+
+
+def only_on(table: Table, branch: str) -> list[int]:
+    """The snapshots of a branch that belong to no other branch or tag, the newest last."""
+    refs = table.metadata.refs
+    others = lines_of(table, (ref.snapshot_id for name, ref in refs.items() if name != branch))
+    own = lines_of(table, [refs[branch].snapshot_id]) if branch in refs else set()
+    return [s.snapshot_id for s in table.metadata.snapshots if s.snapshot_id in own - others]
+
+
+def _metadata(table: Table, snapshot_id: int) -> tuple[str, ...]:
+    """The manifest list of a snapshot, and the manifests that were written for it."""
+    snapshot = table.snapshot_by_id(snapshot_id)
+    assert snapshot is not None
+    manifests = manifests_of(table.io, snapshot)
+    return snapshot.manifest_list, *(m.manifest_path for m in manifests if m.added_snapshot_id == snapshot_id)
+
+
+def _added(table: Table, snapshot_id: int) -> list[ManifestEntry]:
+    """The files that a snapshot added."""
+    from pyiceberg.manifest import ManifestEntryStatus
+
+    snapshot = table.snapshot_by_id(snapshot_id)
+    assert snapshot is not None
+    return [
+        entry
+        for manifest in manifests_of(table.io, snapshot)
+        if manifest.added_snapshot_id == snapshot_id
+        for entry in read_entries(table.io, manifest)
+        if entry.status == ManifestEntryStatus.ADDED
+    ]
+
+
+def _data(table: Table, snapshot_id: int) -> list[str]:
+    return [entry.data_file.file_path for entry in _added(table, snapshot_id)]

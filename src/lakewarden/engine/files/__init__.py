@@ -1,0 +1,1 @@
+"""Which files a table has: manifests, live files, what is reachable, and their metrics."""

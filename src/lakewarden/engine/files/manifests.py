@@ -1,0 +1,242 @@
+"""Manifests: read once and kept by path, since they never change; written for what the commit layer publishes.
+
+An entry with its counts and bounds takes several kilobytes, so few entries are kept; of a live file, what planning
+needs is kept in a form of a few hundred bytes.
+
+PyIceberg's own reader leaves out what format v3 added, such as the data file that a deletion vector is
+for, and its writer writes manifests of data files only. Both gaps are closed here. What is live in a
+snapshot, and which deletes apply to it, is worked out in `live_files.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from lakewarden.engine.base import avro_files
+from lakewarden.engine.base.faults import decoding
+from lakewarden.engine.base.kept import Kept
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile, ManifestWriter
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+_CODEC: Literal["deflate"] = "deflate"  # of Avro files: every reader knows it
+_ENTRIES_KEPT = 128 << 20  # bytes
+_FILES_KEPT = 200_000  # about 100 MB
+_MASKS_KEPT = 200_000  # data files, each as often as delete files name it
+_EQUALITY_IDS = 135
+_PARTITIONS = 13  # place of the field in an entry of a list of manifests
+_REFERENCED_DATA_FILE, _CONTENT_OFFSET = 17, 18  # places of fields 143 and 144 in an entry's file
+
+
+Value = TypeVar("Value")
+
+
+class Manifests:
+    """Reads manifests, and keeps what was read last."""
+
+    def __init__(self, entries_kept: int = _ENTRIES_KEPT, files_kept: int = _FILES_KEPT) -> None:
+        self._entries: Kept[tuple[ManifestEntry, ...]] = Kept(entries_kept, _bytes_of)
+        self._files: Kept[tuple[Any, ...]] = Kept(files_kept, len)
+        self._masks: Kept[Mapping[str, int]] = Kept(_MASKS_KEPT, lambda masks: 1 + len(masks))
+
+    def entries(self, io: FileIO, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
+        """The live entries of a manifest, with all that they say: for those that write manifests."""
+        return self._entries.get(manifest.manifest_path, lambda: tuple(read_entries(io, manifest)))
+
+    def files(
+        self, io: FileIO, manifest: ManifestFile, compact: Callable[[Iterable[ManifestEntry], str], Iterable[Value]]
+    ) -> tuple[Value, ...]:
+        """The live files of a manifest, each made of its entry, which is not kept: for all others.
+
+        A manifest lists either data files or delete files, so there is one form for each.
+        """
+        path = manifest.manifest_path
+        return self._files.get(path, lambda: tuple(compact(stream_entries(io, manifest), path)))
+
+    def masks(self, path: str, read: Callable[[], Mapping[str, int]]) -> Mapping[str, int]:
+        """How many rows of which data files a delete file masks: read once, since it never changes."""
+        return self._masks.get(path, read)
+
+
+def _bytes_of(entries: Sequence[ManifestEntry]) -> int:
+    """About how much memory entries take, by the first: those of one manifest are alike."""
+    return len(entries) * (_size(entries[0]) if entries else 0)
+
+
+def _size(value: Any) -> int:
+    parts: Iterable[Any] = ()
+    if hasattr(value, "_data"):  # a record
+        parts = value._data
+    elif isinstance(value, Mapping):
+        parts = [each for pair in value.items() for each in pair]
+    elif isinstance(value, list | tuple):
+        parts = value
+    return sys.getsizeof(value) + sum(map(_size, parts))
+
+
+def manifests_of(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
+    """The manifests that a snapshot's list names."""
+    from pyiceberg.manifest import _manifest_cache
+
+    with decoding(snapshot.manifest_list):
+        found = avro_files.manifests_at(io, snapshot.manifest_list)
+        return [_manifest_cache.get_or_cache(manifest) for manifest in found]  # most lists name the same
+
+
+def read_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> list[ManifestEntry]:
+    """Read one manifest's entries, all of them or only those that are live."""
+    return list(stream_entries(io, manifest, live))
+
+
+def stream_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> Iterator[ManifestEntry]:
+    """One manifest's entries, one at a time, with the sequence numbers that they inherit."""
+    from pyiceberg.manifest import ManifestEntryStatus, _inherit_from_manifest
+
+    for entry in entries_at(io, manifest.manifest_path):
+        if not live or entry.status != ManifestEntryStatus.DELETED:
+            yield _inherit_from_manifest(entry, manifest)
+
+
+def entries_at(io: FileIO, path: str) -> Iterator[ManifestEntry]:
+    """The entries of the manifest at a path, as they are written there: without what they inherit."""
+    with decoding(path):
+        yield from avro_files.entries_at(io, path)
+
+
+def referenced_data_file(file: DataFile) -> str | None:
+    """The one data file that a delete file is for, where it is for one only."""
+    from pyiceberg.table.delete_file_index import _referenced_data_file_path
+
+    fields = file._data
+    told = fields[_REFERENCED_DATA_FILE] if len(fields) > _REFERENCED_DATA_FILE else None
+    return told or _referenced_data_file_path(file)
+
+
+def is_deletion_vector(file: DataFile) -> bool:
+    fields = file._data
+    return len(fields) > _CONTENT_OFFSET and fields[_CONTENT_OFFSET] is not None
+
+
+def has_live_files(manifest: ManifestFile) -> bool:
+    """Manifests that only say what an earlier snapshot removed are of no use to a later one."""
+    counts = (manifest.added_files_count, manifest.existing_files_count)
+    return any(count is None or count > 0 for count in counts)
+
+
+def partition_key(file: DataFile) -> tuple[Any, ...]:
+    """A file's partition values as something to compare and sort into groups by."""
+    return tuple(_comparable(file.partition[place]) for place in range(len(file.partition)))
+
+
+def _comparable(value: Any) -> Any:
+    """NaN is unlike itself and 0.0 like -0.0 only to Python: as partitions, Iceberg has it the other way round."""
+    return str(value) if isinstance(value, float) and (value != value or value == 0) else value
+
+
+def write_entries(
+    metadata: TableMetadata,
+    io: FileIO,
+    path: str,
+    spec_id: int,
+    snapshot_id: int,
+    deletes: bool = False,
+    *,
+    added: Iterable[ManifestEntry] = (),
+    existing: Iterable[ManifestEntry] = (),
+    removed: Iterable[ManifestEntry] = (),
+) -> ManifestFile:
+    """Write one manifest: of data files, or of delete files."""
+    spec = metadata.specs()[spec_id]
+    writer = _writer(metadata, io, path, spec, snapshot_id, deletes)
+    with writer:
+        for entry in added:
+            writer.add(entry)
+        for entry in existing:
+            writer.existing(entry)
+        for entry in removed:
+            writer.delete(entry)
+    return _without_misleading_bounds(writer.to_manifest_file(), schema_for_spec(metadata, spec), spec)
+
+
+def _writer(
+    metadata: TableMetadata, io: FileIO, path: str, spec: PartitionSpec, snapshot_id: int, deletes: bool
+) -> ManifestWriter:
+    from pyiceberg.avro.file import AvroOutputFile
+    from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestWriterV2, write_manifest
+
+    class DeleteManifestWriter(ManifestWriterV2):
+        """PyIceberg's writer for format v2, saying that what it lists are delete files, and all that they tell."""
+
+        def content(self) -> ManifestContent:
+            return ManifestContent.DELETES
+
+        @property
+        def _meta(self) -> dict[str, str]:
+            return {**super()._meta, "content": "deletes"}
+
+        def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+            return AvroOutputFile[ManifestEntry](
+                output_file=self._output_file,
+                file_schema=_of_deletes(self._with_partition(3), without=(142, 144, 145)),  # which v2 has not
+                record_schema=_of_deletes(self._with_partition(3)),
+                schema_name="manifest_entry",
+                metadata=self._meta,
+            )
+
+    schema, file = schema_for_spec(metadata, spec), io.new_output(path)
+    if deletes:
+        return DeleteManifestWriter(spec, schema, file, snapshot_id, _CODEC)
+    return write_manifest(metadata.format_version, spec, schema, file, snapshot_id, _CODEC)
+
+
+def _without_misleading_bounds(manifest: ManifestFile, schema: Schema, spec: PartitionSpec) -> ManifestFile:
+    """Leave out what is said of partitions by UUID where it may be wrong for Java, which compares signed numbers.
+
+    It would skip the manifest. One bound cannot be left out: without it Java takes all values to be null.
+    """
+    from pyiceberg.types import UUIDType
+
+    kinds = spec.partition_type(schema).fields
+    for kind, summary in zip(kinds, manifest.partitions or (), strict=False):
+        low, high = summary.lower_bound, summary.upper_bound
+        if isinstance(kind.field_type, UUIDType) and low != high:
+            manifest[_PARTITIONS] = None
+            break
+    return manifest
+
+
+def _of_deletes(entry: Schema, without: Sequence[int] = ()) -> Schema:
+    """A schema of entries with ids of equality columns as Java has them: it fails on PyIceberg's longs."""
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import IntegerType, ListType, NestedField, StructType
+
+    def of_file(field: NestedField) -> NestedField:
+        if field.field_id != _EQUALITY_IDS:
+            return field
+        ids = ListType(element_id=_EQUALITY_IDS + 1, element_type=IntegerType(), element_required=True)
+        return NestedField(field.field_id, field.name, ids, required=False)
+
+    def of_entry(field: NestedField) -> NestedField:
+        if not isinstance(field.field_type, StructType):
+            return field
+        kept = [of_file(inner) for inner in field.field_type.fields if inner.field_id not in without]
+        return NestedField(field.field_id, field.name, StructType(*kept), required=field.required)
+
+    return Schema(*(of_entry(field) for field in entry.fields))
+
+
+def schema_for_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
+    """The newest schema that still has the columns a partition spec is made of: those of old specs may be dropped."""
+    wanted = {field.source_id for field in spec.fields}
+    current_first: Sequence[Schema] = [metadata.schema(), *reversed(metadata.schemas)]
+    for schema in current_first:
+        if wanted <= schema.field_ids:
+            return schema
+    return metadata.schema()

@@ -1,0 +1,1 @@
+"""Replacing files in every version of a table at once."""

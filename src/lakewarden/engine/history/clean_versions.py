@@ -1,0 +1,224 @@
+"""New versions in the place of dirty ones: the same files but for those that are replaced, under the same schema.
+
+A manifest is written anew once, for all versions that share it, and tells of nothing that went. Every file in it is
+one that was there before, with the sequence numbers that it had: so the same deletes apply, and nobody takes it for
+new. Deletes for a partition in which no new version has data are left out: its values may tell whom it was about,
+and compaction often leaves such deletes behind. A new version is built on nothing, since what the old one was built
+on goes; what its summary carries over is for `summary_carryover.py`, publishing for `replace_files.py`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.catalog.snapshot_removal import lineage_of
+from lakewarden.engine.commit.new_snapshot import COUNTED, count, metadata_folder
+from lakewarden.engine.files.manifests import Manifests, has_live_files, referenced_data_file, write_entries
+from lakewarden.engine.history.manifest_index import Survey, is_for_all, partition_of, place_of
+from lakewarden.engine.history.summary_carryover import Summaries
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from lakewarden.engine.history.carried_deletes import CarriedDeletes
+    from lakewarden.engine.history.replacement import Cleansing
+    from lakewarden.lifecycle.basics import Stamp
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A manifest that took another's place; none where no file of that is left."""
+
+    manifest: ManifestFile | None
+    counts: Counter[str]
+    places: array[int]
+
+
+class CleanVersions:
+    """Versions in the making, with the files of metadata that were written for them."""
+
+    def __init__(
+        self, table: Table, change: Cleansing, survey: Survey, carried: CarriedDeletes, reader: Manifests, stamp: Stamp
+    ) -> None:
+        """Before any is made, `expect` must be told of all versions that are to come."""
+        self.table, self._change, self._survey, self._carried = table, change, survey, carried
+        self._reader, self._stamp = reader, stamp
+        self._token = uuid.uuid4().hex[:8]
+        metadata = table.metadata
+        self._summaries = Summaries(metadata.snapshots, lineage_of(metadata.properties), change.tells)
+        self._rewritten: dict[str, _Written] = {}
+        self._kept: dict[str, ManifestFile] = {}
+        self._inhabited: set[int] = set()
+        self._data_places: set[int] = set()
+        self.written: list[str] = []
+        self.made: dict[int, Snapshot] = {}
+        """The new version for each old one."""
+
+    @property
+    def manifests_rewritten(self) -> int:
+        return len(self._rewritten)
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last version that was made; 0 in tables of format v1, which have none."""
+        if self.table.metadata.format_version == 1:
+            return 0
+        return int(self.table.metadata.last_sequence_number) + len(self.made)
+
+    def expect(self, manifests: Sequence[ManifestFile]) -> None:
+        """Take note of where a version that is to come has data: the partitions, and the files."""
+        for manifest in manifests:
+            if not manifest.content:
+                self._inhabited |= self._survey[manifest].partitions
+                self._data_places.update(self._survey[manifest].places)
+
+    def make(self, old: Snapshot, manifests: Sequence[ManifestFile]) -> Snapshot:
+        """Write the version that takes an old one's place, up to its list of manifests."""
+        from pyiceberg.manifest import write_manifest_list
+
+        metadata, path = self.table.metadata, self._path(f"snap{len(self.made)}")
+        new_id = self._new_id()
+        sequence = self.last_sequence + 1 if metadata.format_version > 1 else 0
+        listed, totals = self._listed(manifests, new_id, sequence)
+        self.written.append(path)
+        with write_manifest_list(
+            metadata.format_version, self.table.io.new_output(path), new_id, None, sequence, "deflate"
+        ) as listing:
+            listing.add_manifests(listed)
+        self.made[old.snapshot_id] = self._snapshot(old, new_id, sequence, path, totals)
+        return self.made[old.snapshot_id]
+
+    def places(self) -> Iterator[int]:
+        """Digests of where all files are that the new versions have; none of their manifests is missed."""
+        for written in self._rewritten.values():
+            yield from written.places
+        for manifest in self._kept.values():
+            yield from self._survey[manifest].places
+
+    def manifest_paths(self) -> set[str]:
+        """Manifests of old versions that the new ones share."""
+        return set(self._kept)
+
+    def discard(self) -> None:
+        """Remove what was written; it never landed."""
+        for path in self.written:
+            try:
+                self.table.io.delete(path)
+            except (FileNotFoundError, OSError):
+                continue  # then it is an orphan, and found as one
+        self.written.clear()
+
+    def _listed(
+        self, manifests: Sequence[ManifestFile], new_id: int, sequence: int
+    ) -> tuple[list[ManifestFile], Counter[str]]:
+        """The manifests of a new version, and what its files come to."""
+        listed, totals = [], Counter[str]()
+        for manifest in manifests:
+            known = self._survey[manifest]
+            is_dangling = bool(manifest.content) and not known.partitions <= self._inhabited
+            if not known.is_dirty and not known.has_removed and not is_dangling:
+                if has_live_files(manifest):
+                    self._kept[manifest.manifest_path] = manifest
+                    listed.append(manifest)
+                    totals.update(known.counts)
+                continue
+            written = self._rewritten.get(manifest.manifest_path)
+            if written is None:
+                written = self._rewritten[manifest.manifest_path] = self._rewrite(manifest, new_id, sequence)
+            if written.manifest is not None:
+                listed.append(written.manifest)
+                totals.update(written.counts)
+        return listed, totals
+
+    def _rewrite(self, manifest: ManifestFile, new_id: int, sequence: int) -> _Written:
+        entries = [
+            kept
+            for entry in self._reader.entries(self.table.io, manifest)
+            if (kept := self._cleaned(entry)) is not None
+        ]
+        counts, places = Counter[str](), array("q")
+        for entry in entries:
+            count(counts, entry.data_file)
+            places.append(place_of(entry.data_file.file_path))
+        if not entries:
+            return _Written(None, counts, places)
+        path = self._path(f"m{len(self._rewritten)}")
+        self.written.append(path)
+        made = write_entries(
+            self.table.metadata,
+            self.table.io,
+            path,
+            manifest.partition_spec_id,
+            new_id,
+            bool(manifest.content),
+            existing=entries,
+        )
+        made.sequence_number = sequence  # said here, since several versions list it
+        return _Written(made, counts, places)
+
+    def _cleaned(self, entry: ManifestEntry) -> ManifestEntry | None:
+        """An entry as the new manifest has it; none for a file that went."""
+        from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
+
+        file = self._file(entry)
+        if file is None:
+            return None
+        return ManifestEntry.from_args(
+            status=ManifestEntryStatus.EXISTING,
+            snapshot_id=entry.snapshot_id,
+            sequence_number=entry.sequence_number or 0,
+            file_sequence_number=entry.file_sequence_number or 0,
+            data_file=file,
+        )
+
+    def _file(self, entry: ManifestEntry) -> DataFile | None:
+        from pyiceberg.manifest import DataFileContent
+
+        path, is_data = entry.data_file.file_path, entry.data_file.content == DataFileContent.DATA
+        if not is_data and self._is_dangling(entry.data_file):
+            return None
+        if path in self._change.replacements:
+            return self._change.replacements[path].file
+        if self._carried.concerns(self.table.io, entry):
+            return self._carried.carried(self.table, entry.data_file)
+        return entry.data_file
+
+    def _is_dangling(self, file: DataFile) -> bool:
+        """Whether deletes are for a partition without data; those for one data file hold wherever they stand."""
+        if is_for_all(file) or partition_of(file) in self._inhabited:
+            return False
+        only_for = referenced_data_file(file)
+        return only_for is None or place_of(only_for) not in self._data_places
+
+    def _snapshot(self, old: Snapshot, new_id: int, sequence: int, path: str, totals: Counter[str]) -> Snapshot:
+        """Told as of the old one's time, so that time travel and the age of names mean what they meant."""
+        from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+
+        counts = {f"total-{what}": str(totals[what]) for what in COUNTED}
+        told = {**self._summaries.carried(old), **counts, **self._change.facts, **self._stamp.properties()}
+        return Snapshot.model_validate(
+            {
+                "snapshot-id": new_id,
+                "manifest-list": path,
+                "sequence-number": sequence,
+                "timestamp-ms": old.timestamp_ms,
+                "schema-id": old.schema_id,
+                "summary": Summary(Operation.OVERWRITE, **told),
+            }
+        )
+
+    def _new_id(self) -> int:
+        taken = {snapshot.snapshot_id for snapshot in self.made.values()}
+        while (found := self.table.metadata.new_snapshot_id()) in taken:
+            continue
+        return found
+
+    def _path(self, what: str) -> str:
+        return f"{metadata_folder(self.table)}/{self._stamp.file_prefix}-{self._token}-{what}.avro"

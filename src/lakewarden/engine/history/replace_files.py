@@ -1,0 +1,266 @@
+"""Files replaced in every version of a table at once: new versions for all refs, in one commit.
+
+A version is dirty that leads to a replaced file or tells of one. Every ref that stands at a dirty version is moved to
+a new one, with all its settings, and all dirty versions go, in one commit that asserts every ref. One that loses a
+race is planned anew on what is there then, with the same replacements. What the new versions are made of is in
+`clean_versions.py`; deleting what nothing leads to any more is for whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.base.locations import same_place
+from lakewarden.engine.catalog.metadata_log import drop_all_entries
+from lakewarden.engine.catalog.snapshot_removal import expiry_updates
+from lakewarden.engine.commit.lost_refs import passing_version, taken_along
+from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, check_format
+from lakewarden.engine.history.carried_deletes import CarriedDeletes
+from lakewarden.engine.history.clean_versions import CleanVersions
+from lakewarden.engine.history.manifest_index import Survey, place_of
+from lakewarden.engine.history.replacement import Cleansed, Cleansing
+from lakewarden.engine.history.spark_costs import check_nothing_staged
+from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
+from lakewarden.lifecycle.failpoints import reach
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.refs import SnapshotRef
+    from pyiceberg.table.update import TableUpdate
+
+    from lakewarden.engine.commit.change import Desk
+    from lakewarden.engine.commit.publish import Publisher
+    from lakewarden.engine.files.manifests import Manifests
+    from lakewarden.lifecycle.basics import Stamp
+
+Lists = Mapping[int, Sequence["ManifestFile"]]
+
+
+class ReplaceFiles(Cleansing):
+    """The change that replaces the files and expires the versions that had them."""
+
+    def publish(self, desk: Desk) -> Cleansed | None:
+        """Answers with what it came to; nothing where no version has such a file."""
+        publisher, work = desk.publisher, _Cleanse(desk.stamp, desk.reader, self, self.about_to)
+        if not _land(publisher, self, work):
+            return None
+        reach("cleansing.landed")
+        if work.may_have_taken_names:
+            try:
+                _give_names_back(publisher, self, work)
+            except LakewardenError as error:  # which must not read as if nothing had landed
+                raise CatalogUnavailable(
+                    f"{self.table}: the commit landed, but whether names that somebody made meanwhile are there is not "
+                    f"known: {error.message}",
+                    "lakewarden operation resume ID goes on from there.",
+                ) from error
+        return work.outcome
+
+
+def _give_names_back(publisher: Publisher, change: Cleansing, work: _Cleanse) -> None:
+    """Names that went with their versions come back, and are then cleansed like the others."""
+    while publisher.publish(change.table, change.uuid, work.names_given_back):
+        try:
+            _land(publisher, change, work)
+        except StalePlan:  # one is at a version whose files were not replaced, since nothing led to them
+            return
+
+
+def _land(publisher: Publisher, change: Cleansing, work: _Cleanse) -> bool:
+    """Publish, and remove whatever was written and is in no version."""
+    try:
+        has_landed = publisher.publish(change.table, change.uuid, work.attempt)
+    except CatalogUnavailable:
+        raise  # it may have landed: what was written for it may be in use
+    except Exception:  # and nothing else: an interrupt may come when it has landed already
+        work.settle(landed=False)
+        raise
+    work.settle(has_landed)
+    return has_landed
+
+
+class _Cleanse:
+    """One change on its way; what outlives an attempt is what was read and written for all of them."""
+
+    def __init__(
+        self, stamp: Stamp, reader: Manifests, change: Cleansing, about_to: Callable[[Sequence[str]], None]
+    ) -> None:
+        self._stamp, self._reader, self._change, self._about_to = stamp, reader, change, about_to
+        self._carried = CarriedDeletes(change, stamp, reader)
+        self._survey = Survey(change, self._carried, reader)
+        self._table: Table | None = None
+        self._planned: Cleansed | None = None
+        self.outcome: Cleansed | None = None
+
+    def attempt(self, table: Table) -> Attempt | None:
+        """Write all that is new for the table as it is now; nothing where no version is dirty."""
+        self._table = table
+        check_format(table, self._change.table)
+        lists = self._survey.of(table)
+        dirty = self._dirty(table, lists)
+        if not dirty:
+            return None
+        reach("cleansing.surveyed")
+        check_nothing_staged(table, self._change.table, dirty)
+        self._check_obsolete(table, lists)
+        self._carried.begin()
+        new = CleanVersions(table, self._change, self._survey, self._carried, self._reader, self._stamp)
+        try:
+            heads = dirty & {ref.snapshot_id for ref in table.metadata.refs.values()}
+            for head in heads:
+                new.expect(lists[head])
+            for old in sorted(table.metadata.snapshots, key=lambda s: (s.sequence_number or 0, s.timestamp_ms)):
+                if old.snapshot_id in heads:
+                    new.make(old, lists[old.snapshot_id])
+            reach("cleansing.written")
+            superseded = self._superseded(table, lists, dirty, new)
+            self._about_to(superseded)
+            self._planned = self._told(table, dirty, new, superseded)
+            return self._attempt(table, dirty, new)
+        except BaseException:
+            new.discard()
+            raise
+
+    def settle(self, landed: bool) -> None:
+        """Take note of what landed, and remove what was written and is in no version."""
+        if self._table is not None:
+            self._carried.settle(self._table.io, landed)
+        if landed and self._planned is not None:
+            self.outcome = self._planned if self.outcome is None else _together(self.outcome, self._planned)
+
+    @property
+    def may_have_taken_names(self) -> bool:
+        """Whether the catalog takes names along with their versions; where the client writes metadata, none are."""
+        return self._table is not None and not by_client(self._table)
+
+    def names_given_back(self, table: Table) -> Attempt | None:
+        """Names that somebody made in the very moment, on versions that went: back where they were.
+
+        Nothing has been deleted yet of what they lead to.
+        """
+        from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
+
+        gone = self.outcome.snapshots if self.outcome else ()
+        found = taken_along(table, gone, ())
+        if found is None:
+            return None
+        names = found.lost_refs(table)
+        wanted = {found.before.refs[name].snapshot_id for name in names}
+        there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+        back = [s for s in found.before.snapshots if s.snapshot_id in wanted - there]
+        last = passing_version(table, back[-1]) if back else None
+        updates: list[TableUpdate] = [
+            AddSnapshotUpdate(snapshot=snapshot.model_copy(update={"parent_snapshot_id": None})) for snapshot in back
+        ]
+        updates += [_ref_update(name, found.before.refs[name], found.before.refs[name].snapshot_id) for name in names]
+        if last is not None:
+            updates.append(AddSnapshotUpdate(snapshot=last))
+            updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [last.snapshot_id]}))
+        return Attempt(at_refs(self._change.uuid, dict.fromkeys(names)), tuple(updates))
+
+    def _dirty(self, table: Table, lists: Lists) -> set[int]:
+        there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+        listing = {id for id, manifests in lists.items() if any(self._survey[m].is_dirty for m in manifests)}
+        return listing | (self._change.tainted & there)
+
+    def _check_obsolete(self, table: Table, lists: Lists) -> None:
+        """Files that no ref led to are not replaced, so none may lead to them now."""
+        for name, ref in sorted(table.metadata.refs.items()):
+            if any(self._survey[manifest].obsolete for manifest in lists[ref.snapshot_id]):
+                raise StalePlan(
+                    f"the plan is stale: {ref.snapshot_ref_type} {name} of {self._change.table} now leads to files "
+                    "that nothing led to",
+                    "Nothing was written. Plan again.",
+                )
+
+    def _attempt(self, table: Table, dirty: set[int], new: CleanVersions) -> Attempt:
+        refs = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
+        made = {old: snapshot.snapshot_id for old, snapshot in new.made.items()}
+        return Attempt(
+            at_refs(self._change.uuid, refs),
+            _updates(table, dirty, new, made),
+            new.discard,
+            next(iter(made.values()), None),
+        )
+
+    def _told(self, table: Table, dirty: set[int], new: CleanVersions, superseded: Sequence[str]) -> Cleansed:
+        moved = {
+            name: (ref.snapshot_id, new.made[ref.snapshot_id].snapshot_id)
+            for name, ref in table.metadata.refs.items()
+            if ref.snapshot_id in new.made
+        }
+        return Cleansed(
+            refs=moved,
+            snapshots=tuple(sorted(dirty)),
+            superseded=tuple(superseded),
+            delete_files_rewritten=self._carried.used,
+            manifests_rewritten=new.manifests_rewritten,
+        )
+
+    def _superseded(self, table: Table, lists: Lists, dirty: set[int], new: CleanVersions) -> list[str]:
+        """All that nothing leads to once this has landed: files of any kind, and every earlier file of metadata."""
+        metadata = table.metadata
+        staying = {m.manifest_path: m for id, some in lists.items() if id not in dirty for m in some}
+        leaving = {m.manifest_path: m for id in dirty for m in lists[id]}
+        kept = staying.keys() | new.manifest_paths()
+        needed = set(new.places())
+        for manifest in staying.values():
+            needed.update(self._survey[manifest].places)
+        gone: dict[str, None] = {}
+        for path, manifest in leaving.items():
+            if path not in kept:
+                gone[path] = None
+                for entry in self._reader.entries(table.io, manifest):
+                    if place_of(entry.data_file.file_path) not in needed:
+                        gone[entry.data_file.file_path] = None
+        new_files = (one.file.file_path for one in self._change.replacements.values() if one.file is not None)
+        gone |= {path: None for path in new_files if place_of(path) not in needed}  # whose refs left meanwhile
+        shared = {s.manifest_list for s in metadata.snapshots if s.snapshot_id not in dirty}
+        gone |= {s.manifest_list: None for s in metadata.snapshots if s.manifest_list not in shared}
+        gone |= dict.fromkeys(_statistics(metadata, dirty))
+        gone |= {entry.metadata_file: None for entry in metadata.metadata_log}
+        return [*gone, table.metadata_location]
+
+
+def _statistics(metadata: TableMetadata, dirty: set[int]) -> list[str]:
+    told_of = [*metadata.statistics, *metadata.partition_statistics]
+    still = {same_place(s.statistics_path) for s in told_of if s.snapshot_id not in dirty}
+    leaving = (s.statistics_path for s in told_of if s.snapshot_id in dirty)
+    return [path for path in leaving if same_place(path) not in still]
+
+
+def _updates(table: Table, dirty: set[int], new: CleanVersions, made: Mapping[int, int]) -> tuple[TableUpdate, ...]:
+    from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
+
+    updates: list[TableUpdate] = [AddSnapshotUpdate(snapshot=snapshot) for snapshot in new.made.values()]
+    for name, ref in table.metadata.refs.items():
+        if ref.snapshot_id in made:
+            updates.append(_ref_update(name, ref, made[ref.snapshot_id]))
+    if made and not by_client(table):  # which would take the clock of the last one added
+        last = passing_version(table, list(new.made.values())[-1], new.last_sequence)
+        updates.append(AddSnapshotUpdate(snapshot=last))
+        updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [last.snapshot_id]}))
+    updates += expiry_updates(table, sorted(dirty), (), made)
+    return (*updates, drop_all_entries()) if by_client(table) else tuple(updates)
+
+
+def _ref_update(name: str, ref: SnapshotRef, snapshot: int) -> TableUpdate:
+    """A ref that is to stand at another version, with all its settings."""
+    from pyiceberg.table.update import SetSnapshotRefUpdate
+
+    settings = ref.model_dump(exclude_none=True, by_alias=True)
+    place = {"ref-name": name, "type": str(ref.snapshot_ref_type), "snapshot-id": snapshot}
+    return SetSnapshotRefUpdate.model_validate({**settings, **place})
+
+
+def _together(first: Cleansed, second: Cleansed) -> Cleansed:
+    return Cleansed(
+        refs={**first.refs, **second.refs},
+        snapshots=tuple(sorted({*first.snapshots, *second.snapshots})),
+        superseded=tuple(dict.fromkeys((*first.superseded, *second.superseded))),
+        delete_files_rewritten=first.delete_files_rewritten + second.delete_files_rewritten,
+        manifests_rewritten=first.manifests_rewritten + second.manifests_rewritten,
+    )

@@ -1,0 +1,155 @@
+"""What it costs that a table's rows can only be erased through Spark, and where it would cost what is not to be lost.
+
+All of it is told from metadata, for the plan to tell or to refuse beforehand: no Spark is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.catalog.snapshot_removal import iceberg_would_also_take
+from lakewarden.engine.catalog.snapshots import named, notes_of
+from lakewarden.engine.files.unreachable import unreachable_after
+from lakewarden.errors import CommitRefused, Conflict, StalePlan
+from lakewarden.quantities import to_millis
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.base.table_name import TableName
+
+
+def costs(table: Table, refs: Sequence[str]) -> list[str]:
+    """For these refs, which lead to versions with such rows: what is lost or takes longer."""
+    metadata = table.metadata
+    there = [ref for ref in refs if ref in metadata.refs]
+    if not there:
+        return []
+    return [*_work(table, there), *_times(table, there), *_schemas(table, there)]
+
+
+def lost_columns(table: Table, refs: Sequence[str]) -> dict[str, list[str]]:
+    """Of tags, the columns that they have and the table has no more: written anew by Spark, they lose them for good."""
+    current = table.schema()
+    lost = {}
+    for ref in refs:
+        at = table.metadata.refs.get(ref)
+        own = _own_schema(table, ref) if at is not None and at.snapshot_ref_type == "tag" else None
+        gone = sorted(own.field_ids - current.field_ids) if own is not None else []
+        if own is not None and gone:
+            lost[ref] = [_name(own, field) for field in gone]
+    return lost
+
+
+def check_nothing_else_goes(table: Table, name: TableName, snapshots: Collection[int], refs: Collection[str]) -> None:
+    """Refuse where Iceberg's expiry of these versions, once these refs have left them, would take what is to stay."""
+    kinds = {ref: str(table.metadata.refs[ref].snapshot_ref_type) for ref in refs if ref in table.metadata.refs}
+    tags = [ref for ref, kind in kinds.items() if kind == "tag"]  # which are moved to a version of today
+    found = iceberg_would_also_take(table.metadata, snapshots, tags, to_millis(datetime.now(UTC)))
+    more = [one for one in found if one not in {f"{kind} {ref}" for ref, kind in kinds.items()}]
+    if more:
+        raise CommitRefused(
+            f"{name}: Iceberg's expiry on Spark, which the purge ends with, would also take {', '.join(more)}",
+            "Nothing was changed. Let them expire first: lakewarden retention expire.",
+        )
+    check_nothing_elsewhere(name, unreachable_after(table, snapshots).elsewhere, "Nothing was changed.")
+
+
+def check_nothing_elsewhere(name: TableName, files: int, so_far: str) -> None:
+    """Refuse where so many files would go that do not lie where the table's own files do."""
+    if files:
+        raise CommitRefused(
+            f"{name}: Iceberg's expiry on Spark, which the purge ends with, would also delete "
+            f"{files} {'file' if files == 1 else 'files'} outside of its location",
+            f"{so_far} Another table may own them, and the format leaves no other way. If they are this table's alone, "
+            "name their folder in its property write.data.path; else copy its rows to a new table, and drop this one "
+            "without PURGE.",
+        )
+
+
+def check_nothing_staged(table: Table, name: str, snapshots: Collection[int], is_planned: bool = True) -> None:
+    """Refuse, on any route, to let a version go that was written to be looked at before it is published.
+
+    It belongs to no ref yet. One that a ref was simply moved to was published by that, and is in the ref's line.
+    """
+    notes = {snapshot.snapshot_id: notes_of(snapshot) for snapshot in table.metadata.snapshots}
+    published = {told.get("published-wap-id") for told in notes.values()}
+    waiting = [
+        id for id, told in notes.items() if id in snapshots and told.get("wap.id") and told["wap.id"] not in published
+    ]
+    if not waiting:
+        return
+    leading = named(table)
+    staged = [id for id in waiting if id not in leading]
+    if staged:
+        what = (
+            f"{name}: snapshot {staged[0]} was staged and is not published yet; it holds such rows, and erasing them "
+            "would lose all of it"
+        )
+        hint = "Publish it, or let it go (retention expire), and plan again."
+        raise StalePlan(f"the plan is stale: {what}", hint) if is_planned else Conflict(what, hint)
+
+
+def _own_schema(table: Table, ref: str) -> Schema | None:
+    schemas = {schema.schema_id: schema for schema in table.metadata.schemas}
+    snapshot = table.snapshot_by_id(table.metadata.refs[ref].snapshot_id)
+    return schemas.get(snapshot.schema_id) if snapshot and snapshot.schema_id is not None else None
+
+
+def _work(table: Table, refs: Sequence[str]) -> Iterator[str]:
+    versions = {table.metadata.refs[ref].snapshot_id for ref in refs}
+    if len(versions) > 1:
+        yield (
+            f"format v{table.metadata.format_version} goes ref by ref through Spark: {len(versions)} versions are "
+            "made anew one by one, and a file that they share is written once for each of them and shared no more"
+        )
+    if len(refs) > 1:
+        yield (
+            f"{len(refs)} refs are moved one after the other: stopped in between, some lead to the old versions and "
+            "some to the new ones until the operation is resumed"
+        )
+
+
+def _times(table: Table, refs: Sequence[str]) -> Iterator[str]:
+    yield "the new versions are of the time of the purge: a time before it leads to none of them"
+    aging = [ref for ref in refs if table.metadata.refs[ref].max_ref_age_ms is not None]
+    if aging:
+        yield f"how long they are kept counts from the purge for {_listed(aging)}"
+
+
+def _schemas(table: Table, refs: Sequence[str]) -> Iterator[str]:
+    """Spark commits with the table's current schema, whatever that of the version was, and has no way to another."""
+    current = table.schema()
+    for ref in refs:
+        own = _own_schema(table, ref)
+        if own is None or own.schema_id == current.schema_id:
+            continue
+        kind = table.metadata.refs[ref].snapshot_ref_type
+        changes = "; ".join(_changes(own, current))
+        yield f"{kind} {ref} has the table's current schema afterwards" + (f": {changes}" if changes else "")
+
+
+def _changes(own: Schema, current: Schema) -> Iterator[str]:
+    lost = sorted(own.field_ids - current.field_ids)
+    if lost:
+        yield f"it loses {_listed([_name(own, field) for field in lost])} for good, which the table has no more"
+    for field in sorted(own.field_ids & current.field_ids):
+        if _name(own, field) != _name(current, field):
+            yield f"{_name(own, field)} is then called {_name(current, field)}"
+        before, after = own.find_type(field), current.find_type(field)
+        if before.is_primitive and before != after:
+            yield f"{_name(current, field)} is then {after} instead of {before}"
+    added = sorted(current.field_ids - own.field_ids)
+    if added:
+        yield f"it gains {_listed([_name(current, field) for field in added])}"
+
+
+def _name(schema: Schema, field: int) -> str:
+    return str(schema.find_column_name(field))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)

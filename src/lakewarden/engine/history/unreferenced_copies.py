@@ -1,0 +1,90 @@
+"""Objects at a table's places that nothing leads to and that tell of erased values.
+
+Orphans, copies in quarantine, versions of deleted objects, earlier metadata, and that of commits that lost a race. One
+that is young may be a writer's who has not committed yet, so it is left; but not metadata that can land no more, since
+it was made for an earlier state of the table. Each object is looked at as a proof of erasure looks at it. What may
+really go is for others to look up once more, right before.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.base.locations import same_place
+from lakewarden.engine.files.reachable import reachable_set
+from lakewarden.engine.proof.object_reader import ObjectReader
+from lakewarden.engine.proof.objects import Reached, StoredObject, folders, listed
+from lakewarden.engine.proof.texts import Texts
+from lakewarden.engine.proof.wanted import wanted_keys
+from lakewarden.engine.storage.quarantine import OWN_FOLDER
+from lakewarden.errors import LakewardenError
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.storage.storage import StoredFiles
+    from lakewarden.records.erasure import HiddenKey
+
+_THREADS = 8
+_AT_A_TIME = 256
+_METADATA = (".metadata.json", ".metadata.json.gz")
+
+
+def strays(
+    table: Table, keys: Sequence[HiddenKey], storage: StoredFiles, before: datetime, superseded: Iterable[str] = ()
+) -> Iterator[StoredObject]:
+    """What may be erased at once: objects, and folders whose names tell something.
+
+    `superseded` are metadata files that the table had earlier, beside those in its log.
+    """
+    wanted = wanted_keys(table.metadata, keys)
+    reached = Reached(reachable_set(table))
+    there = listed(table, storage)
+    texts = Texts(table, wanted, there.bytes)
+    reader = ObjectReader(table.metadata, wanted, texts, storage, lambda read: None)
+    earlier = {same_place(entry.metadata_file) for entry in table.metadata.metadata_log}
+    earlier |= {same_place(path) for path in superseded}
+
+    def tells(found: StoredObject) -> bool:
+        return bool(reader.look(found, reached).traces) and (
+            _is_left_behind(found, before)
+            or same_place(found.path) in earlier
+            or _can_land_no_more(found, earlier, storage)
+        )
+
+    def candidates() -> Iterator[StoredObject]:
+        with closing(there.again(table, storage)) as found:
+            yield from (one for one in found if one.path not in reached.files or same_place(one.path) in earlier)
+        yield from folders(table, storage)
+
+    every = candidates()
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="strays") as threads:
+        while some := list(islice(every, _AT_A_TIME)):
+            yield from (one for one, telling in zip(some, threads.map(tells, some), strict=True) if telling)
+
+
+def _is_left_behind(found: StoredObject, before: datetime) -> bool:
+    if not found.bytes or found.is_earlier or f"/{OWN_FOLDER}/" in found.path:
+        return True
+    return found.modified_at is not None and found.modified_at <= before
+
+
+def _can_land_no_more(found: StoredObject, earlier: Collection[str], storage: StoredFiles) -> bool:
+    """Whether it is metadata that follows an earlier state: catalogs accept only what follows the present one."""
+    if not found.path.endswith(_METADATA):
+        return False
+    try:
+        content = storage.read(found.path)
+        document = json.loads(gzip.decompress(content) if found.path.endswith(".gz") else content)
+        log = document.get("metadata-log") or [{"metadata-file": ""}]
+        follows = same_place(log[-1]["metadata-file"])
+    except (LakewardenError, OSError, EOFError, ValueError, KeyError, AttributeError, TypeError):
+        return False
+    return follows in earlier

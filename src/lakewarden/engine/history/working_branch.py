@@ -1,0 +1,264 @@
+"""A branch on which a version is made anew without some rows, before anybody's ref is moved to it.
+
+Spark deletes the rows by file and position. Files that still hold one, since deletes only mask it there, are written
+anew; so are manifests that tell of files that were removed. What came of it is believed only once it was looked at:
+no file holds such a row, no manifest tells of a removed file, and all other rows are what they were. Every step is
+left out where it is done already, so a branch that a killed run left behind is taken up where it was left.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
+from lakewarden.engine.files.manifests import manifests_of
+from lakewarden.engine.spark.session import spark_told
+from lakewarden.errors import VerificationFailed
+from lakewarden.lifecycle.failpoints import reach
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+    from pyspark.sql import Column, DataFrame
+
+    from lakewarden.engine.rows.row_positions import KeyRows
+    from lakewarden.engine.spark.statements import TableStatements
+    from lakewarden.lifecycle.basics import Stamp
+
+CLEANSED = "lakewarden.cleansed"
+"""In a version's summary: which version it was made from, without some rows of it."""
+MERGING = "lakewarden.merging"
+"""In a table's properties: what others of them were before manifests had to be merged, to be put back."""
+_NAME = re.compile(
+    r"lakewarden-(?P<operation>op-[0-9]{8}-[0-9]{6}-[0-9a-f]{6})-(?P<snapshot>[0-9]+)(?P<before>-before)?"
+)
+_HUGE = str(1 << 40)
+_MERGE_ALL = {
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "2",
+    "commit.manifest.target-size-bytes": _HUGE,
+}
+_ONLY_WITH_DELETES = {
+    "delete-file-threshold": "1",
+    "remove-dangling-deletes": "true",
+    "min-file-size-bytes": "0",
+    "max-file-size-bytes": _HUGE,
+    "min-input-files": str(2**31 - 1),
+}
+_ALL = {"rewrite-all": "true", "remove-dangling-deletes": "true"}
+
+
+def working_branch(stamp: Stamp, snapshot: int) -> str:
+    """How the branch is called on which an operation makes a version anew."""
+    return f"lakewarden-{stamp.operation}-{snapshot}"
+
+
+def is_working(ref: str, is_ours: Callable[[str], bool] = lambda operation: True) -> bool:
+    """Whether a ref is nobody's, but such a branch of an operation of ours: somebody else's may be called alike."""
+    found = _NAME.fullmatch(ref)
+    return found is not None and is_ours(found["operation"])
+
+
+def is_taken_up(table: Table, ref: str, stamp: Stamp) -> bool:
+    """Whether a branch that is there is this operation's own, and was built on the version that it is named after."""
+    found = _NAME.fullmatch(ref)
+    if found is None or found["before"] or found["operation"] != stamp.operation:
+        return False
+    return int(found["snapshot"]) in ancestors(table, table.metadata.refs[ref].snapshot_id)
+
+
+def spent(table: Table) -> set[int]:
+    """Versions that only led from a version to what it was made into, and those that were made in vain."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    leading = named(table)
+    found: set[int] = set()
+    for snapshot in by_id.values():
+        origin = _origin(snapshot)
+        if origin is None:
+            continue
+        between, parent = list[int](), snapshot.parent_snapshot_id
+        while parent in by_id and parent != origin:
+            between.append(parent)
+            parent = by_id[parent].parent_snapshot_id
+        if parent == origin:  # else it is not what we made, whatever it says
+            found.update(between)
+            if origin in by_id:  # else it was not made in vain, and only lost its name since
+                found.update({snapshot.snapshot_id} - leading)
+    return found
+
+
+def _origin(snapshot: Snapshot) -> int | None:
+    told = notes_of(snapshot).get(CLEANSED, "")
+    return int(told) if told.isascii() and told.isdigit() else None
+
+
+class WorkingBranch:
+    """Makes one version of a table anew without the rows of some keys."""
+
+    def __init__(
+        self,
+        load: Callable[[], Table],
+        statements: TableStatements,
+        stamp: Stamp,
+        rows: KeyRows,
+        snapshot: int,
+    ) -> None:
+        self._load, self._statements, self._stamp, self._rows = load, statements, stamp, rows
+        self._origin = snapshot
+        self.name = working_branch(stamp, snapshot)
+        self._before = f"{self.name}-before"
+        self._view = f"lakewarden_{stamp.action}_rows"
+
+    def make(self) -> int:
+        """Make it, and see that it is right; answers with the new version."""
+        table = self._load()
+        if self.name not in table.metadata.refs:
+            self._statements.create_branch(self.name, self._origin)
+        if self._before not in table.metadata.refs:
+            self._statements.create_branch(self._before, self._origin)
+        reach("spark_cleansing.branched")
+        try:
+            rows = self._statements.view(self._view, self._rows.places(table, self._origin))
+            with self._statements.telling({**self._stamp.properties(), CLEANSED: str(self._origin)}):
+                self._erase()
+                self._forget()
+            self._compare(rows)
+        finally:
+            self._statements.drop_view(self._view)
+        self._statements.drop_branch(self._before)
+        reach("spark_cleansing.made")
+        return self._head(self._load()).snapshot_id
+
+    def _erase(self) -> None:
+        """Until no file of the branch holds such a row: deleted, then no longer only masked, then whatever it takes."""
+        steps: list[tuple[str, Callable[[], None]]] = [
+            ("deleted", lambda: self._statements.delete_rows(self.name, self._view)),
+            ("unmasked", lambda: self._statements.rewrite_data_files(self.name, _ONLY_WITH_DELETES)),
+            ("rewritten", lambda: self._statements.rewrite_data_files(self.name, _ALL)),
+        ]
+        for point, step in steps:
+            if not self._holds_rows():
+                return
+            step()
+            reach(f"spark_cleansing.{point}")
+        if self._holds_rows():
+            raise VerificationFailed(
+                f"table {self._about}: Spark left rows in files that were to be written anew without them",
+                "No ref was moved.",
+            )
+
+    def _forget(self) -> None:
+        """Until no manifest tells of a file that was removed, and the last version says what it is."""
+        steps: list[Callable[[], None]] = [self._append_nothing, self._merge_manifests, self._rewrite_all]
+        if self._is_made() and not self._tells_of_removed():
+            return
+        for step in steps:
+            step()
+            reach("spark_cleansing.forgotten")
+            if not self._tells_of_removed():
+                return
+        raise VerificationFailed(
+            f"table {self._about}: manifests that Spark wrote still tell of files that were removed",
+            "No ref was moved.",
+        )
+
+    def _append_nothing(self) -> None:
+        self._statements.append_nothing(self.name)
+
+    def _merge_manifests(self) -> None:
+        with merging(self._load(), self._statements):
+            self._append_nothing()
+
+    def _rewrite_all(self) -> None:
+        """A manifest that has none to be merged with: it goes once nothing that it lists is live."""
+        self._statements.rewrite_data_files(self.name, _ALL)
+        self._append_nothing()
+
+    def _is_made(self) -> bool:
+        return _origin(self._head(self._load())) == self._origin
+
+    def _holds_rows(self) -> bool:
+        table = self._load()
+        return self._rows.is_told_by(table, self._head(table).snapshot_id)
+
+    def _tells_of_removed(self) -> bool:
+        table = self._load()
+        manifests = manifests_of(table.io, self._head(table))
+        return any(manifest.deleted_files_count != 0 for manifest in manifests)
+
+    def _compare(self, rows: DataFrame) -> None:
+        """All other rows must be what they were, whatever their order."""
+        was, now = self._statements.read(self._before), self._statements.read(self.name)
+        with spark_told():
+            same = (was["_file"] == rows["file"]) & (was["_pos"] == rows["position"])
+            both = _content(was.join(rows, same, "left_anti")).unionAll(_content(now))
+            (expected, sum_before), (found, sum_after) = both.collect()
+        if (expected, sum_before) != (found, sum_after):
+            raise VerificationFailed(
+                f"table {self._about}: {expected} rows were to stay as they are, and the {found} that are there are "
+                "not the same",
+                "No ref was moved.",
+            )
+        reach("spark_cleansing.compared")
+
+    def _head(self, table: Table) -> Snapshot:
+        head = table.snapshot_by_name(self.name)
+        assert head is not None  # nobody else writes to it, and no version of it is let go
+        return head
+
+    @property
+    def _about(self) -> str:
+        return ".".join(self._load().name())
+
+
+@contextmanager
+def merging(table: Table, statements: TableStatements) -> Iterator[None]:
+    """Meanwhile, whatever is committed merges manifests. What the properties were is put back, if need be later."""
+    before = {key: table.metadata.properties.get(key) for key in _MERGE_ALL}
+    statements.set_properties({**_MERGE_ALL, MERGING: json.dumps(before)})
+    reach("spark_cleansing.merging")
+    try:
+        yield
+    finally:
+        _put_back(before, statements)
+
+
+def put_back(table: Table, statements: TableStatements) -> None:
+    """What a killed run had set for a moment."""
+    try:
+        before = json.loads(table.metadata.properties.get(MERGING, ""))
+    except ValueError:
+        return
+    if isinstance(before, dict):
+        _put_back({key: before.get(key) for key in _MERGE_ALL}, statements)
+
+
+def _put_back(before: Mapping[str, str | None], statements: TableStatements) -> None:
+    had = {key: value for key, value in before.items() if value is not None}
+    if had:
+        statements.set_properties(had)
+    statements.unset_properties([*(key for key in before if key not in had), MERGING])
+
+
+def _content(frame: DataFrame) -> DataFrame:
+    """How many rows there are, and a sum over all that they hold, as one row."""
+    from pyspark.sql.functions import count, isnull, lit, sum, xxhash64
+
+    columns = [_hashable(frame, name) for name in frame.columns if name not in ("_file", "_pos")]
+    hashed = xxhash64(*columns, *(isnull(column) for column in columns)).cast("decimal(20,0)")
+    return frame.select(count(lit(1)), sum(hashed))
+
+
+def _hashable(frame: DataFrame, name: str) -> Column:
+    """Spark hashes no maps and no variants: these are compared as text."""
+    from pyspark.sql.functions import struct, to_json
+
+    from lakewarden.engine.base.quoting import identifier
+
+    column = frame[identifier(name)]
+    kind = frame.schema[name].dataType.simpleString()
+    return to_json(struct(column)) if "map<" in kind or "variant" in kind else column

@@ -1,0 +1,187 @@
+"""Which rows of a group are left out: those that position deletes mask, and those that are dropped by value.
+
+Masked rows are one bit a row, whatever the number of delete files. A delete file is read once for the whole group,
+and only where it may speak of the group's own files. Paths are compared as they are stored.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakewarden.engine.kernel.messages import Drop, Input, RewriteFault
+from lakewarden.engine.kernel.schema import column_at, converted, find
+from lakewarden.engine.kernel.storage import TaskStorage, fault
+
+_BATCH_ROWS = 1 << 16
+_PENDING_POSITIONS = 1 << 18
+_WINDOW_ROWS = 1 << 17
+_MANY_VALUES = 1 << 13
+
+
+class Masks:
+    """The masked rows of each input."""
+
+    def __init__(self, rows: dict[str, int]) -> None:
+        """`rows` are those of each input."""
+        self._rows = rows
+        self._windows: dict[tuple[str, int], Any] = {}  # bits of a path's window of rows, once it has any
+        self._pending: dict[str, list[Any]] = {}
+        self._count = 0
+
+    def masked(self, path: str, start: int, rows: int) -> Any | None:
+        """Bits for a run of a file's rows, true where masked; None where none is."""
+        first, last = start // _WINDOW_ROWS, (start + rows - 1) // _WINDOW_ROWS
+        if not any((path, number) in self._windows for number in range(first, last + 1)):
+            return None
+        bits = pa.concat_arrays([self._window(path, number) for number in range(first, last + 1)])
+        found = bits.slice(start - first * _WINDOW_ROWS, rows)
+        return found if found.true_count else None
+
+    def add(self, path: str, positions: Any) -> None:
+        self._pending.setdefault(path, []).append(positions)
+        self._count += len(positions)
+        if self._count >= _PENDING_POSITIONS:
+            self.settle()
+
+    def settle(self) -> None:
+        """Turn positions into bits, which take less. Those beyond a file's end mask nothing."""
+        for path, pending in self._pending.items():
+            positions = pa.concat_arrays(pending)
+            positions = positions.filter(pc.less(positions, self._rows[path])).sort()
+            begin = 0
+            while begin < len(positions):
+                number = positions[begin].as_py() // _WINDOW_ROWS
+                start = number * _WINDOW_ROWS
+                end = bisect_left(positions, start + _WINDOW_ROWS, lo=begin, key=lambda position: position.as_py())
+                within = pc.subtract(positions.slice(begin, end - begin), start)
+                bits = pc.inverse_permutation(within, max_index=_WINDOW_ROWS - 1).is_valid()
+                self._windows[path, number] = pc.or_(self._window(path, number), bits)
+                begin = end
+        self._pending, self._count = {}, 0
+
+    def _window(self, path: str, number: int) -> Any:
+        found = self._windows.get((path, number))
+        return pa.repeat(False, _WINDOW_ROWS) if found is None else found
+
+
+def read_masks(storage: TaskStorage, inputs: Sequence[Input]) -> Masks:
+    """What every delete file of the inputs masks in those that name it."""
+    masks = Masks({input_.path: input_.rows for input_ in inputs})
+    named: dict[str, list[str]] = {}
+    for input_ in inputs:
+        for delete in input_.deletes:
+            named.setdefault(delete, []).append(input_.path)
+    for delete, paths in named.items():
+        try:
+            for path, positions in _positions(storage, delete, paths):
+                masks.add(path, positions)
+        except Exception as error:
+            raise fault(error, delete) from error
+    masks.settle()
+    return masks
+
+
+def _positions(storage: TaskStorage, delete: str, paths: list[str]) -> Iterator[tuple[str, Any]]:
+    wanted = pa.array(paths, pa.string())
+    with storage.open(delete) as source:
+        metadata = pq.read_metadata(source)
+        columns = ["file_path", "pos"]
+        if not set(columns) <= set(metadata.schema.names):
+            raise RewriteFault("schema", "is no position delete file: it lacks file_path or pos", delete)
+        file = pq.ParquetFile(
+            source, metadata=metadata, pre_buffer=False, buffer_size=1 << 18, read_dictionary=columns[:1]
+        )
+        groups = [number for number in range(metadata.num_row_groups) if _may_hold(metadata.row_group(number), paths)]
+        if not groups:
+            return
+        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False):
+            which = pc.index_in(batch.column("file_path"), value_set=wanted)
+            for index in pc.unique(which.drop_null()).to_pylist():
+                yield paths[index], batch.column("pos").filter(pc.equal(which, index))
+
+
+def _may_hold(row_group: Any, paths: list[str]) -> bool:
+    """Whether a row group's bounds leave room for one of the paths. Their order is that of their bytes."""
+    for index in range(row_group.num_columns):
+        chunk = row_group.column(index)
+        if chunk.path_in_schema == "file_path" and chunk.is_stats_set and chunk.statistics.has_min_max:
+            least, greatest = _bytes(chunk.statistics.min), _bytes(chunk.statistics.max)
+            return any(least <= path.encode() <= greatest for path in paths)
+    return True
+
+
+def _bytes(bound: str | bytes) -> bytes:
+    return bound.encode() if isinstance(bound, str) else bound
+
+
+class Wanted:
+    """The values of one drop, unpacked: never changed, so that several groups can share them."""
+
+    def __init__(self, drop: Drop) -> None:
+        self.field_id = drop.field_id
+        values = pa.ipc.open_stream(drop.values).read_all().column(0).combine_chunks().drop_null()
+        self._values = values.storage if isinstance(values, pa.ExtensionArray) else values
+        # Arrow would make its table of them anew for every batch of rows
+        self._known = frozenset(self._values.to_pylist()) if len(self._values) > _MANY_VALUES else None
+
+    def among(self, array: Any) -> Any:
+        """Bits of the rows that hold one of them."""
+        array = converted(array, self._values.type, f"with field id {self.field_id}")
+        if self._known is None:
+            return pc.is_in(array, value_set=self._values, skip_nulls=True)
+        encoded = array.dictionary_encode()
+        words = pa.array([word in self._known for word in encoded.dictionary.to_pylist()], pa.bool_())
+        return words.take(encoded.indices).fill_null(False)
+
+
+class Dropping:
+    """Finds the rows to drop, in whatever schema a file has."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._field_id = wanted.field_id
+        self._path: list[int] | None = None
+
+    def needs(self, schema: Any) -> set[int]:
+        """The column it looks at; none in files older than the column, where every value is null."""
+        path = find(schema, self._field_id)
+        return set() if path is None else {path[0]}
+
+    def look_at(self, schema: Any) -> None:
+        """Say what the next batches look like."""
+        self._path = find(schema, self._field_id)
+
+    def dropped(self, batch: Any) -> Any | None:
+        """Bits of the rows to drop."""
+        if self._path is None:
+            return None
+        return self._wanted.among(column_at(batch, self._path))
+
+
+class Droppings:
+    """Several of them: a row goes where any names it."""
+
+    def __init__(self, drops: Sequence[Wanted]) -> None:
+        self._all = [Dropping(wanted) for wanted in drops]
+
+    def needs(self, schema: Any) -> set[int]:
+        return {column for dropping in self._all for column in dropping.needs(schema)}
+
+    def look_at(self, schema: Any) -> None:
+        for dropping in self._all:
+            dropping.look_at(schema)
+
+    def dropped(self, batch: Any) -> Any | None:
+        """Bits of the rows to drop."""
+        together = None
+        for dropping in self._all:
+            found = dropping.dropped(batch)
+            if found is not None:
+                together = found if together is None else pc.or_(together, found)
+        return together

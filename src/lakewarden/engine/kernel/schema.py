@@ -1,0 +1,303 @@
+"""Schemas by field id: finding fields, and making a file's columns into the target's.
+
+A column is known by its field id and nothing else, at every level: one that was renamed takes its new name, one
+that was added is null, one that was dropped and added again under its old name is null too. Types follow Iceberg's
+promotions. Rows are neither picked nor counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.engine.kernel.messages import RewriteFault
+
+_FIELD_ID = b"PARQUET:field_id"
+Step = Callable[[Any], Any] | None  # makes one array into another; None leaves it as it is
+is_ = pa.types
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A column as Parquet sees it, in the order in which Parquet counts them."""
+
+    path: str
+    field_id: int | None
+    type: Any
+
+    @property
+    def key(self) -> int | str:
+        """What it is known by: its path only where it has no id."""
+        return self.path if self.field_id is None else self.field_id
+
+
+def field_id(field: Any) -> int | None:
+    """A field's id, or None."""
+    found = (field.metadata or {}).get(_FIELD_ID)
+    return None if found is None or int(found) < 0 else int(found)
+
+
+def children(type_: Any) -> list[Any]:
+    """The fields within a nested type; none within any other."""
+    if is_.is_struct(type_):
+        return list(type_)
+    if is_.is_map(type_):
+        return [type_.key_field, type_.item_field]
+    if _is_list(type_):
+        return [type_.value_field]
+    return []
+
+
+def leaves(schema: Any) -> list[Leaf]:
+    """Every leaf of a schema."""
+    return [leaf for field in schema for leaf in _leaves(field, field.name)]
+
+
+def _leaves(field: Any, path: str) -> Iterator[Leaf]:
+    if is_.is_struct(field.type):
+        for child in field.type:
+            yield from _leaves(child, f"{path}.{child.name}")
+    elif is_.is_map(field.type):
+        yield from _leaves(field.type.key_field, f"{path}.key_value.key")
+        yield from _leaves(field.type.item_field, f"{path}.key_value.value")
+    elif _is_list(field.type):
+        yield from _leaves(field.type.value_field, f"{path}.list.element")
+    else:
+        yield Leaf(path, field_id(field), field.type)
+
+
+def require_field_ids(schema: Any) -> None:
+    """Refuse a file with a field that has no id: by name alone, rows would land in wrong columns."""
+
+    def without(fields: Iterator[Any], above: str) -> Iterator[str]:
+        for field in fields:
+            if field_id(field) is None:
+                yield above + field.name
+            yield from without(iter(children(field.type)), f"{above}{field.name}.")
+
+    for name in without(iter(schema), ""):
+        raise RewriteFault("no-field-ids", f"column {name} has no field id")
+
+
+def find(schema: Any, wanted: int) -> list[int] | None:
+    """Where a field is: its column's index, then its index in each struct on the way; None if it is not there."""
+
+    def within(fields: list[Any]) -> list[int] | None:
+        for index, field in enumerate(fields):
+            below = [] if field_id(field) == wanted else within(children(field.type))
+            if below and not is_.is_struct(field.type):
+                raise RewriteFault("schema", f"field id {wanted} is within {field.name}, which is a list or a map")
+            if below is not None:
+                return [index, *below]
+        return None
+
+    return within(list(schema))
+
+
+def column_at(rows: Any, place: Sequence[int]) -> Any:
+    """A batch's or a table's column, by its place as `find` tells it; null where a struct above it is null."""
+    column = rows.column(place[0])
+    for index in place[1:]:
+        column = pc.struct_field(column, [index])
+    return column
+
+
+def nan_counts(rows: Any, schema: Any | None = None) -> dict[int, int]:
+    """How many values of each floating point column are NaN, by field id; those within structs are among them.
+
+    Columns within lists and maps have no counts: manifests keep none of them. Where another schema holds the field
+    ids, it is handed in; its columns are those of the rows, in their order.
+    """
+    return {
+        identity: pc.sum(pc.is_nan(column_at(rows, place))).as_py() or 0
+        for identity, place in _floating(rows.schema if schema is None else schema, [])
+    }
+
+
+def _floating(fields: Any, above: list[int]) -> Iterator[tuple[int, list[int]]]:
+    """The field id and the place of every floating point field that a row has once."""
+    for index, field in enumerate(fields):
+        identity = field_id(field)
+        if is_.is_struct(field.type):
+            yield from _floating(field.type, [*above, index])
+        elif is_.is_floating(field.type) and identity is not None:
+            yield identity, [*above, index]
+
+
+def own_target(schema: Any, instants: Container[str]) -> Any:
+    """A file's own schema as a target: the same, but with dictionaries dissolved, since values that no row holds
+    any more would stay in them and be written. `instants` are columns of the old type for moments (INT96), which
+    does not say that it means UTC."""
+    kept = {key: value for key, value in (schema.metadata or {}).items() if key != b"pandas"}
+    moment = pa.timestamp("us", "UTC")
+    types = [moment if field.name in instants else _dissolved(field.type) for field in schema]
+    fields = [field.with_type(type_) for field, type_ in zip(schema, types, strict=True)]
+    return pa.schema(fields, metadata=kept or None)
+
+
+def _dissolved(type_: Any) -> Any:
+    if is_.is_dictionary(type_):
+        return type_.value_type
+    inner = [child.with_type(_dissolved(child.type)) for child in children(type_)]
+    if is_.is_struct(type_):
+        return pa.struct(inner)
+    if is_.is_map(type_):
+        return pa.map_(*inner)
+    if _is_list(type_):
+        return pa.large_list(*inner) if is_.is_large_list(type_) else pa.list_(*inner)
+    return type_
+
+
+class Projection:
+    """Makes batches of a file's schema into batches of the target's."""
+
+    def __init__(self, source: Any, target: Any, by_name: bool = False) -> None:
+        """By id, or `by_name` where the target was made from the source and ids need not be there."""
+        self._target = target
+        identify = _name if by_name else field_id
+        at = {identify(field): index for index, field in enumerate(source)}
+        self._columns: list[tuple[int | None, Step]] = []
+        for field in target:
+            index = at.get(identify(field))
+            step = _absent(field) if index is None else _step(source.field(index), field, identify)
+            self._columns.append((index, step))
+        absent = [
+            pa.nulls(64, field.type).nbytes
+            for field, (index, _) in zip(target, self._columns, strict=True)
+            if index is None
+        ]
+        self.added_width = sum(absent) / 64  # bytes that every row gains by columns its file does not have
+        self._as_it_is = source.equals(target) and self._columns == [(index, None) for index in range(len(target))]
+
+    @property
+    def needed(self) -> set[int]:
+        """Which of the file's columns it takes."""
+        return {index for index, _ in self._columns if index is not None}
+
+    def apply(self, batch: Any) -> Any:
+        if self._as_it_is:
+            return batch
+        arrays = []
+        for field, (index, step) in zip(self._target, self._columns, strict=True):
+            array = pa.nulls(batch.num_rows, field.type) if index is None else batch.column(index)
+            array = array if step is None or index is None else step(array)
+            if not field.nullable and array.null_count:
+                raise RewriteFault("schema", f"column {field.name} is required and has nulls")
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._target)
+
+
+def _name(field: Any) -> str:
+    return str(field.name)
+
+
+def _absent(field: Any) -> Step:
+    if not field.nullable:
+        raise RewriteFault("schema", f"has no column {field.name}, which is required")
+    return None
+
+
+def _step(source: Any, target: Any, identify: Callable[[Any], Any]) -> Step:
+    before, after = source.type, target.type
+    if is_.is_struct(before) and is_.is_struct(after):
+        return _struct_step(before, after, identify)
+    if is_.is_map(before) and is_.is_map(after):
+        entries = _struct_step(_entries(before), _entries(after), identify)
+        return _list_step(before, after, entries)
+    if _is_list(before) and _is_list(after):
+        return _list_step(before, after, _step(before.value_field, after.value_field, identify))
+    if before == after:
+        return None
+    if not _may_become(_storage(before), _storage(after)):
+        raise RewriteFault("schema", f"column {source.name} is {before}, which cannot be read as {after}")
+    return lambda array: converted(array, after, source.name)
+
+
+def _struct_step(before: Any, after: Any, identify: Callable[[Any], Any]) -> Step:
+    at = {identify(child): index for index, child in enumerate(before)}
+    picked: list[tuple[Any, int | None, Step]] = []
+    for child in after:
+        index = at.get(identify(child))
+        step = _absent(child) if index is None else _step(before.field(index), child, identify)
+        picked.append((child.type, index, step))
+    in_place = [(index, step) for _, index, step in picked] == [(index, None) for index in range(len(list(before)))]
+    if in_place and before == after:
+        return None
+
+    def project(array: Any) -> Any:
+        whole = pa.concat_arrays([array]) if array.offset else array  # the validity bits must begin where rows do
+        inner = []
+        for type_, index, step in picked:
+            child = pa.nulls(len(whole), type_) if index is None else whole.field(index)
+            inner.append(child if step is None or index is None else step(child))
+        return pa.Array.from_buffers(after, len(whole), whole.buffers()[:1], children=inner)
+
+    return project
+
+
+def _list_step(before: Any, after: Any, element: Step) -> Step:
+    """Lists and maps: their offsets are kept, and all that they point into is projected."""
+    if element is None and before == after:
+        return None
+
+    def project(array: Any) -> Any:
+        if is_.is_large_list(array.type) and not is_.is_large_list(after):
+            array = array.cast(pa.list_(before.value_field))
+        inner = array.values if element is None else element(array.values)
+        return pa.Array.from_buffers(after, len(array), array.buffers()[:2], offset=array.offset, children=[inner])
+
+    return project
+
+
+def converted(array: Any, type_: Any, column: str) -> Any:
+    """A flat array in another type, dictionaries dissolved."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if is_.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    try:
+        array = array if array.type == _storage(type_) else array.cast(_storage(type_))
+    except pa.ArrowException:  # its text would tell a value
+        raise RewriteFault("schema", f"column {column} holds a value that is no {type_}") from None
+    return pa.ExtensionArray.from_storage(type_, array) if isinstance(type_, pa.ExtensionType) else array
+
+
+def _may_become(before: Any, after: Any) -> bool:
+    """Iceberg's promotions, and what is one type to Iceberg but several to Arrow."""
+    if before == after:
+        return True
+    if is_.is_dictionary(before):
+        return _may_become(before.value_type, after)
+    if is_.is_integer(before) and is_.is_integer(after):
+        return bool(before.bit_width < after.bit_width)
+    if is_.is_decimal(before) and is_.is_decimal(after):
+        return bool(before.scale == after.scale and before.precision <= after.precision)
+    pairs = (
+        (is_.is_floating, is_.is_float64),
+        (is_.is_timestamp, is_.is_timestamp),
+        (is_.is_time, is_.is_time64),
+        (is_text_or_bytes, is_text_or_bytes),
+        (is_.is_null, lambda _: True),
+    )
+    return any(of_before(before) and of_after(after) for of_before, of_after in pairs)
+
+
+def is_text_or_bytes(type_: Any) -> bool:
+    """Text or bytes of any length, however Arrow keeps them."""
+    return str(type_) in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
+
+
+def _is_list(type_: Any) -> bool:
+    return bool(is_.is_list(type_) or is_.is_large_list(type_))
+
+
+def _storage(type_: Any) -> Any:
+    return type_.storage_type if isinstance(type_, pa.ExtensionType) else type_
+
+
+def _entries(type_: Any) -> Any:
+    return pa.struct([type_.key_field, type_.item_field])

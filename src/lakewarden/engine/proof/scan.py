@@ -1,0 +1,306 @@
+"""Looks for erased values in all that is stored of a table, and says where any is left.
+
+Made to trust nothing that erases: objects come from listing storage, manifests are read by another library, and each
+object is judged by its own content. Several threads look at objects; a bounded number of them is in memory. What an
+object of each form tells is in the other `proof_*` modules. No value, and no path that tells one, leaves this module.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.proof.object_reader import Looked, ObjectReader, stop
+from lakewarden.engine.proof.objects import (
+    Listed,
+    StoredObject,
+    folders,
+    listed,
+    live_data,
+    places,
+    reach,
+    size,
+)
+from lakewarden.engine.proof.result import NotRead, Place, Proof
+from lakewarden.engine.proof.survivors import unexplained
+from lakewarden.engine.proof.texts import Texts
+from lakewarden.engine.proof.wanted import Around, Doubt, WantedKey, wanted_keys
+from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.storage.quarantine import OWN_FOLDER
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.storage.storage import StoredFiles
+    from lakewarden.records.erasure import HiddenKey
+
+__all__ = ["NotRead", "Place", "Proof", "prove", "size"]
+
+Progress = Callable[[int, int], None]
+_THREADS = 8
+_AHEAD = 16  # parts that are handed to threads before others are done
+_MOST_TOGETHER = 32
+_BYTES_TOGETHER = 1 << 20
+_MORE_ROUNDS = 3
+_SECONDS_BETWEEN_WORDS = 0.5
+
+
+def prove(
+    table: Table,
+    keys: Sequence[HiddenKey],
+    storage: StoredFiles,
+    *,
+    before: datetime,
+    reload: Callable[[], Table] | None = None,
+    progress: Progress | None = None,
+) -> Proof:
+    """Look through every object of a table for the values of keys.
+
+    An object that nothing leads to and that was written after `before` is told apart. Where the table has moved on
+    meanwhile, as `reload` tells, what came with that is looked through too.
+    """
+    looking = _Looking(table, keys, storage, before, progress)
+    looking.round(table)
+    for _ in range(_MORE_ROUNDS):
+        latest = table if reload is None else reload()
+        if latest.metadata_location == table.metadata_location:
+            break
+        table = latest
+        looking.round(table)
+    return looking.proof(table)
+
+
+class _Looking:
+    """One proof while it is made."""
+
+    def __init__(
+        self,
+        table: Table,
+        keys: Sequence[HiddenKey],
+        storage: StoredFiles,
+        before: datetime,
+        progress: Progress | None,
+    ) -> None:
+        self._storage = storage
+        self._before = before
+        self._progress = progress
+        self._keys = wanted_keys(table.metadata, keys)
+        self._veil = Veil.of(table.metadata, [key.field_id for key in self._keys])
+        self._texts: Texts | None = None
+        self._table = table
+        self._seen: set[int] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._read = self._total = 0
+        self._next_word = 0.0
+        self._told: list[Looked] = []
+        self._unread: list[StoredObject] = []
+        self._problems: dict[tuple[str, str], str] = {}
+        self._kinds: Counter[str] = Counter()
+        self._objects = self._bytes = 0
+
+    def round(self, table: Table) -> None:
+        """Look at all that was not looked at before, and again at what could not be read."""
+        self._listed = listed(table, self._storage)
+        self._total = max(self._listed.bytes, self._read)
+        if self._texts is None or not _is_built_alike(table, self._table):
+            self._texts = Texts(table, self._keys, self._listed.bytes)
+        self._table = table
+        self._reached = reach(table, self._keys, self._storage, self._listed.paths)
+        self._reader = ObjectReader(table.metadata, self._keys, self._texts, self._storage, self._mind)
+        self._look_at(self._objects_of(table))
+
+    def proof(self, table: Table) -> Proof:
+        """What was found, once it is known which doubts a surviving row explains."""
+        self._look_at(self._still_unread())
+        doubts = {trace.doubt for looked in self._told for trace in looked.traces if trace.doubt is not None}
+        left: set[Doubt] = set()
+        if doubts:
+            with closing(live_data(self._reached, table, self._keys, self._storage)) as files:
+                left = unexplained(doubts, self._keys, files, self._storage)
+        proof = Proof(self._veil.path(table.metadata_location), len(table.metadata.snapshots))
+        for looked in self._told:
+            found = list(self._places(looked, left))
+            if not self._is_young(looked.found):
+                proof.places += found
+            elif found:
+                proof.young += found
+                proof.youngest = max(at for at in (proof.youngest, looked.found.modified_at) if at)
+        proof.places, proof.young = list(dict.fromkeys(proof.places)), list(dict.fromkeys(proof.young))
+        proof.places.sort(key=lambda place: (not place.live, place.object, place.version, place.where))
+        proof.not_read = [NotRead(self._shown(path), version, why) for path, version, why in self._all_unread(table)]
+        proof.objects, proof.bytes, proof.by_kind = self._objects, self._bytes, dict(sorted(self._kinds.items()))
+        proof.method = list(_method(self._keys, self._known, self._listed, len(doubts) - len(left)))
+        if uploads := sum(map(self._storage.unfinished_uploads, places(table))):
+            proof.method.append(f"{uploads} uploads that were begun and never ended cannot be read by anybody")
+        return proof
+
+    @property
+    def _known(self) -> Texts:
+        assert self._texts is not None  # a round was made
+        return self._texts
+
+    def _look_at(self, objects: Iterator[StoredObject]) -> None:
+        with closing(self._looked(objects)) as results:
+            for looked in results:
+                self._take(looked)
+        if self._progress:
+            self._progress(min(self._read, self._total), self._total)
+
+    def _still_unread(self) -> Iterator[StoredObject]:
+        """What could not be read may have been in the midst of being written: it is looked at once more."""
+        unread, self._unread, self._problems = self._unread, [], {}
+        current = self._storage.look([found.path for found in unread if found.version is None])
+        for found in unread:
+            if found.version is not None:
+                yield found
+            elif (file := current[found.path]) is not None:
+                yield StoredObject(found.path, file.bytes, file.modified_at)
+
+    def _all_unread(self, table: Table) -> Iterator[tuple[str, str, str]]:
+        yield from ((path, version, why) for (path, version), why in self._problems.items())
+        for path in self._reached.not_read:
+            if (path, "") not in self._problems:
+                yield path, "", "the table's metadata leads to it, and it cannot be read"
+        for place in places(table):
+            if not self._storage.sees_versions(place):
+                yield place, "", "earlier versions of its objects cannot be seen: install lakewarden[s3]"
+
+    def _objects_of(self, table: Table) -> Iterator[StoredObject]:
+        with closing(self._listed.again(table, self._storage)) as found:
+            yield from (one for one in found if self._is_new(one))
+        yield from (one for one in folders(table, self._storage) if self._is_new(one))
+        elsewhere = iter(self._reached.elsewhere)
+        while some := list(islice(elsewhere, 1000)):
+            for path, file in self._storage.look(some).items():
+                if file is not None and self._is_new(one := StoredObject(path, file.bytes, file.modified_at)):
+                    yield one
+
+    def _is_new(self, found: StoredObject) -> bool:
+        mark = hash((found.path, found.version_id, found.bytes))
+        if mark in self._seen:
+            return False
+        self._seen.add(mark)
+        return True
+
+    def _looked(self, objects: Iterator[StoredObject]) -> Generator[Looked, None, None]:
+        """Look at objects in several threads, some ahead; progress is told while they are at it."""
+        parts = _together(objects)
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="prove") as threads:
+            waiting: set[Future[list[Looked]]] = set()
+            try:
+                while True:
+                    for part in islice(parts, _AHEAD - len(waiting)):
+                        waiting.add(threads.submit(self._look_at_each, part))
+                    if not waiting:
+                        return
+                    done, waiting = wait(waiting, _SECONDS_BETWEEN_WORDS, FIRST_COMPLETED)
+                    for future in done:
+                        yield from future.result()
+                    if self._progress and time.monotonic() >= self._next_word:
+                        self._next_word = time.monotonic() + _SECONDS_BETWEEN_WORDS
+                        self._progress(min(self._read, self._total), self._total)
+            finally:
+                self._stopped = True
+                threads.shutdown(cancel_futures=True)
+                self._stopped = False
+
+    def _look_at_each(self, objects: Sequence[StoredObject]) -> list[Looked]:
+        return [self._reader.look(found, self._reached) for found in objects]
+
+    def _mind(self, read: int) -> None:
+        if self._stopped:
+            stop()
+        with self._lock:
+            self._read += read
+
+    def _take(self, looked: Looked) -> None:
+        if looked.kind == "gone":
+            return
+        if looked.problem:
+            self._unread.append(looked.found)
+            self._problems[looked.found.path, looked.found.version_id] = looked.problem
+        elif looked.found.bytes:
+            self._objects, self._bytes = self._objects + 1, self._bytes + looked.found.bytes
+            self._kinds[looked.kind] += 1
+            with self._lock:
+                self._read = max(self._read, self._bytes)
+        if looked.traces:
+            self._told.append(looked)
+
+    def _is_live(self, found: StoredObject) -> bool:
+        """By the newest metadata: what nothing led to at first may have been committed since."""
+        return not found.is_earlier and found.path in self._reached.files
+
+    def _is_young(self, found: StoredObject) -> bool:
+        if self._is_live(found) or found.is_earlier or f"/{OWN_FOLDER}/" in found.path or not found.bytes:
+            return False
+        return found.modified_at is not None and found.modified_at > self._before
+
+    def _shown(self, path: str) -> str:
+        """A path without what it tells, be it in a partition's folder or in a name that somebody gave."""
+        return self._known.veiled(self._veil.path(path))
+
+    def _places(self, looked: Looked, left: set[Doubt]) -> Iterator[Place]:
+        told = [trace for trace in looked.traces if trace.doubt is None or trace.doubt in left]
+        wheres = Counter(trace.where for trace in told if not isinstance(trace.doubt, Around))
+        wheres |= Counter({trace.where for trace in told})  # the same text may be met in several spellings: it is one
+        path, version = self._shown(looked.found.path), looked.found.version_id
+        for where, times in wheres.items():
+            shown = self._known.veiled(where) + ("" if times == 1 else f" ({times} times)")
+            yield Place(path, version, shown, looked.kind, self._is_live(looked.found))
+
+
+def _together(objects: Iterator[StoredObject]) -> Iterator[list[StoredObject]]:
+    """Objects that a thread takes at once: handing small ones over one by one costs as much as looking at them."""
+    part: list[StoredObject] = []
+    size = 0
+    for found in objects:
+        part.append(found)
+        size += found.bytes
+        if len(part) >= _MOST_TOGETHER or size >= _BYTES_TOGETHER:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _is_built_alike(table: Table, other: Table) -> bool:
+    """Whether two states of a table have the same columns and partitions, under the same names."""
+    one, another = table.metadata, other.metadata
+    return (one.schemas, one.partition_specs, one.location, one.properties) == (
+        another.schemas,
+        another.partition_specs,
+        another.location,
+        another.properties,
+    )
+
+
+def _method(keys: Sequence[WantedKey], texts: Texts, there: Listed, explained: int) -> Iterator[str]:
+    """How it was looked, in words."""
+    columns = ", ".join(f"{key.path} ({key.kind})" for key in keys)
+    yield f"every object where the table's files are was listed and opened: {there.objects} in all"
+    yield f"{there.earlier} of them are earlier versions that the storage keeps"
+    yield f"the column {columns} was decoded by type in every row of data and delete files, and in every dictionary"
+    yield "statistics in data files, and in all manifests bounds, partition values and paths, also of removed entries"
+    yield "metadata files with summaries and properties, statistics files with sketches, names of files and folders"
+    yield "links between folders are followed only where the table's metadata leads through them"
+    if texts.needles:
+        yield f"texts and uuids of {texts.shortest} bytes and more also as bytes, as addresses and JSON spell them too"
+    if texts.too_short:
+        yield f"{texts.too_short} spellings are shorter than {texts.shortest} bytes, and were not looked for as bytes"
+    if texts.like_numbers:
+        yield (
+            f"{texts.like_numbers} values look like numbers of less than ten digits: outside of columns they were "
+            "looked for only as whole texts of documents and whole parts of paths"
+        )
+    if texts.ambiguous:
+        yield f"{texts.ambiguous} values are words of the table's own schema or names, and were not looked for as bytes"
+    yield f"what was cut short or transformed counts where no surviving row yields it; of {explained} one does"

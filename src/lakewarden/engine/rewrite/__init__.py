@@ -1,0 +1,1 @@
+"""Rewriting data files in Spark tasks or in this process."""

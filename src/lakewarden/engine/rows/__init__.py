@@ -1,0 +1,1 @@
+"""Rows of tables: reading them, finding them by key, hiding them."""

@@ -1,0 +1,108 @@
+"""Leaves rows out that nobody may see any more: those whose key columns hold values that are to be erased.
+
+Few values become part of the filter that a reader is given. Many are looked up row by row, in a set made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.rows.keys import as_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
+
+    from lakewarden.records.erasure import HiddenKey
+
+_FEW = 2_000
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """What is hidden in one version of a table, by the names its columns have there."""
+
+    few: tuple[tuple[str, HiddenKey], ...] = ()
+    many: tuple[tuple[str, HiddenKey], ...] = ()
+
+    @staticmethod
+    def of(keys: Iterable[HiddenKey], schema: Schema) -> Hiding:
+        """What of a table's hidden keys concerns a version of this schema."""
+        named = [(path, key) for key in keys if key.values and (path := schema.find_column_name(key.field_id))]
+        few = tuple(each for each in named if len(each[1].values) <= _FEW and each[1].kind != "uuid")
+        return Hiding(few, tuple(each for each in named if each not in few))  # Arrow compares no uuids in filters
+
+    @property
+    def hides(self) -> bool:
+        return bool(self.few or self.many)
+
+    def within(self, predicate: BooleanExpression) -> BooleanExpression:
+        """A filter that also leaves out the rows of the few values; a row without a value is nobody's, and stays."""
+        from pyiceberg.expressions import And, IsNull, NotIn, Or, Reference
+
+        for path, key in self.few:
+            shown = NotIn(term=Reference(path), literals=set(as_arrow(key.kind, key.values).to_pylist()))
+            predicate = And(predicate, Or(IsNull(term=Reference(path)), shown))
+        return predicate
+
+    def needs(self, selected: Sequence[str]) -> tuple[str, ...]:
+        """The columns that must be read to tell; all of them are where none is selected."""
+        return (*selected, *(path for path, _ in self.many if path not in selected)) if selected else ()
+
+    def left_out(self, batches: Iterable[pa.RecordBatch], wanted: pa.Schema, limit: int | None) -> Iterator[Any]:
+        """Batches without the rows of the many values, and with the wanted columns only."""
+        import pyarrow as pa
+
+        sets = [(path.split("."), as_arrow(key.kind, key.values)) for path, key in self.many]
+        left = limit
+        for read in batches:
+            shown = _shown(read, sets)
+            batch = shown.slice(0, left) if left is not None else shown
+            columns = [_pruned(batch.column(field.name), field.type) for field in wanted]
+            yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+            if left is not None:
+                left -= batch.num_rows
+                if left <= 0:
+                    return
+
+
+def _shown(batch: Any, sets: Sequence[tuple[list[str], Any]]) -> Any:
+    """The rows of a batch in which no key column holds a hidden value."""
+    import pyarrow.compute as pc
+
+    for path, hidden in sets:
+        column, values = batch.column(path[0]), hidden
+        for part in path[1:]:
+            column = pc.struct_field(column, part)
+        column, values = comparable(getattr(column, "storage", column), values)  # a uuid's storage are its bytes
+        batch = batch.filter(pc.invert(pc.is_in(column, value_set=values)))
+    return batch
+
+
+def comparable(column: Any, values: Any) -> tuple[Any, Any]:
+    """Both as one type, whichever was promoted since. No cast here can fail and tell of a value."""
+    import pyarrow as pa
+
+    if column.type == values.type:
+        return column, values
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64()), values.cast(pa.int64())
+    if pa.types.is_decimal(column.type):
+        wide = pa.decimal128(38, column.type.scale)
+        return column.cast(wide), values.cast(wide)
+    return column, values.cast(column.type)
+
+
+def _pruned(column: Any, wanted: Any) -> Any:
+    """A column with only those fields of a struct that were asked for."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_struct(wanted) or column.type == wanted:
+        return column
+    fields = [wanted.field(place) for place in range(wanted.num_fields)]
+    children = [_pruned(pc.struct_field(column, field.name), field.type) for field in fields]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=pc.is_null(column))

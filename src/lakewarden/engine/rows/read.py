@@ -1,0 +1,227 @@
+"""Rows of a table's version: as Arrow batches without a JVM, or as a Spark DataFrame.
+
+The one place that reads rows, so that what must be left out of reads is left out here, for everyone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.base.faults import first_line, told
+from lakewarden.engine.base.quoting import identifier
+from lakewarden.engine.catalog.tables import Resolved
+from lakewarden.engine.kernel import executor_functions
+from lakewarden.engine.rows.hidden_filter import Hiding
+from lakewarden.engine.rows.spark_filter import as_column, without_hidden
+from lakewarden.engine.spark.session import Spark, send_by_value, spark_told
+from lakewarden.errors import BadFilter, ColumnNotFound, did_you_mean
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyspark.sql import DataFrame
+
+    from lakewarden.records.erasure import HiddenKey
+
+
+class Rows:
+    """Reads the rows of one version of one table."""
+
+    def __init__(self, spark: Callable[[], Spark], hidden: Callable[[Resolved], Sequence[HiddenKey]]) -> None:
+        self._spark = spark
+        self._hidden = hidden
+
+    def batches(
+        self,
+        version: Resolved,
+        where: str = "",
+        columns: Sequence[str] = (),
+        limit: int | None = None,
+        raw: bool = False,
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Stream the rows as Arrow batches; memory stays bounded whatever the table's size. Raw: hidden ones too."""
+        schema = version_schema(version)
+        selected = _known_columns(version, schema, columns)
+        predicate = _predicate(version, schema, where)
+        hidden = [] if raw else self._hidden(version)
+        hiding = Hiding.of(hidden, schema)
+        try:
+            return _hidden_left_out(version, hiding.within(predicate), selected, hiding, limit)
+        except (NotImplementedError, ValueError) as error:
+            if "equality delete" not in str(error):
+                raise
+            return self._through_spark(version, predicate, selected, limit, raw)
+
+    def count(self, version: Resolved, where: str, raw: bool, known: int | None, most_bytes: int) -> int | None:
+        """How many rows there are; unknown where telling that would read more than so many bytes.
+
+        `known` is how many the metadata says there are, which holds where nothing is filtered or hidden.
+        """
+        from pyiceberg.expressions import AlwaysTrue
+
+        schema = version_schema(version)
+        hiding = Hiding.of([] if raw else self._hidden(version), schema)
+        if known is not None and not where.strip() and not hiding.hides:
+            return known
+        predicate = hiding.within(_predicate(version, schema, where))
+        scan = _pinned(version).scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
+        try:
+            with told(f"table {version.name}"):
+                tasks = list(scan.plan_files())
+            if not hiding.many and all(task.residual == AlwaysTrue() and not task.delete_files for task in tasks):
+                return sum(task.file.record_count for task in tasks)
+            if sum(task.file.file_size_in_bytes for task in tasks) > most_bytes:
+                return None
+            column = (schema.fields[0].name,)
+            _, batches = _hidden_left_out(version, predicate, column, hiding, None)
+            return sum(int(batch.num_rows) for batch in batches)
+        except (NotImplementedError, ValueError) as error:
+            if "equality delete" not in str(error):
+                raise
+            return None
+
+    def files_of(self, version: Resolved, where: str) -> set[str]:
+        """The data files that may hold rows of a filter, by their partitions and bounds."""
+        predicate = _predicate(version, version_schema(version), where)
+        scan = _pinned(version).scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
+        with told(f"table {version.name}"):
+            return {task.file.file_path for task in scan.plan_files()}
+
+    def dataframe(self, version: Resolved, raw: bool = False) -> DataFrame:
+        """The version as a Spark DataFrame. Raw: hidden rows too."""
+        name = version.name
+        keys = [] if raw else self._hidden(version)
+        with spark_told():
+            session = self._spark().session()
+            schema = version_schema(version)
+            if schema.schema_id == version.snapshot.schema_id:
+                reader = session.read.option("versionAsOf", str(version.snapshot.snapshot_id))
+            else:  # a branch whose columns changed since its last commit: Spark has them by its name only
+                reader = session.read.option("branch", version.reference.ref or "main")
+            frame = reader.table(identifier(name.lake, name.identifier))
+            return without_hidden(session, frame, keys, schema)
+
+    def _through_spark(
+        self,
+        version: Resolved,
+        predicate: BooleanExpression,
+        columns: Sequence[str],
+        limit: int | None,
+        raw: bool = False,
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """For versions with equality deletes, which PyIceberg does not read; streamed partition by partition."""
+        frame = self.dataframe(version, raw)
+        with spark_told():
+            frame = frame.where(as_column(predicate, version_schema(version)))
+            frame = frame.select(*[identifier(*column.split(".")) for column in columns]) if columns else frame
+            frame = frame.limit(limit) if limit is not None else frame
+            schema = frame.limit(0).toArrow().schema
+        return schema, _spark_batches(frame)
+
+
+def _hidden_left_out(
+    version: Resolved, predicate: BooleanExpression, selected: tuple[str, ...], hiding: Hiding, limit: int | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Rows of a scan; where very many values are hidden, each is looked up, and then cut to what is asked for."""
+    if not hiding.many:
+        return _scanned(version, predicate, selected, limit)
+    wanted, _ = _scanned(version, predicate, selected, 0)
+    _, batches = _scanned(version, predicate, hiding.needs(selected), None)
+    return wanted, hiding.left_out(batches, wanted, limit)
+
+
+def _scanned(
+    version: Resolved, predicate: BooleanExpression, selected: tuple[str, ...], limit: int | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    scan = _pinned(version).scan(
+        row_filter=predicate,
+        selected_fields=selected or ("*",),
+        snapshot_id=version.snapshot.snapshot_id,
+        limit=limit,
+    )
+    with told(f"table {version.name}"):
+        reader = scan.to_arrow_batch_reader()
+    return reader.schema, _told_batches(reader, f"table {version.name}")
+
+
+def _spark_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+    """Arrow batches as they are on the executors: no value passes through Python, where times lose their zone."""
+    import pyarrow as pa
+
+    send_by_value(executor_functions)
+    with spark_told():
+        for row in frame.mapInArrow(executor_functions.as_messages, "message binary").toLocalIterator():
+            with pa.ipc.open_stream(row["message"]) as batches:
+                yield from batches
+
+
+def version_schema(version: Resolved) -> Schema:
+    """The schema a version is read with, as Spark does it: a branch has the table's present one, all else its own."""
+    ref = version.table.metadata.refs.get(version.reference.ref or "main")
+    if ref is not None and str(ref.snapshot_ref_type) == "branch":
+        return version.table.schema()
+    schema_id = version.snapshot.schema_id
+    found = next((s for s in version.table.metadata.schemas if s.schema_id == schema_id), None)
+    return found or version.table.schema()
+
+
+def _pinned(version: Resolved) -> Table:
+    """The table as if the version and its schema were all it has: PyIceberg binds filters to the present schema."""
+    from copy import copy
+
+    schema_id = version_schema(version).schema_id
+    snapshot = version.snapshot.model_copy(update={"schema_id": schema_id})
+    pinned = copy(version.table)
+    pinned.metadata = version.table.metadata.model_copy(
+        update={"current_schema_id": schema_id, "snapshots": [snapshot]}
+    )
+    return pinned
+
+
+def _known_columns(version: Resolved, schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
+    for column in columns:
+        _check_column(version, schema, column)
+    return tuple(columns)
+
+
+def _check_column(version: Resolved, schema: Schema, column: str) -> None:
+    known = schema.column_names
+    if column not in known:
+        hint = did_you_mean(column, known, f"It has {', '.join(f.name for f in schema.fields)}.")
+        raise ColumnNotFound(f"{version.reference} has no column {column}", hint)
+
+
+def _predicate(version: Resolved, schema: Schema, where: str) -> BooleanExpression:
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.expressions.parser import boolean_expression
+    from pyiceberg.expressions.visitors import bind
+
+    if not where.strip():
+        return AlwaysTrue()
+    hint = "Comparisons, IN, LIKE 'x%', IS NULL, AND, OR and NOT can be used, as in: amount > 10 AND city = 'Bern'."
+    try:
+        grammar = boolean_expression.copy().parse_with_tabs()  # else a tab in a value is read as spaces
+        predicate: BooleanExpression = grammar.parse_string(where, parse_all=True)[0]
+    except Exception as error:  # noqa: BLE001 - the grammar's own, and what its actions raise on odd literals
+        rest = where[getattr(error, "loc", 0) :].strip()  # what the grammar says of it would fill a page
+        raise BadFilter(f"--where cannot be read from {rest[:60] or 'its end'!r} on", hint) from None
+    try:
+        bind(schema, predicate, case_sensitive=True)
+    except ValueError as error:
+        said = first_line(error)
+        unknown = re.search(r"find field with name (.+), case_sensitive", said)
+        near = did_you_mean(unknown[1], schema.column_names, hint) if unknown else hint
+        said = f"there is no column {unknown[1]}" if unknown else said
+        raise BadFilter(f"--where does not fit {version.reference}: {said}", near) from None
+    except (TypeError, NotImplementedError) as error:
+        raise BadFilter(f"--where does not fit {version.reference}: {first_line(error)}", hint) from None
+    return predicate
+
+
+def _told_batches(reader: pa.RecordBatchReader, about: str) -> Iterator[pa.RecordBatch]:
+    with told(about):
+        yield from reader

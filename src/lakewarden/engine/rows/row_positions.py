@@ -1,0 +1,56 @@
+"""Where a table has rows of some keys: which of its versions, and at which places of which files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.rows.position_deletes import Owners
+from lakewarden.engine.rows.search import search
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.files.live_files import Files
+    from lakewarden.engine.rows.search import Searched
+    from lakewarden.engine.storage.storage import StoredFiles
+    from lakewarden.records.erasure import HiddenKey
+
+_READERS = 8
+
+
+class KeyRows:
+    """Looks rows up by key. Places in a file are looked up once, however many versions have it."""
+
+    def __init__(self, keys: Sequence[HiddenKey], files: Files, storage: StoredFiles) -> None:
+        self._keys, self._files, self._storage = keys, files, storage
+        self._owners = Owners({"": keys})
+        self._known: dict[str, list[int]] = {}
+
+    def search(self, table: Table, snapshots: Collection[int]) -> Searched:
+        """Which files of some versions hold such rows, whether or not deletes mask them."""
+        return search(table, self._keys, self._files, self._storage, only=snapshots)
+
+    def is_told_by(self, table: Table, snapshot: int) -> bool:
+        """Whether files of a version hold such a row, or deletes that apply to nothing any more name one that did."""
+        if self.search(table, {snapshot}).matches:
+            return True
+        files = self._files.of(table, table.snapshot_by_id(snapshot))
+        dangling = files.dangling() if files.deletes else []
+        return any(files.masks.get(delete.identity, {}).keys() & self._known.keys() for delete in dangling)
+
+    def places(self, table: Table, snapshot: int) -> list[tuple[str, int]]:
+        """Each such row of a version, by its data file and its position there."""
+        matches = self.search(table, {snapshot}).matches.values()
+        paths = [match.path for match in matches if match.content == "data"]
+        unknown = [path for path in paths if path not in self._known]
+        if unknown:
+            live = self._files.of(table, table.snapshot_by_id(snapshot)).by_path
+
+            def look(path: str) -> list[int]:
+                return sorted(self._owners.positions(table.metadata, self._storage, live[path]).get("", ()))
+
+            with ThreadPoolExecutor(_READERS, thread_name_prefix="places") as readers:
+                self._known |= dict(zip(unknown, readers.map(look, unknown), strict=True))
+        return [(path, position) for path in paths for position in self._known[path]]

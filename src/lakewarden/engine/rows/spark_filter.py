@@ -1,0 +1,101 @@
+"""A filter that PyIceberg has read, as a Spark column: the same meaning, and no text pasted into SQL."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.base.quoting import identifier
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakewarden.records.erasure import HiddenKey
+
+_ONE_VALUE: dict[str, Callable[[Any, Any], Any]] = {
+    "BoundEqualTo": operator.eq,
+    "BoundNotEqualTo": operator.ne,
+    "BoundLessThan": operator.lt,
+    "BoundLessThanOrEqual": operator.le,
+    "BoundGreaterThan": operator.gt,
+    "BoundGreaterThanOrEqual": operator.ge,
+    "BoundStartsWith": lambda column, value: column.startswith(value),
+    "BoundNotStartsWith": lambda column, value: ~column.startswith(value),
+}
+_ABOVE = ("BoundGreaterThan", "BoundGreaterThanOrEqual")
+_MANY_VALUES: dict[str, Callable[[Any, Any], Any]] = {
+    "BoundIn": lambda column, values: column.isin(values),
+    "BoundNotIn": lambda column, values: ~column.isin(values),
+}
+_NO_VALUE: dict[str, Callable[[Any], Any]] = {
+    "BoundIsNull": lambda column: column.isNull(),
+    "BoundNotNull": lambda column: column.isNotNull(),
+    "BoundIsNaN": lambda column: column.isNaN(),
+    "BoundNotNaN": lambda column: ~column.isNaN(),
+}
+
+
+def as_column(predicate: BooleanExpression, schema: Schema) -> Column:
+    """The filter for DataFrame.where; its values travel as literals of their own types."""
+    from pyiceberg.expressions.visitors import bind
+
+    return _column(bind(schema, predicate, case_sensitive=True), schema)
+
+
+def without_hidden(session: SparkSession, frame: DataFrame, keys: Sequence[HiddenKey], schema: Schema) -> DataFrame:
+    """A DataFrame without the rows of hidden values. They travel as rows to join with: in no plan can they be read."""
+    from pyspark.sql.functions import col
+
+    for key in keys:
+        path = schema.find_column_name(key.field_id)
+        if path is None:
+            continue
+        hidden = session.createDataFrame([(value,) for value in key.values], "hidden string")
+        kind = "string" if key.kind == "uuid" else key.kind.replace("long", "bigint")
+        values = hidden.select(col("hidden").cast(kind).alias("__lakewarden_hidden"))
+        same = frame[identifier(path.split("."))] == values["__lakewarden_hidden"]
+        frame = frame.join(values, same, "left_anti")
+    return frame
+
+
+def _column(bound: Any, schema: Schema) -> Column:
+    from pyspark.sql.functions import col, lit
+
+    match type(bound).__name__:
+        case "AlwaysTrue" | "AlwaysFalse" as constant:
+            return lit(constant == "AlwaysTrue")
+        case "Not":
+            return ~_column(bound.child, schema)
+        case "And":
+            return _column(bound.left, schema) & _column(bound.right, schema)
+        case "Or":
+            return _column(bound.left, schema) | _column(bound.right, schema)
+    kind, field = type(bound).__name__, bound.term.ref().field
+    column = col(identifier(str(schema.find_column_name(field.field_id)).split(".")))
+    made: Column
+    if kind in _ONE_VALUE:
+        made = _ONE_VALUE[kind](column, _literal(bound.literal.value, str(field.field_type)))
+        if kind in _ABOVE and str(field.field_type) in ("float", "double"):
+            made = made & ~column.isNaN()  # to Spark NaN is above every number, to PyIceberg it is not
+    elif kind in _MANY_VALUES:
+        made = _MANY_VALUES[kind](column, [_literal(each.value, str(field.field_type)) for each in bound.literals])
+    else:
+        made = _NO_VALUE[kind](column)
+    return made
+
+
+def _literal(value: Any, kind: str) -> Column:
+    """Iceberg counts days and microseconds; Spark's literals are dates and times, without a zone only by a cast."""
+    from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
+    from pyspark.sql.functions import lit
+
+    if kind == "date":
+        return lit(days_to_date(value))
+    if kind == "timestamp":
+        return lit(micros_to_timestamp(value).isoformat(" ")).cast("timestamp_ntz")
+    if kind == "timestamptz":
+        return lit(micros_to_timestamptz(value))
+    return lit(str(value) if kind == "uuid" else value)

@@ -1,0 +1,112 @@
+"""Jars by coordinate and checksum: resolved once by the Ivy that comes with Spark, cached, checked on every start.
+
+Ivy's own default repositories are used, or those of the settings file named by the Spark setting
+`spark.jars.ivySettings`, as Spark itself would.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import subprocess
+import tempfile
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from lakewarden.engine.spark.java import Java
+from lakewarden.errors import SparkUnavailable
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Jar:
+    organisation: str
+    name: str
+    version: str
+    sha256: str
+    wanted_by: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.name}-{self.version}.jar"
+
+    @property
+    def coordinate(self) -> str:
+        return f"{self.organisation}:{self.name}:{self.version}"
+
+
+def wanted(s3: bool) -> list[Jar]:
+    """The jars for a session; the large one for S3 only where a lake is on S3."""
+    text = resources.files("lakewarden.engine.spark").joinpath("jars.toml").read_text(encoding="utf-8")
+    jars = [_jar(each) for each in tomllib.loads(text)["jar"]]
+    return [jar for jar in jars if s3 or jar.wanted_by != "s3"]
+
+
+def _jar(entry: dict[str, str]) -> Jar:
+    organisation, name, version = entry["coordinate"].split(":")
+    return Jar(organisation, name, version, entry["sha256"], entry["for"])
+
+
+def missing(jars: Iterable[Jar], cache: Path) -> list[Jar]:
+    """Those that are not in the cache, or not as they should be."""
+    return [jar for jar in jars if not _is_good(jar, cache / jar.file_name)]
+
+
+def resolve(jars: Iterable[Jar], cache: Path, java: Java, ivy_settings: str | None = None) -> list[Path]:
+    """Paths of the jars, fetched first where the cache lacks them."""
+    jars = list(jars)
+    for jar in missing(jars, cache):
+        log.info("fetching %s (once)", jar.coordinate)
+        try:
+            _fetch(jar, cache, java, ivy_settings)
+        except OSError as error:
+            raise SparkUnavailable(
+                f"cannot fetch {jar.coordinate}: {error.filename or cache}: {error.strerror}",
+                f"Spark needs it once, in {cache}, which must be writable. XDG_CACHE_HOME can name another place.",
+            ) from None
+    return [cache / jar.file_name for jar in jars]
+
+
+def _fetch(jar: Jar, cache: Path, java: Java, ivy_settings: str | None) -> None:
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="fetch-") as folder:
+        command = [
+            *(str(java.command), "-cp", f"{_spark_jars()}{os.sep}*", "org.apache.ivy.Main", "-warn"),
+            *("-cache", f"{folder}/ivy", "-types", "jar", "-notransitive", "-confs", "default"),
+            *("-dependency", jar.organisation, jar.name, jar.version),
+            *("-retrieve", f"{folder}/[artifact]-[revision].[ext]"),
+            *(("-settings", ivy_settings) if ivy_settings else ()),
+        ]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        fetched = Path(folder) / jar.file_name
+        if ended.returncode or not fetched.is_file():
+            said = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip(" .:")]
+            raise SparkUnavailable(
+                f"cannot fetch {jar.coordinate}: {said[-1] if said else 'Ivy gave no reason'}",
+                f"Spark needs it once. With no network, put {jar.file_name} into {cache}.",
+            )
+        if not _is_good(jar, fetched):
+            raise SparkUnavailable(
+                f"{jar.coordinate} was fetched, but its checksum is not {jar.sha256[:12]}…",
+                "Something between here and the repository changed it. It was not kept.",
+            )
+        fetched.replace(cache / jar.file_name)
+
+
+def _spark_jars() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "jars"
+
+
+def _is_good(jar: Jar, path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
+    except OSError:
+        return False

@@ -1,0 +1,237 @@
+"""The Spark session: started when rows must move, once a process, from the same configuration as everything else.
+
+Local, on a cluster (`master`) or elsewhere (`remote`, Spark Connect): what uses the session cannot tell
+and must not ask. Nothing here or above reaches for `_jvm` or `sparkContext`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from lakewarden.config import Environment, Settings
+from lakewarden.engine.base.faults import first_line
+from lakewarden.engine.catalog.catalogs import spark_properties
+from lakewarden.engine.spark import jars
+from lakewarden.engine.spark.java import find as find_java
+from lakewarden.errors import LakewardenError, SparkUnavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+_STATEMENTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.variable.substitute": "false",  # else ${env:HOME} in a quoted name is replaced
+    "spark.sql.parser.escapedStringLiterals": "false",  # what quoting.py escapes is unescaped
+}
+_CONNECT_PORT = 15002
+_starting = threading.Lock()
+log = logging.getLogger(__name__)
+
+
+class Spark:
+    """One installation's session, which knows its lakes. Sessions of one process share one engine underneath."""
+
+    def __init__(self, settings: Settings, environment: Environment) -> None:
+        self._settings = settings
+        self._environment = environment
+        self._session: SparkSession | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        return self._settings.spark.remote is not None
+
+    def session(self) -> SparkSession:
+        """The running session; the first call in a process takes seconds.
+
+        It is started in a thread of its own. In the main thread pyspark would install a handler for SIGINT that
+        loses one which comes while the JVM answers, and turns it into an error. An interrupt of the wait leaves
+        the start to itself, whole; the next call waits for it.
+        """
+        if self._session is not None:
+            return self._session
+        started: Future[SparkSession] = Future()
+        stderr = _Stderr(self._environment.logs / "spark.log")
+        threading.Thread(target=self._open, args=(started, stderr), name="start of Spark", daemon=True).start()
+        try:
+            return started.result()
+        finally:
+            stderr.give_back()
+
+    def _open(self, started: Future[SparkSession], stderr: _Stderr) -> None:
+        try:
+            with _starting:
+                if self._session is None:
+                    self._session = self._connect() if self.is_remote else self._start(stderr)
+            started.set_result(self._session)
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            started.set_exception(error)
+
+    def sql(self, statement: str, **values: Any) -> DataFrame:
+        """Run a statement; values travel beside it as `:name`, never in its text."""
+        with spark_told():
+            return self.session().sql(statement, args=values or None)
+
+    def _start(self, stderr: _Stderr) -> SparkSession:
+        java = find_java(self._environment.java_home)
+        given = self._settings.spark
+        paths = jars.resolve(
+            jars.wanted(self._settings.uses_s3),
+            self._environment.cache / "jars",
+            java,
+            given.conf.get("spark.jars.ivySettings"),
+        )
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        if SparkContext._active_spark_context is None:
+            log.info("starting Spark at %s", given.master)
+
+        builder = SparkSession.builder.appName("lakewarden").master(given.master)
+        for key, value in (self._engine_settings([str(p) for p in paths]) | given.conf).items():
+            builder = builder.config(key, value)
+        try:
+            _choose_python(given.master, given.conf.get("spark.pyspark.python"))
+            with stderr:
+                session = builder.getOrCreate().newSession()
+        except Exception as error:
+            raise SparkUnavailable(
+                f"Spark does not start with master {given.master}: {first_line(error)}",
+                "Look at the section spark of the configuration; lakewarden lake doctor tells more.",
+            ) from error
+        self._tell(session)
+        return session
+
+    def _connect(self) -> SparkSession:
+        given = self._settings.spark
+        try:
+            from pyspark.sql import SparkSession
+
+            _knock(str(given.remote))
+            session: SparkSession = SparkSession.builder.remote(str(given.remote)).create()
+            for key, value in given.conf.items():
+                session.conf.set(key, value)
+            self._tell(session)
+            return session
+        except ImportError as error:
+            raise SparkUnavailable(
+                f"Spark Connect needs packages that are not installed: {first_line(error)}",
+                "pip install 'lakewarden[connect]'",
+            ) from None
+        except Exception as error:
+            raise SparkUnavailable(
+                f"no Spark Connect server answers at {given.place}: {first_line(error)}",
+                "Start one with start-connect-server.sh, or correct spark.remote.",
+            ) from error
+
+    def _tell(self, session: SparkSession) -> None:
+        """Tell a new session of the lakes, and of what Lakewarden's statements rely on."""
+        for lake, settings in self._settings.lakes.items():
+            for key, value in spark_properties(lake, settings).items():
+                session.conf.set(key, value)
+        for key, value in _STATEMENTS.items():
+            session.conf.set(key, value)
+
+    def _engine_settings(self, jar_paths: list[str]) -> dict[str, str]:
+        log4j = resources.files("lakewarden.engine.spark").joinpath("log4j2.properties")
+        engine = {
+            "spark.jars": ",".join(jar_paths),
+            "spark.driver.memory": self._settings.spark.memory,
+            "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile=file:{log4j}"',
+            "spark.sql.extensions": _EXTENSIONS,
+            "spark.sql.catalogImplementation": "in-memory",
+            "spark.sql.execution.arrow.pyspark.enabled": "true",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        if self._settings.spark.master.startswith("local"):
+            engine |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        return engine
+
+
+def _choose_python(master: str, given: object) -> None:
+    """The Python of Spark's workers: what the configuration says, or on this machine this very one.
+
+    Spark takes it from the environment only.
+    """
+    if given:
+        os.environ["PYSPARK_PYTHON"] = str(given)
+    elif master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+class _Stderr:
+    """This process's stderr, sent to a log file while a JVM starts, which keeps it for as long as it lives."""
+
+    def __init__(self, log_file: Path) -> None:
+        self._log_file = log_file
+        self._terminal: int | None = None
+        self._is_over = False
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._is_over:
+                return
+            try:
+                self._log_file.parent.mkdir(parents=True, exist_ok=True)
+                file = self._log_file.open("a")
+            except OSError:  # no place for a log: the JVM writes to the terminal
+                return
+            with file:
+                sys.stderr.flush()
+                self._terminal = os.dup(2)
+                os.dup2(file.fileno(), 2)
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Make it the terminal again: the JVM has started, or nobody waits for it any more."""
+        with self._lock:
+            self._is_over = True
+            if self._terminal is not None:
+                sys.stderr.flush()
+                os.dup2(self._terminal, 2)
+                os.close(self._terminal)
+                self._terminal = None
+
+
+def _knock(remote: str) -> None:
+    """See that somebody listens: the client itself would go on trying for many minutes."""
+    address = urlsplit(remote)
+    if address.scheme == "sc" and address.hostname:
+        socket.create_connection((address.hostname, address.port or _CONNECT_PORT), timeout=10).close()
+
+
+def send_by_value(module: ModuleType) -> None:
+    """Let a module's functions travel to executors as code, since those do not have Lakewarden."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def spark_told() -> Iterator[None]:
+    """Turn what Spark raises into an error with one line."""
+    try:
+        yield
+    except LakewardenError:
+        raise
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ("pyspark", "py4j", "grpc"):
+            raise
+        log.warning("Spark refused", exc_info=error)
+        raise SparkUnavailable(f"Spark refused: {first_line(error)}", "The log has the whole of it.") from error

@@ -1,0 +1,187 @@
+"""Statements of Iceberg's on Spark that change one table: each is a commit of its own, and looks at the fence before.
+
+What they are to come to, and in which order, is for `spark_route.py` and `working_branch.py`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.base.quoting import identifier, literal
+from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.spark.session import spark_told
+from lakewarden.engine.spark.watched import watched
+from lakewarden.errors import SparkUnavailable
+from lakewarden.lifecycle.failpoints import reach
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.spark.session import Spark
+    from lakewarden.lifecycle.basics import Fence
+
+_ATTEMPTS = 12
+_SUMMARY = "spark.sql.iceberg.snapshot-property."
+
+
+class TableStatements:
+    """Changes one table through Spark."""
+
+    def __init__(self, spark: Spark, fence: Fence, name: TableName) -> None:
+        self._spark, self._fence, self._name = spark, fence, name
+
+    def create_branch(self, branch: str, snapshot: int | None) -> None:
+        """Create a branch at a snapshot; in a table that has none, Iceberg makes an empty one for it."""
+        at = f" AS OF VERSION {int(snapshot)}" if snapshot is not None else ""
+        self._run_again(_altered(self._name, f"CREATE BRANCH {identifier(branch)}{at}"))
+
+    def drop_branch(self, branch: str) -> None:
+        self._run_again(_altered(self._name, f"DROP BRANCH {identifier(branch)}"))
+
+    def create_tag(self, tag: str, snapshot: int) -> None:
+        self._run(_altered(self._name, f"CREATE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}"))
+
+    def drop_tag(self, tag: str) -> None:
+        self._run(_altered(self._name, f"DROP TAG {identifier(tag)}"))
+
+    def move_tag(self, tag: str, snapshot: int) -> None:
+        """Point a tag elsewhere; it keeps its settings."""
+        self._run(_altered(self._name, f"REPLACE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}"))
+
+    def fast_forward(self, branch: str, to: str) -> None:
+        """Let a branch follow another one that was built on it; refused by Iceberg where it was not."""
+        told = f"branch => {literal(branch)}, to => {literal(to)}"
+        self._run(_called(self._name, "fast_forward", told))
+
+    def set_branch(self, branch: str, snapshot: int) -> None:
+        """Point a branch elsewhere, wherever it is."""
+        if branch == MAIN:
+            self._run(_called(self._name, "set_current_snapshot", f"snapshot_id => {literal(snapshot)}"))
+        else:
+            self._run(_altered(self._name, f"REPLACE BRANCH {identifier(branch)} AS OF VERSION {int(snapshot)}"))
+
+    def cherry_pick(self, snapshot: int) -> None:
+        """Commit what a snapshot appended on top of main; refused by Iceberg if its `wap.id` was published before."""
+        self._run(_called(self._name, "cherrypick_snapshot", f"snapshot_id => {literal(snapshot)}"))
+
+    def append(
+        self, branch: str, rows: DataFrame, properties: Mapping[str, str], look: Callable[[], None] = lambda: None
+    ) -> None:
+        """Write rows to a branch, in one snapshot with these properties; `look` is called now and then meanwhile."""
+        self._fence()
+        reach("statement.fenced")
+        writer = rows.writeTo(_on(self._name, branch))
+        for key, value in properties.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        with watched(look, self._spark.session().interruptAll), spark_told():
+            writer.append()
+        reach("statement.done")
+
+    def delete_files(self, branch: str, view: str) -> None:
+        """Delete all rows of a branch that are in the files that a view names."""
+        files = identifier(view)
+        self._run(f"DELETE FROM {_on(self._name, branch)} WHERE _file IN (SELECT file FROM {files})")  # noqa: S608 - names
+
+    def add_column(self, column: Sequence[str], kind: str) -> None:
+        self._run(_altered(self._name, f"ADD COLUMN {identifier(column)} {kind}"))
+
+    def widen_column(self, column: Sequence[str], kind: str) -> None:
+        self._run(_altered(self._name, f"ALTER COLUMN {identifier(column)} TYPE {kind}"))
+
+    def drop_column(self, column: str | Sequence[str]) -> None:
+        self._run(_altered(self._name, f"DROP COLUMN {identifier(column)}"))
+
+    def rename_column(self, column: str | Sequence[str], name: str) -> None:
+        self._run(_altered(self._name, f"RENAME COLUMN {identifier(column)} TO {identifier(name)}"))
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
+        self._run(_altered(self._name, f"SET TBLPROPERTIES ({pairs})"))
+
+    def unset_properties(self, keys: Sequence[str]) -> None:
+        self._run(_altered(self._name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in keys)})"))
+
+    def delete_rows(self, branch: str, view: str) -> None:
+        """Delete the rows of a branch whose file and position a view names: no value of theirs is in the statement."""
+        table = _on(self._name, branch)
+        places = identifier(view)
+        self._run(f"DELETE FROM {table} WHERE (_file, _pos) IN (SELECT file, position FROM {places})")  # noqa: S608 - names
+
+    def append_nothing(self, branch: str) -> None:
+        """Make a version of a branch that is like the last, but whose manifests tell of nothing that was removed."""
+        table = _on(self._name, branch)
+        self._run(f"INSERT INTO {table} SELECT * FROM {table} WHERE false")  # noqa: S608 - names
+
+    def rewrite_data_files(self, branch: str, options: Mapping[str, str]) -> None:
+        pairs = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in sorted(options.items()))
+        told = f"branch => {literal(branch)}, options => map({pairs})"
+        self._run(_called(self._name, "rewrite_data_files", told))
+
+    def read(self, branch: str) -> DataFrame:
+        """A branch's rows, with the file and the position of each."""
+        with spark_told():
+            frame = self._spark.session().table(_on(self._name, branch))
+            return frame.select("*", "_file", "_pos")
+
+    def view(self, view: str, rows: Sequence[tuple[str, int]]) -> DataFrame:
+        """Let statements know places of rows under a name. They travel as data: in no plan can they be read."""
+        with spark_told():
+            frame = self._spark.session().createDataFrame(rows, "file string, position bigint")
+            frame.createOrReplaceTempView(view)
+            return frame
+
+    def drop_view(self, view: str) -> None:
+        with spark_told():
+            self._spark.session().catalog.dropTempView(view)
+
+    @contextmanager
+    def telling(self, properties: Mapping[str, str]) -> Iterator[None]:
+        """Versions made meanwhile have these properties; those that Iceberg's procedures make have not."""
+        conf = self._spark.session().conf
+        for key, value in properties.items():
+            conf.set(_SUMMARY + key, value)
+        try:
+            yield
+        finally:
+            for key in properties:
+                conf.unset(_SUMMARY + key)
+
+    def _run_again(self, statement: str) -> None:
+        """Run a statement until it does not lose against other writers: Iceberg itself tries these only once."""
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                self._run(statement)
+                return
+            except SparkUnavailable as error:
+                if not left or "CommitFailedException" not in str(error.__cause__):
+                    raise
+            time.sleep(random.uniform(0.05, 0.5))
+
+    def _run(self, statement: str) -> list[Any]:
+        self._spark.session()  # its start takes long: the fence is looked at after it
+        self._fence()
+        reach("statement.fenced")
+        with spark_told():
+            rows = self._spark.sql(statement).collect()
+        reach("statement.done")
+        return rows
+
+
+def _on(name: TableName, branch: str) -> str:
+    """A branch of a table, as statements name it."""
+    return identifier(name.lake, name.identifier, f"branch_{branch}")
+
+
+def _altered(name: TableName, what: str) -> str:
+    return f"ALTER TABLE {identifier(name.lake, name.identifier)} {what}"
+
+
+def _called(name: TableName, procedure: str, arguments: str) -> str:
+    """A call of one of Iceberg's procedures, which take the table as a text."""
+    table = literal(".".join(identifier(part) for part in name.identifier))
+    return f"CALL {identifier(name.lake)}.system.{procedure}(table => {table}, {arguments})"

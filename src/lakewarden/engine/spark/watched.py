@@ -1,0 +1,48 @@
+"""A Spark job that is watched: its progress is reported now and then, and an interrupt or a pause ends it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from lakewarden.errors import LakewardenError
+
+_LOOK_EVERY = 2.0  # seconds
+
+
+class watched:
+    """While a job runs, calls `look` every few seconds. An interrupt, also one that comes out of it, ends the job."""
+
+    def __init__(self, look: Callable[[], None], end_job: Callable[[], object]) -> None:
+        self._look_at_it, self._end_job = look, end_job
+        self._over = threading.Event()
+        self._interrupt: KeyboardInterrupt | None = None
+        self._thread = threading.Thread(target=self._look, name="watched job", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._end()
+        if self._interrupt is not None:  # heard while the job ran: nothing of it is published
+            raise self._interrupt
+
+    def _look(self) -> None:
+        while not self._over.wait(_LOOK_EVERY):
+            try:
+                self._look_at_it()
+            except (LakewardenError, OSError):
+                continue  # it is only for show
+            except KeyboardInterrupt as interrupt:
+                self._interrupt = interrupt
+                self._end()
+                return
+
+    def _end(self) -> None:
+        """Else its tasks would continue to write files that nobody will publish."""
+        with suppress(Exception):  # they are swept when the operation is resumed
+            self._end_job()

@@ -1,0 +1,1 @@
+"""Files wherever they lie: on disk, in S3, in quarantine."""

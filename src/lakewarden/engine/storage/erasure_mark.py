@@ -1,0 +1,108 @@
+"""The mark that a request for erasure leaves with a table: which control database knows whose rows are hidden.
+
+Hidden rows are known to the control database alone. Where the configuration names another one, or a file that is not
+there, nothing would be hidden and nobody would notice: so the table itself has a mark, an object of Lakewarden's own
+folder at its location, that no value is in. Reads refuse where the mark is not of the control database at hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.storage.quarantine import OWN_FOLDER
+from lakewarden.errors import LakewardenError, StateUnavailable
+from lakewarden.lifecycle.basics import Check
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.catalog.tables import Tables
+    from lakewarden.engine.storage.storage import Storage, StoredFiles
+
+_PART = "erasure"
+_FEW = 5  # tables that the doctor names
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Which control database has requests about a table; the table is known by its UUID, whatever is at its place."""
+
+    uuid: str
+    control: str
+
+
+def place_of(table: Table) -> str:
+    return f"{table.metadata.location.rstrip('/')}/{OWN_FOLDER}/erasure.json"
+
+
+def read_mark(storage: StoredFiles, table: Table) -> Mark | None:
+    """The table's mark, if it has one."""
+    place = place_of(table)
+    if storage.look([place])[place] is None:
+        return None
+    try:
+        found = json.loads(storage.read(place))
+        mark = Mark(str(found["uuid"]), str(found["control"]))
+    except (ValueError, KeyError, TypeError):
+        return Mark(str(table.metadata.table_uuid), "")  # damaged: nobody's, so that nothing is shown by mistake
+    return mark if mark.uuid == str(table.metadata.table_uuid) else None
+
+
+def leave_mark(storage: Storage, table: Table, control: str) -> None:
+    """Mark a table, unless it is marked."""
+    if read_mark(storage, table) is None:
+        place = place_of(table)
+        storage.make_folder(place.rpartition("/")[0])
+        storage.write(place, json.dumps({"uuid": str(table.metadata.table_uuid), "control": control}).encode())
+
+
+def refuse_foreign_mark(storage: StoredFiles, name: TableName | str, table: Table, control: str) -> None:
+    """Refuse where requests about a table are registered in another control database than the one at hand."""
+    mark = read_mark(storage, table)
+    if mark is not None and mark.control != control:
+        raise StateUnavailable(
+            f"{name}: its requests for erasure are registered in another control database than `state` names",
+            "Let `state` in lakewarden.yaml name that one. --raw reads all rows, hidden ones too. If that database is "
+            f"lost for good, delete {place_of(table)} and register the requests again.",
+        )
+
+
+@dataclass(frozen=True)
+class MarkProbe:
+    """Looks, for `lake doctor`, whether tables are marked by another control database."""
+
+    tables: Tables
+    storage: Callable[[str], StoredFiles]
+    control: Callable[[], str]
+
+    def __call__(self) -> Sequence[Check]:
+        try:
+            control = self.control()
+            refused = [told for told in self.tables.read_all(self.tables.names(), self._look(control)) if told]
+        except LakewardenError as error:
+            return [
+                Check(_PART, "warning", f"whether hidden rows stay hidden is not known: {error.message}", error.hint)
+            ]
+        if refused:
+            named = ", ".join(name for name, _ in refused[:_FEW]) + (", …" if refused[_FEW:] else "")
+            count = "1 table has" if len(refused) == 1 else f"{len(refused):,} tables have"
+            found = f"{count} requests in another control database than `state` names, and cannot be read: {named}"
+            return [Check(_PART, "failed", found, refused[0][1])]
+        return [Check(_PART, "ok", "no table has requests in another control database")]
+
+    def _look(self, control: str) -> Callable[[TableName], tuple[str, str] | None]:
+        def look(name: TableName) -> tuple[str, str] | None:
+            try:
+                table = self.tables.load(name)
+                refuse_foreign_mark(self.storage(name.lake), name, table, control)
+            except StateUnavailable as error:
+                return str(name), error.hint
+            except LakewardenError:
+                return None  # a table that cannot be read shows nothing
+            return None
+
+        return look

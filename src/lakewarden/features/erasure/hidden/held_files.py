@@ -1,0 +1,71 @@
+"""Data files that must stay as they are: rows in them are hidden, and come back if their request is withdrawn.
+
+Whoever writes files anew asks here first. Only a request that is closed, whose rows are erased, holds nothing any more;
+one that is withdrawn and whose rows are still hidden is about to bring them back.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.base.locations import place_digest
+from lakewarden.engine.rows.position_deletes import is_hide, served_requests
+from lakewarden.errors import NotFound
+from lakewarden.features.erasure.hidden.remembered import remembered
+from lakewarden.records.erasure import ErasureState
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.files.live_files import SnapshotFiles
+    from lakewarden.lifecycle.ground import Reader
+    from lakewarden.records.erasure import ErasureRequest
+
+_READERS = 8
+
+
+def held_files(lake: Reader, table: Table, files: SnapshotFiles) -> frozenset[str]:
+    """The data files of a version that have rows which are hidden for a request, unless that is closed."""
+    return _by_hide_files(lake, files) | _by_merged_deletes(lake, table, files)
+
+
+def _by_merged_deletes(lake: Reader, table: Table, files: SnapshotFiles) -> frozenset[str]:
+    """Those whose hide file another engine merged with deletes of its own: no file tells hidden rows from those."""
+    if not files.deletes:
+        return frozenset()
+    asked = lake.state.erasure.list([ErasureState.OPEN], str(table.metadata.table_uuid))
+    hidden = remembered(lake, table, [request.id for request in asked])
+    deleted = (file for file in files.data if any(not is_hide(delete.path) for delete in file.deletes))
+    return frozenset(file.path for file in deleted if place_digest(file.path) in hidden) if hidden else frozenset()
+
+
+def _by_hide_files(lake: Reader, files: SnapshotFiles) -> frozenset[str]:
+    hide_files = list(dict.fromkeys(delete.path for delete in files.deletes if is_hide(delete.path)))
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="held") as readers:
+        found = readers.map(lambda path: served_requests(path, files.opened), hide_files)
+        served = dict(zip(hide_files, found, strict=True))
+    holding = _holding(lake, {request for some in served.values() for request in some})
+    hiding = {path for path, requests in served.items() if requests & holding}
+    if not hiding:
+        return frozenset()
+    return frozenset(file.path for file in files.data if any(delete.path in hiding for delete in file.deletes))
+
+
+def _holding(lake: Reader, requests: set[str]) -> set[str]:
+    """Those that are not closed, or that only another control database knows."""
+    try:
+        return {request.id for request in lake.state.erasure.many(sorted(requests)) if _holds(request)}
+    except NotFound:
+        return {request for request in requests if _is_unknown_or_holds(lake, request)}
+
+
+def _is_unknown_or_holds(lake: Reader, request: str) -> bool:
+    try:
+        return _holds(lake.state.erasure.get(request))
+    except NotFound:
+        return True
+
+
+def _holds(request: ErasureRequest) -> bool:
+    return request.state is not ErasureState.CLOSED

@@ -1,0 +1,209 @@
+"""What erasing rows from every version of one table would take: which versions and files hold them, as a plan."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.base.route import route_of_manifests
+from lakewarden.engine.files.unreachable import is_own
+from lakewarden.engine.history.spark_costs import check_nothing_else_goes, check_nothing_staged, costs, lost_columns
+from lakewarden.engine.history.working_branch import is_working
+from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.search import search
+from lakewarden.errors import Conflict, TableNotFound
+from lakewarden.features.erasure.proofs import prove_action
+from lakewarden.features.erasure.purging.intent import RefBefore
+from lakewarden.features.erasure.purging.stray_copies import refuse_strangers
+from lakewarden.features.erasure.requests.spelling import new_spellings, with_spellings
+from lakewarden.features.orphan.judgement import refuse_forbidden
+from lakewarden.features.shared.file_sizes import DELTA_ENCODED, policy_of
+from lakewarden.lifecycle.action import Action, Estimate, Verdict
+from lakewarden.lifecycle.basics import SPARK_SQL
+from lakewarden.lifecycle.journal import known_to
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.requirement import TableIs, table_lease
+from lakewarden.quantities import show_size
+from lakewarden.records.erasure import EvidenceKind
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.rows.search import Searched
+    from lakewarden.features.erasure.requests.due import Due
+    from lakewarden.features.orphan.neighbours import Neighbours
+    from lakewarden.lifecycle.ground import Reader
+
+PURGE = "purge"
+_SECONDS_PER_GB = 20  # a guess, for the estimate only
+_STREAMS = "readers that stand on a version that goes, such as streams, must be started anew"
+
+
+def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_columns: bool = False) -> Plan:
+    """What erases a table's rows and proves it; nothing where a proof that still holds was clean."""
+    name = lake.tables.name(due.table)
+    table = lake.tables.load(name)
+    if str(table.metadata.table_uuid) != due.uuid:
+        raise TableNotFound(
+            f"{due.table} is another table than the one that was asked to forget",
+            "The one that was meant is gone or has another name: lakewarden erasure show ID tells its uuid.",
+        )
+    if prove_action.is_proved(lake, table, due.ids):
+        return Plan(kind, str(name))
+    refuse_forbidden(name, table)
+    spelled = new_spellings(lake, name, table, due.ids)
+    keys = with_spellings(lake, lake.state.erasure.hidden(due.uuid, due.ids), spelled, due.ids)
+    veil = Veil.of(table.metadata, [key.field_id for key in keys])
+    with veil.over_errors():
+        refuse_strangers(lake, name, table, neighbours)
+        found = search(table, keys, lake.files, lake.storage(name.lake))
+    action = _action(lake, name, table, due, found, veil)
+    check_nothing_staged(table, str(name), planned_snapshots(action), is_planned=False)
+    if action.route == SPARK_SQL:
+        check_nothing_else_goes(
+            table, name, planned_snapshots(action), [ref.name for ref in dirty_refs(lake, table, found)]
+        )
+        if not lose_columns:
+            refuse_losing_columns(lake, name, table, found)
+    warnings = _warnings(lake, name, table, found, action)
+    prove = prove_action.action_for(lake, name, table, due.ids)
+    return Plan(kind, str(name), (action, prove), warnings, verdicts=tuple(_verdicts(str(name), table, found)))
+
+
+def refs_before(lake: Reader, table: Table, found: Searched) -> dict[str, RefBefore]:
+    """Every ref, where it is, and how many rows it has that are to go; but branches that a killed purge works on."""
+    is_ours = known_to(lake.journal)
+    return {
+        name: RefBefore(name, str(ref.snapshot_ref_type), ref.snapshot_id, found.snapshots.get(ref.snapshot_id, 0))
+        for name, ref in table.metadata.refs.items()
+        if not is_working(name, is_ours)
+    }
+
+
+def dirty_refs(lake: Reader, table: Table, found: Searched) -> list[RefBefore]:
+    """Those that lead to a version which must go."""
+    dirty = {*found.snapshots, *found.tainted}
+    return [ref for ref in refs_before(lake, table, found).values() if ref.before in dirty]
+
+
+def refuse_losing_columns(lake: Reader, name: TableName, table: Table, found: Searched) -> None:
+    """Through Spark a tag of an older schema gets the current one; nobody is to lose a column unasked."""
+    lost = lost_columns(table, [ref.name for ref in dirty_refs(lake, table, found)])
+    if lost:
+        tag, columns = next(iter(sorted(lost.items())))
+        raise Conflict(
+            f"{name}: format v{table.metadata.format_version} goes through Spark, by which tag {tag} would lose "
+            f"{', '.join(columns)}, which the table has no more",
+            "Copy that version to a table of its own first, or say --lose-columns.",
+        )
+
+
+def planned_snapshots(action: Action) -> list[int]:
+    return [int(snapshot) for snapshot in action.texts("snapshots")]
+
+
+def _action(
+    lake: Reader,
+    name: TableName,
+    table: Table,
+    due: Due,
+    found: Searched,
+    veil: Veil,
+) -> Action:
+    target = str(name)
+    route = route_of_manifests(lake.tables.route(table, name), table)
+    files = FileList.of(PlannedFile(veil.path(m.path), m.bytes, m.content) for m in found.matches.values())
+    going = sorted({*found.snapshots, *found.tainted})
+    rounds = len(lake.state.erasure.evidence([EvidenceKind.PURGED], uuid=due.uuid, documents=False))
+    rows = sum(match.matching for match in found.matches.values() if match.content == "data")
+    times = _times(lake, table, found) if route.needs_spark else 1
+    return Action(
+        verb=PURGE,
+        subject=target,
+        lease=table_lease(due.uuid),
+        says=_says(lake, table, found, rows),
+        arguments={
+            "uuid": due.uuid,
+            "requests": tuple(due.ids),
+            "snapshots": tuple(map(str, going)),
+            "round": rounds,  # the same again later is another one
+        },
+        requires=(TableIs(target, due.uuid),),
+        expects={},
+        estimate=Estimate(
+            files=files.count,
+            bytes=files.bytes,
+            rows=rows,
+            seconds=round(files.bytes / (1 << 30) * _SECONDS_PER_GB * times, 1),
+        ),
+        files=files,
+        route=route.name,
+        because=route.because,
+    )
+
+
+def _times(lake: Reader, table: Table, found: Searched) -> int:
+    """How often files are written on Spark: once for every version that is kept."""
+    return max(len({ref.before for ref in dirty_refs(lake, table, found)}), 1)
+
+
+def _says(lake: Reader, table: Table, found: Searched, rows: int) -> str:
+    if not found.matches and not found.tainted:
+        return "no version holds such rows; copies that nothing leads to are looked for"
+    refs = dirty_refs(lake, table, found)
+    tags = sum(ref.kind == "tag" for ref in refs)
+    branches = len(refs) - tags
+    named = [
+        f"{n} {what if n == 1 else plural}"
+        for n, what, plural in ((branches, "branch", "branches"), (tags, "tag", "tags"))
+        if n
+    ]
+    going = len({*found.snapshots, *found.tainted})
+    if going > len({ref.before for ref in refs}):
+        named.append("earlier versions" if named else "versions that no branch or tag references")
+    from_where = " and ".join([*([", ".join(named[:-1])] if named[1:] else []), *named[-1:]])
+    return (
+        f"erase {rows:,} {'row' if rows == 1 else 'rows'} from {from_where}; "
+        f"{going} {'version' if going == 1 else 'versions'} that had them {'goes' if going == 1 else 'go'}"
+    )
+
+
+def _warnings(lake: Reader, name: TableName, table: Table, found: Searched, action: Action) -> tuple[str, ...]:
+    if not found.matches and not found.tainted:
+        return ()
+    told = [_STREAMS]
+    count, size = len(found.leaving), show_size(sum(found.leaving.values()))
+    more = f", and {count:,} more {'file' if count == 1 else 'files'} ({size}) that only they have" if count else ""
+    told.append(f"{name}: removed with the versions that go: their metadata{more}")
+    outside = [path for path in found.matches if not is_own(table, path)]
+    if outside:
+        told.append(
+            f"{name}: {len(outside)} files with such rows lie outside of its location. No version will lead to them, "
+            "but they stay where they are: another table may own them"
+        )
+    policy = policy_of(lake.settings, name, table.metadata.properties, {})
+    if policy.delta_encoding and action.route != SPARK_SQL:
+        told.append(f"{name}: {DELTA_ENCODED}")
+    if action.route == SPARK_SQL:
+        told += [f"{name}: {cost}" for cost in costs(table, sorted(ref.name for ref in dirty_refs(lake, table, found)))]
+    return tuple(told)
+
+
+def _verdicts(target: str, table: Table, found: Searched) -> list[Verdict]:
+    """Of each version that holds such rows: how many, and what becomes of it."""
+    refs: dict[int, list[str]] = {}
+    for name, ref in sorted(table.metadata.refs.items()):
+        refs.setdefault(ref.snapshot_id, []).append(f"{ref.snapshot_ref_type} {name}")
+    verdicts = []
+    for snapshot in table.metadata.snapshots:
+        id = snapshot.snapshot_id
+        if id not in found.snapshots and id not in found.tainted:
+            continue
+        rows = found.snapshots.get(id, 0)
+        why = f"{rows:,} {'row' if rows == 1 else 'rows'}" if rows else "its metadata tells of one"
+        at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+        verdict = "replaced" if id in refs else "expired"
+        verdicts.append(Verdict(target, str(id), at, verdict, (why, *refs.get(id, ()))))
+    return verdicts

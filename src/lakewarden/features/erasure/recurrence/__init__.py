@@ -1,0 +1,1 @@
+"""People who come back with new data after they were erased."""

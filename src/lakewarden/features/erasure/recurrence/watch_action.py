@@ -1,0 +1,234 @@
+"""Noticing people who come back: what came to a table since it was last looked at, and whose it is.
+
+Closed requests are known by digests of their values alone. New files are read once, in their key columns; where a
+value is found that was forgotten, its request is told and how many rows there are. A file in which that is so is
+looked at again each time, until somebody asked for those values to be erased again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprint
+from lakewarden.engine.rows.redaction import Veil
+from lakewarden.errors import StalePlan, TracesLeft
+from lakewarden.features.erasure.recurrence.returned import Returned, read_all, register
+from lakewarden.lifecycle.action import Action, Estimate, Facts, Outcome
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.requirement import TableIs, table_lease
+from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.config import Declared, Settings
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.lifecycle.ground import Reader, Writer
+    from lakewarden.records.erasure import Recognizer
+
+WATCH = "watch"
+_BYTES_A_SECOND = 50_000_000
+_MARGIN = timedelta(hours=1)  # requests that were closed so shortly before a look may not have been known to it
+_TOLD = 3  # requests that a message names
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What there is to look at in a table, and for whom."""
+
+    table: Table
+    recognizer: Recognizer
+    since: Mark
+    files: Sequence[Arrival]
+    recent: Sequence[ErasureRequest]
+    """Requests that were closed not long ago."""
+
+    @property
+    def fields(self) -> frozenset[int]:
+        return frozenset(field for field, _ in self.recognizer.keys)
+
+
+def declared(settings: Settings, name: TableName) -> Declared:
+    """Whether a table is watched by policy, and where that was said. It is unless said otherwise.
+
+    Nobody would notice otherwise, and it costs little: the key columns of new files of tables that somebody was
+    erased from, each file once.
+    """
+    return settings.resolve(name.lake, name.within_lake, "erasure")["watch"]
+
+
+def look(lake: Reader, name: TableName | str) -> Sight | None:
+    """What there is to look at; nothing where no closed request is about the table."""
+    table = lake.tables.load(name)
+    before = _before(lake, table)
+    recognizer = lake.state.erasure.recognizer(str(table.metadata.table_uuid))  # after that: it knows all of them
+    if not recognizer.keys:
+        return None
+    files = arrivals(table, before.since, before.unsettled)
+    return Sight(table, recognizer, before.since, files, before.recent)
+
+
+def plan_for(lake: Reader, kind: str, name: TableName, again: bool = False) -> Plan:
+    """The one action that looks at all that is new in a table; none where nothing is."""
+    sight = look(lake, name)
+    if sight is None:
+        return Plan(kind, str(name))
+    target, metadata = str(name), sight.table.metadata
+    veil = Veil.of(metadata, sight.fields)
+    files = FileList.of(PlannedFile(veil.path(file.path), file.bytes, file.content) for file in sight.files)
+    if not files.count:
+        return Plan(kind, target)
+    now = Mark.now(metadata, Mark())
+    head = metadata.current_snapshot_id
+    uuid = str(metadata.table_uuid)
+    arguments: Facts = {
+        "uuid": uuid,
+        "sequence": now.sequence,
+        "head": None if head is None else str(head),
+        "again": again,
+    }
+    action = Action(
+        verb=WATCH,
+        subject=target,
+        lease=table_lease(uuid),
+        says=f"look for people who came back in {files.count} new {'file' if files.count == 1 else 'files'}",
+        arguments=arguments,
+        requires=(TableIs(target, uuid),),
+        estimate=Estimate(
+            files=files.count,
+            bytes=files.bytes,
+            rows=sum(file.rows for file in sight.files),
+            seconds=round(files.bytes / _BYTES_A_SECOND, 1),
+        ),
+        files=files,
+    )
+    return Plan(kind, target, (action,))
+
+
+def holds(action: Action, lake: Reader) -> bool:
+    """Whether all that was there when it was planned has been looked at, and nobody in it waits to be dealt with."""
+    before = _before(lake, lake.tables.load(action.subject))
+    head = None if action.arguments["head"] is None else action.number("head")
+    return not before.unsettled and before.since.covers(action.number("sequence"), head)
+
+
+def apply(action: Action, lake: Writer) -> Outcome:
+    """Look, write down how far, and say who came back: raised, unless it is asked for that they be erased again."""
+    at = lake.clock()  # whatever closes from here on is for the next time
+    sight = look(lake, action.subject)
+    if sight is None:
+        raise StalePlan(f"no closed request is about {action.subject} any more", "Plan again.")
+    veil = Veil.of(sight.table.metadata, sight.fields)
+    with veil.over_errors():
+        seen = read_all(lake, action.subject, sight.recognizer, sight.files, sight.since)
+    uuid = str(sight.table.metadata.table_uuid)
+    came_back = seen.without(lake.state.erasure.hidden(uuid) if seen.returned else ())
+    name = lake.tables.name(action.subject)
+    asked = register(lake, name, uuid, came_back, at) if action.arguments["again"] else {}
+    reach("erasure.asked-again")
+    document = _document(sight, came_back, asked, veil, at) | {"not_read": seen.unreadable}
+    requests = tuple(sorted(came_back))
+    lake.state.erasure.record(
+        Evidence(
+            EvidenceKind.WATCHED, action.subject, uuid, lake.stamp.operation, lake.stamp.action, at, requests, document
+        )
+    )
+    if came_back.keys() - asked.keys():
+        raise _noticed(action.subject, document)
+    return Outcome(
+        {
+            "files_read": seen.files,
+            "rows_read": seen.rows,
+            "rows_came_back": sum(one.rows for one in came_back.values()),
+            "requests_registered": len(asked),
+            **({"registered": ", ".join(asked.values())} if asked else {}),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class _Before:
+    """How far a table was looked at for every closed request, and in which files somebody was found."""
+
+    since: Mark
+    unsettled: frozenset[str]
+    recent: Sequence[ErasureRequest]
+
+
+def _before(lake: Reader, table: Table) -> _Before:
+    uuid = str(table.metadata.table_uuid)
+    watched = lake.state.erasure.evidence([EvidenceKind.WATCHED], uuid=uuid)
+    last = watched[-1] if watched else None
+    recent = lake.state.erasure.list([ErasureState.CLOSED], uuid, last.at - _MARGIN if last else None)
+    if last is None:
+        return _Before(Mark.earliest(_proofs(lake, table, {request.id for request in recent})), frozenset(), recent)
+    unknown = {request.id for request in recent} - set(last.document["recent"])
+    since = Mark.earliest([_mark(last.document), *_proofs(lake, table, unknown)])
+    return _Before(since, frozenset(last.document["unsettled"]), recent)
+
+
+def _proofs(lake: Reader, table: Table, requests: Collection[str]) -> list[Mark]:
+    """How far the proofs went by which requests were closed."""
+    if not requests:
+        return []
+    marks: dict[str, Mark] = {}
+    for proof in lake.state.erasure.evidence([EvidenceKind.PROVED], uuid=str(table.metadata.table_uuid)):
+        if proof.document.get("clean"):
+            marks |= dict.fromkeys(proof.requests, _proof_mark(table, proof.document))
+    return [marks.get(request, Mark()) for request in requests]
+
+
+def _proof_mark(table: Table, document: Mapping[str, Any]) -> Mark:
+    if document.get("sequence"):
+        return Mark(int(document["sequence"]))
+    return Mark.at(table, document.get("refs", {}).values())
+
+
+def _mark(document: Mapping[str, Any]) -> Mark:
+    return Mark(document["sequence"], frozenset(document["snapshots"]))
+
+
+def _document(
+    sight: Sight, came_back: Mapping[str, Returned], asked: Mapping[str, str], veil: Veil, at: datetime
+) -> dict[str, Any]:
+    """What is written down: how far was looked, and who came back; never a value."""
+    mark = Mark.now(sight.table.metadata, sight.since, sight.files)
+    unsettled = {path for id, one in came_back.items() if id not in asked for path in one.files}
+    return {
+        "sequence": mark.sequence,
+        "snapshots": sorted(mark.snapshots),
+        "recent": [one.id for one in sight.recent if one.closed_at and one.closed_at > at - _MARGIN],
+        "files": len(sight.files),
+        "bytes": sum(file.bytes for file in sight.files),
+        "came_back": [
+            {
+                "request": id,
+                "rows": one.rows,
+                "values": one.number,
+                "files": sorted(veil.path(path) for path in one.files),
+                "again": asked.get(id, ""),
+            }
+            for id, one in sorted(came_back.items())
+        ],
+        "unsettled": sorted(fingerprint(path) for path in unsettled),
+    }
+
+
+def _noticed(table: str, document: Mapping[str, Any]) -> TracesLeft:
+    told = [one for one in document["came_back"] if not one["again"]]
+    rows, values = sum(one["rows"] for one in told), sum(one["values"] for one in told)
+    files = {path for one in told for path in one["files"]}
+    named = ", ".join(one["request"] for one in told[:_TOLD])
+    more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+    return TracesLeft(
+        f"{table}: {values} {'value' if values == 1 else 'values'} came back after erasure ({named}{more}): "
+        f"{rows} {'row' if rows == 1 else 'rows'} in {len(files)} new {'file' if len(files) == 1 else 'files'}",
+        f"lakewarden erasure watch {table} --again asks for them to be erased again; "
+        f"then lakewarden erasure purge {table} --apply.",
+        came_back=told,
+    )

@@ -1,0 +1,81 @@
+"""What is to be erased now: which requests are due, and in which tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.errors import BadValue, Conflict
+from lakewarden.features.erasure.requests.whereabouts import present_name
+from lakewarden.records.erasure import ErasureRequest, ErasureState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakewarden.lifecycle.ground import Reader
+
+
+@dataclass(frozen=True)
+class Due:
+    """A table in which something is to be erased, by the name that it has now, and for which requests."""
+
+    table: str
+    uuid: str
+    requests: tuple[ErasureRequest, ...]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(sorted(request.id for request in self.requests))
+
+
+@dataclass(frozen=True)
+class Agenda:
+    """All that is due, and what is not yet, in words."""
+
+    tables: tuple[Due, ...]
+    waiting: tuple[str, ...]
+
+
+def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], now: bool) -> Agenda:
+    """What is due of one table, of all, or of some requests; those in their grace only where that is said."""
+    if all and (table is not None or requests):
+        raise BadValue("--all leaves nothing to choose", "Leave TABLE and --request out.")
+    if not all and table is None and not requests:
+        raise BadValue("nothing says what to erase", "lakewarden erasure purge TABLE, or --all, or --request ID")
+    uuid = str(lake.tables.load(table).metadata.table_uuid) if table is not None else ""
+    names = {uuid: str(lake.tables.name(table))} if table is not None else {}
+    found = _open(lake, uuid, requests)
+    moment = lake.clock()
+    waits = [request for request in found if request.waits(moment) and not now]
+    told = [
+        f"request {request.id} waits until {request.grace_until:%Y-%m-%d %H:%M}Z; --now erases it all the same"
+        for request in waits
+    ]
+    left_out = {request.id for request in waits}
+    due = [request for request in found if request.id not in left_out]
+    tables: dict[str, list[ErasureRequest]] = {}
+    for request in reversed(due):  # oldest first
+        for key in {key.uuid: key for key in request.keys if uuid in ("", key.uuid)}.values():
+            if key.uuid not in names:
+                names[key.uuid] = present_name(lake, key.table, key.uuid)
+            tables.setdefault(key.uuid, []).append(request)
+    return Agenda(tuple(Due(names[id], id, tuple(some)) for id, some in sorted(tables.items())), tuple(told))
+
+
+def named_open(lake: Reader, requests: Sequence[str], hint: str) -> list[ErasureRequest]:
+    """The requests that are named; one that is not open is an error."""
+    named = lake.state.erasure.many(list(dict.fromkeys(requests)))
+    ended = [request for request in named if request.state is not ErasureState.OPEN]
+    if ended:
+        raise Conflict(f"request {ended[0].id} is {ended[0].state} already", hint)
+    return named
+
+
+def _open(lake: Reader, uuid: str, requests: Sequence[str]) -> list[ErasureRequest]:
+    """The open requests that are meant."""
+    if not requests:
+        return lake.state.erasure.list([ErasureState.OPEN], uuid)
+    named = named_open(lake, requests, "Only open requests are erased.")
+    if uuid and (strange := [request for request in named if all(key.uuid != uuid for key in request.keys)]):
+        raise BadValue(f"request {strange[0].id} is not about that table", "lakewarden erasure show tells its tables.")
+    return named

@@ -1,0 +1,147 @@
+"""Requests for erasure as answers show them. No answer holds a value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakewarden.display import Shown
+from lakewarden.features.erasure.requests.own_part import own_part, rows_and_values
+from lakewarden.features.erasure.requests.whereabouts import tables_of
+from lakewarden.records.erasure import ErasureRequest, Evidence, EvidenceKind
+
+
+@dataclass(frozen=True)
+class KeyRow:
+    """One key column of one table."""
+
+    table: str
+    column: str
+    type: str
+
+
+@dataclass(frozen=True)
+class RequestRow:
+    """One request in a list."""
+
+    id: str
+    state: str
+    tables: list[str]
+    values: int
+    subject: str
+    requester: str
+    created_at: datetime
+    deadline: datetime | None
+    overdue: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class TableProgress:
+    """How far a request is in one table.
+
+    Hidden are its rows on the branch that had most of them; erased are those in files of every version, so that a row
+    counts for each file that held it. The proof is the newest: clean, traces or gone.
+    """
+
+    table: str
+    rows_hidden: int
+    rows_erased: int | None
+    proof: str
+    proved_at: datetime | None
+
+
+@dataclass(frozen=True)
+class RequestEvent:
+    """One thing that an operation did or found about a request."""
+
+    at: datetime
+    did: str
+    table: str
+    operation: str
+
+
+@dataclass(frozen=True)
+class RequestDetail(Shown):
+    """All that is known of a request, but its values."""
+
+    id: str
+    state: str
+    values: int
+    subject: str
+    requester: str
+    reason: str
+    created_at: datetime
+    grace_until: datetime
+    deadline: datetime | None
+    overdue: bool
+    closed_at: datetime | None
+    ignoring: str
+    keys: list[KeyRow]
+    progress: list[TableProgress]
+    operations: list[RequestEvent]
+
+
+def state_of(request: ErasureRequest, now: datetime) -> str:
+    """`waiting` while a request is in its grace."""
+    return "waiting" if request.waits(now) else str(request.state)
+
+
+def row(request: ErasureRequest, now: datetime) -> RequestRow:
+    return RequestRow(
+        id=request.id,
+        state=state_of(request, now),
+        tables=list(dict.fromkeys(key.table for key in request.keys)),
+        values=request.values,
+        subject=request.subject,
+        requester=request.requester,
+        created_at=request.created_at,
+        deadline=request.deadline,
+        overdue=request.is_overdue(now),
+        reason=request.reason,
+    )
+
+
+def detail(request: ErasureRequest, now: datetime, told: Sequence[Evidence]) -> RequestDetail:
+    return RequestDetail(
+        id=request.id,
+        state=state_of(request, now),
+        values=request.values,
+        subject=request.subject,
+        requester=request.requester,
+        reason=request.reason,
+        created_at=request.created_at,
+        grace_until=request.grace_until,
+        deadline=request.deadline,
+        overdue=request.is_overdue(now),
+        closed_at=request.closed_at,
+        ignoring=str(request.folding),
+        keys=[KeyRow(key.table, key.path, key.kind) for key in request.keys],
+        progress=[
+            _progress(request, table, [each for each in told if each.uuid == uuid])
+            for table, uuid in tables_of(request)
+        ],
+        operations=[RequestEvent(each.at, str(each.kind), each.table, each.operation) for each in told],
+    )
+
+
+def _progress(request: ErasureRequest, table: str, told: Sequence[Evidence]) -> TableProgress:
+    hidden: Counter[str] = Counter()
+    for each in told:
+        if each.kind is EvidenceKind.HIDDEN and (each.document.get("snapshot") or each.document.get("done")):
+            hidden[str(each.document["branch"])] += int(each.document["rows"].get(request.id, 0))
+    purged = [own_part(each, request.id) for each in told if each.kind is EvidenceKind.PURGED]
+    proofs = [each for each in told if each.kind is EvidenceKind.PROVED]
+    last = proofs[-1] if proofs else None
+    result = (
+        "traces" if last and not last.document["clean"] else "gone" if last and last.document.get("gone") else "clean"
+    )
+    return TableProgress(
+        table=table,
+        rows_hidden=max(hidden.values(), default=0),
+        rows_erased=rows_and_values(purged, request.id)[0],
+        proof=result if last else "",
+        proved_at=last.at if last else None,
+    )

@@ -1,0 +1,119 @@
+"""What a new request finds: in which tables how many of its values occur, and which occur only in another spelling.
+
+From metadata and key columns, without Spark. Values are at hand here while files are read; answers hold numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.rows.search import search
+from lakewarden.engine.rows.shares import Share, shares
+from lakewarden.errors import LakewardenError
+from lakewarden.features.erasure.requests.spelling import TEXT, new_spellings, stored_texts
+from lakewarden.features.erasure.requests.whereabouts import tables_of
+from lakewarden.records.erasure import Folding
+
+if TYPE_CHECKING:
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.lifecycle.ground import Reader
+    from lakewarden.records.erasure import ErasureRequest, KeyAsked, Tombstones
+
+_SAID = {Folding.CASE: "--ignore-case", Folding.TRIM: "--trim", Folding.BOTH: "--ignore-case --trim"}
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """How many of a request's values are in rows of a table, in any of its versions."""
+
+    table: str
+    values: int
+
+
+@dataclass
+class Look:
+    """What came of it: numbers for the answer, and sentences."""
+
+    occurrences: list[Occurrence] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def look(lake: Reader, tombstones: Tombstones, request: ErasureRequest, values: int) -> Look:
+    """Look for a request's values, and register other spellings of them that it is to include.
+
+    It is registered already, so whatever cannot be read is a note and no failure.
+    """
+    told, occurring = Look(), set[str]()
+    tables = tables_of(request)
+    unread = 0
+    for table, uuid in tables:
+        name = lake.tables.name(table)
+        try:
+            told.notes += _add_spellings(lake, tombstones, name, request)
+            found = {request.folding.of(text) for text in _occurring(lake, name, uuid, request.id)}
+        except LakewardenError as error:
+            unread += 1
+            told.notes.append(f"which values occur in {table} is not known: {error.message}")
+            continue
+        told.occurrences.append(Occurrence(table, min(len(found), values)))
+        occurring |= found
+    missing = values - len(occurring)
+    if missing > 0 and not unread:
+        told.notes.append(
+            f"{_of(missing, values)} in no version of {'this table' if len(tables) == 1 else 'these tables'}"
+        )
+        told.notes += _near_misses(lake, request, occurring)
+    return told
+
+
+def _occurring(lake: Reader, name: TableName, uuid: str, request: str) -> set[str]:
+    """The values that are in a row of some version, as canonical texts."""
+    table, storage = lake.tables.load(name), lake.storage(name.lake)
+    keys = lake.state.erasure.hidden(uuid, [request])
+    matches = search(table, keys, lake.files, storage).matches.values()
+    files = [match.file for match in matches if match.content == "data"]
+    return shares(table, {request: keys}, files, storage).get(request, Share()).values
+
+
+def _add_spellings(lake: Reader, tombstones: Tombstones, name: TableName, request: ErasureRequest) -> Iterator[str]:
+    found = new_spellings(lake, name, lake.tables.load(name), [request.id]).get(request.id, {})
+    if found:
+        tombstones.extend(request.id, {place: sorted(texts) for place, texts in found.items()})
+        count = len(set[str]().union(*found.values()))
+        yield f"{name}: {count:,} other {'spelling is' if count == 1 else 'spellings are'} stored there, and included"
+
+
+def _near_misses(lake: Reader, request: ErasureRequest, occurring: set[str]) -> Iterator[str]:
+    """How many values that occur nowhere would, if letter case or spaces around them were ignored."""
+    by_folding: dict[Folding, set[str]] = {}
+    for table, uuid in dict.fromkeys((key.table, key.uuid) for key in request.keys if key.kind == TEXT):
+        name = lake.tables.name(table)
+        hidden = lake.state.erasure.hidden(uuid, [request.id])
+        missing = {text for key in hidden if key.kind == TEXT for text in key.values} - occurring
+        wanted = {folding: {folding.of(text): text for text in missing} for folding in _SAID}
+        try:
+            for _, texts in stored_texts(lake, name, lake.tables.load(name), _fields(request.keys, uuid)):
+                for folding, folded in wanted.items():
+                    near = {folded[found] for text in texts if (found := folding.of(text)) in folded}
+                    by_folding.setdefault(folding, set()).update(near)
+        except LakewardenError:
+            return
+    best = max(by_folding, key=lambda folding: len(by_folding[folding]), default=Folding.NONE)
+    count = len(by_folding.get(best, ()))
+    if count:
+        yield (
+            f"{count:,} of them {'occurs' if count == 1 else 'occur'} in another spelling: withdraw {request.id} and "
+            f"register the values again with {_SAID[best]}"
+        )
+
+
+def _fields(keys: Sequence[KeyAsked], uuid: str) -> set[int]:
+    return {key.field_id for key in keys if key.uuid == uuid and key.kind == TEXT}
+
+
+def _of(part: int, whole: int) -> str:
+    if whole == 1:
+        return "the value occurs"
+    return f"{part:,} of {whole:,} values {'occurs' if part == 1 else 'occur'}"

@@ -1,0 +1,39 @@
+"""The requests that a planned action is for, and what it records about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.errors import StalePlan
+from lakewarden.records.erasure import ErasureState, Evidence, EvidenceKind
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.action import Action
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+
+def requests_of(action: Action) -> tuple[str, ...]:
+    """The requests that a planned action is for."""
+    return action.texts("requests")
+
+
+def still_open(action: Action, lake: Reader) -> tuple[str, ...]:
+    """The requests of an action; refused where one has ended since, as its values are known no more."""
+    requests = requests_of(action)
+    for request in lake.state.erasure.many(requests):
+        if request.state is not ErasureState.OPEN:
+            raise StalePlan(
+                f"the plan is stale: request {request.id} is {request.state}", "Nothing more was done. Plan again."
+            )
+    return requests
+
+
+def evidence(
+    lake: Writer, action: Action, kind: EvidenceKind, requests: Sequence[str], document: Mapping[str, Any]
+) -> None:
+    """Record what an action did or found about requests in its table."""
+    uuid, stamp = str(action.arguments["uuid"]), lake.stamp
+    lake.state.erasure.record(
+        Evidence(kind, action.subject, uuid, stamp.operation, action.id, lake.clock(), tuple(requests), document)
+    )

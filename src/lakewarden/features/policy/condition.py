@@ -1,0 +1,91 @@
+"""What state a table is in: what is wrong with it, how much that weighs, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+FILES, ROWS, VERSIONS, MANIFESTS, METADATA = 40, 30, 15, 10, 5  # the most that each can take from a hundred
+UNSAFE = 50  # what any file takes by which other engines may lose rows
+UNHIDDEN = 70  # rows of people that were hidden already
+OVERDUE = 60  # more than any of them: people were promised a day
+COMPACT_FILES, EXPIRE_VERSIONS, MERGE_MANIFESTS = "compaction compact", "retention expire", "compaction manifests"
+ERASE, HIDE_ROWS = "erasure purge", "erasure hide"
+_ROWS_SHARE = 0.3  # of all rows: as many deleted ones are as bad as it gets
+_METADATA_BYTES = 64 << 20  # a metadata file this large is as bad as it gets
+_NOTICED = 0.1  # of that; less is not worth a word
+
+
+@dataclass(frozen=True)
+class Symptoms:
+    """What planners count in a table, and what of it upkeep would take away."""
+
+    files: int = 0
+    small_files: int = 0
+    delete_files: int = 0
+    files_saved: int = 0
+    rows: int = 0
+    rows_masked: int = 0
+    rows_dropped: int = 0
+    versions: int = 0
+    versions_expirable: int = 0
+    manifests: int = 0
+    manifests_saved: int = 0
+    metadata_bytes: int = 0
+    unsafe_files: int = 0
+    requests_overdue: int = 0
+    rows_unhidden: int = 0
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """One thing that is wrong, how many of a hundred points it takes, and which command fixes it."""
+
+    points: float
+    reason: str
+    remedy: str
+
+
+def complaints(found: Symptoms) -> list[Complaint]:
+    """What is wrong and can be mended, the worst first: each remedy does something about it."""
+    saved, dropped = _share(found.files_saved, found.files), _share(found.rows_dropped, found.rows)
+    aged = f"{found.versions_expirable} of {found.versions} versions too old"
+    old, bundled = _share(found.versions_expirable, found.versions), _share(found.manifests_saved, found.manifests)
+    large = min(found.metadata_bytes / _METADATA_BYTES, 1.0)
+    late, again = found.requests_overdue, found.rows_unhidden
+    all = [
+        Complaint(
+            UNSAFE if found.unsafe_files else 0.0,
+            f"other engines may lose NaN rows: {found.unsafe_files} of {found.files} files lack NaN counts",
+            COMPACT_FILES,
+        ),
+        Complaint(
+            UNHIDDEN if again else 0,
+            f"{again:,} hidden row{'' if again == 1 else 's'} of erasure requests can be seen again",
+            HIDE_ROWS,
+        ),
+        Complaint(OVERDUE if late else 0, f"{late} erasure request{'' if late == 1 else 's'} overdue", ERASE),
+        Complaint(FILES * saved, f"{found.files_saved} of {found.files} files too many", COMPACT_FILES),
+        Complaint(
+            ROWS * min(dropped / _ROWS_SHARE, 1.0),
+            f"{found.rows_dropped:,} of {found.rows:,} rows are deleted and still there",
+            COMPACT_FILES,
+        ),
+        Complaint(VERSIONS * old, aged, EXPIRE_VERSIONS),
+        Complaint(MANIFESTS * bundled, f"{found.manifests_saved} manifests too many", MERGE_MANIFESTS),
+        Complaint(
+            METADATA * large if large > _NOTICED and found.versions_expirable else 0.0,
+            f"metadata of {found.metadata_bytes >> 20} MB",
+            EXPIRE_VERSIONS,
+        ),
+    ]
+    return sorted((complaint for complaint in all if complaint.points > 0), key=lambda c: -c.points)
+
+
+def score(found: list[Complaint]) -> int:
+    """A hundred for a table that nothing is wrong with."""
+    return max(0, 100 - ceil(sum(complaint.points for complaint in found)))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

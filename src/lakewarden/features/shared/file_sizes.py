@@ -1,0 +1,49 @@
+"""What size files of a table should have: its settings for compaction, which every other rewrite follows too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from lakewarden.config import Settings
+    from lakewarden.engine.base.table_name import TableName
+
+DELTA_ENCODED = "delta_encoding is set: Spark readers with Iceberg before 1.10 cannot open the new files"
+_MB = 1 << 20
+
+
+@dataclass(frozen=True)
+class CompactionPolicy:
+    """When files are too small, how large they should be, and how many are written between two commits."""
+
+    target_file_size_mb: int = 512
+    min_file_size_mb: int = 10
+    max_concurrent_files: int = 100
+    rewrite_all: bool = False
+    verify: Literal["counts", "full"] = "counts"
+    task_memory_mb: int = 512
+    delta_encoding: bool = False
+
+    @property
+    def target(self) -> int:
+        return self.target_file_size_mb * _MB
+
+    @property
+    def small(self) -> int:
+        """Files below this are small whatever the others are like; never near to what new ones may come to."""
+        return min(self.min_file_size_mb * _MB, self.target // 6)
+
+    @property
+    def enough(self) -> int:
+        """Files of at least this are left alone even where the average is small: an eighth of what is aimed at."""
+        return max(self.small, self.target // 8)
+
+
+def policy_of(
+    settings: Settings, name: TableName, properties: Mapping[str, str], options: Mapping[str, Any]
+) -> CompactionPolicy:
+    """The policy that holds for a table. What an option says always wins."""
+    values = settings.resolve(name.lake, name.within_lake, "compaction", options, properties)
+    return CompactionPolicy(**{name: value.value for name, value in values.items()})

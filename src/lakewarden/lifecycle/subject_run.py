@@ -1,0 +1,210 @@
+"""One subject of a run: lease → look, check and apply each action → verify. Which subjects, and when, is the runner's.
+
+Whether an action is done is looked up in the lake before it is applied. Nothing is published by whoever lost a
+lease: writers look at the fence right before they commit, and this looks before it writes the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from lakewarden.errors import LakewardenError, LeaseHeld, StalePlan, VerificationFailed
+from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.basics import Clock, Fence, Stamp, Tell
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.ground import Writer
+from lakewarden.lifecycle.journal import Journal, Progress
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.run import Run
+from lakewarden.lifecycle.states import State
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a run works with."""
+
+    journal: Journal
+    open_writer: Callable[[Stamp, Fence, Tell], Writer]
+    clock: Clock
+    sleep: Callable[[float], None]
+    actor: str
+
+
+class SubjectRun:
+    """Brings one subject to its end, or to where the run is told to stop."""
+
+    def __init__(self, run: Run, subject: str, means: Means, begins_unasked: bool) -> None:
+        self._run = run
+        self.name = subject
+        self._means = means
+        self._unasked = begins_unasked  # what a killed run was in the midst of is not left there
+        self._applying = True
+
+    def finish(self) -> None:
+        """Do what is left to do to the subject, and look whether it is so. Raises what went wrong."""
+        run, part = self._run, self._unfinished()
+        if all(self._is_left(action) for action in part.actions):
+            run.all_applied(self.name)
+            return
+        with ExitStack() as held:
+            keys = dict.fromkeys(action.lease for action in part.actions)
+            patient = patience(run.wait, self._means, run)
+            fences = [run.fence, *(held.enter_context(run.keeper.hold(key, self.name, patient)) for key in keys)]
+
+            def fence() -> None:
+                for look in fences:
+                    look()
+
+            reach("subject.leased")
+            part = part.with_files(lambda action: self._means.journal.files(run.record.id, action))
+            try:
+                for action in part.actions:
+                    self._apply(action, fence)
+            except LakewardenError:
+                run.mind_halt()
+                with suppress(Exception):  # what stopped it is what is told
+                    self._look_at(self._applied(part))
+                raise
+            self._applying = False
+            run.fence()
+            if run.all_applied(self.name):
+                self._means.journal.move(run.record.id, State.VERIFYING, self._means.clock())
+            reach("subject.verifying")
+            run.mind_halt()
+            self._verify(self._applied(part))
+            reach("subject.verified")
+        reach("subject.released")
+
+    def fail(self, error: LakewardenError) -> None:
+        """Write down what stopped this subject, with the action that it stopped at."""
+        run = self._run
+        run.fence()  # where the operation was taken over, its journal is not ours to write
+        run.fail(self.name, error)
+        run.tell("failed", self.name, error.message)
+        progress = Progress.STALE if isinstance(error, StalePlan) else Progress.FAILED
+        undone = [action for action in run.plan.for_subject(self.name).actions if action.id not in run.outcomes]
+        if self._applying and undone:
+            stopped_at = replace(run.step(undone[0]), progress=progress, error=error.document(), at=self._means.clock())
+            self._means.journal.step(run.record.id, stopped_at)
+
+    def skip(self, held: LeaseHeld) -> None:
+        """Leave the subject to the operation that holds it, and write down which one that is."""
+        run = self._run
+        run.fence()
+        run.skip(self.name)
+        first = run.step(run.plan.for_subject(self.name).actions[0])
+        self._means.journal.step(run.record.id, replace(first, error=held.document(), at=self._means.clock()))
+        run.tell("skipped", self.name, held.message)
+
+    def _unfinished(self) -> Plan:
+        """What the plan has for this subject and no earlier run brought to its end."""
+        part = self._run.plan.for_subject(self.name)
+        ended = {action.id for action in part.actions if self._run.step(action).progress is Progress.VERIFIED}
+        return replace(part, actions=tuple(action for action in part.actions if action.id not in ended))
+
+    def _is_left(self, action: Action) -> bool:
+        """Whether an action stays undone because of the operation's limit: never one that was applied before."""
+        if self._unasked or self._run.step(action).progress is Progress.DONE:
+            return False
+        return self._run.is_enough(self._means.clock())
+
+    def _applied(self, part: Plan) -> Plan:
+        return replace(part, actions=tuple(action for action in part.actions if action.id in self._run.outcomes))
+
+    def _apply(self, action: Action, fence: Fence) -> None:
+        """Do one action, unless it stays undone."""
+        run, means = self._run, self._means
+        run.mind(means.journal.stop_requested)
+        if self._is_left(action):
+            return
+        step = run.step(action)
+        run.tell("applying", action.subject, action.says)
+        with run.lake.tables.at_one_moment():
+            self._check(action, only_which=True)  # another table of the same name is none of ours
+            is_done = run.operation.holds(action, run.lake)
+        if is_done:
+            outcome = Outcome(step.facts if step.progress is Progress.DONE else action.expects)
+        else:
+            with run.lake.tables.at_one_moment():
+                self._check(action)
+            reach("action.checked")
+            fence()
+            run.begin()
+            self._unasked = False
+            outcome = run.operation.apply(action, self._writer(action, fence))
+        reach("action.applied")
+        if run.is_taken_up:  # only now: until the subject has moved on, what a lost run sent may still land
+            run.operation.tidy(action, self._writer(action, fence))
+        run.fence()
+        done = replace(step, progress=Progress.DONE, facts=dict(outcome.facts), error=None, at=means.clock())
+        means.journal.step(run.record.id, done)
+        run.outcomes[action.id] = outcome
+        reach("action.journaled")
+        run.tell("applied", action.subject, action.says)
+
+    def _writer(self, action: Action, fence: Fence) -> Writer:
+        stamp = Stamp(self._run.record.id, action.id, self._means.actor)
+        return self._means.open_writer(stamp, fence, self._teller(action))
+
+    def _check(self, action: Action, only_which: bool = False) -> None:
+        """Refuse as stale unless what the action requires is so, saying what moved from what to what.
+
+        With `only_which`, only that the subject is the very thing that was planned for.
+        """
+        needs = [need for need in action.requires if need.identifies or not only_which]
+        moved = [broken for need in needs if (broken := need.broken(self._run.lake, action.files))]
+        if moved:
+            raise StalePlan(
+                f"the plan is stale: {'; '.join(moved)}",
+                hint="Nothing more was written to it. Plan again, and look at what changed.",
+            )
+
+    def _verify(self, part: Plan) -> None:
+        findings = self._look_at(part)
+        if findings:
+            more = f" (and {len(findings) - 1} more)" if findings[1:] else ""
+            raise VerificationFailed(
+                f"{self.name}: {findings[0].message}{more}",
+                hint=f"lakewarden operation show {self._run.record.id} lists all of it.",
+            )
+
+    def _look_at(self, part: Plan) -> Sequence[Finding]:
+        """Write down that what was applied is so, or answer with what is not."""
+        run = self._run
+        if not part.actions:
+            return ()
+        run.tell("verifying", self.name)
+        findings = run.operation.verify(part, run.lake)
+        run.findings += findings
+        if not findings:
+            run.fence()
+            self._means.journal.verified(run.record.id, [action.id for action in part.actions], self._means.clock())
+        return findings
+
+    def _teller(self, action: Action) -> Tell:
+        """By which an action reports how far it is; where the run is to stop, the action hears of it here."""
+
+        def tell(done: int, total: int, says: str) -> None:
+            self._run.mind_now_and_then(self._means.journal.stop_requested, self._means.clock())
+            part = min(max(done / total, 0.0), 1.0) if total > 0 else 0.0
+            self._run.tell("working", action.subject, says or action.says, part)
+
+        return tell
+
+
+def patience(wait: timedelta, means: Means, run: Run | None = None) -> Callable[[LeaseHeld], None]:
+    """How to take it that somebody holds a lease: try again until the time to wait is over."""
+    deadline = means.clock() + wait
+
+    def retry(held: LeaseHeld) -> None:
+        if means.clock() >= deadline:
+            raise held
+        if run:
+            run.tell("waiting", says=held.message)
+            run.mind(means.journal.stop_requested)
+        means.sleep(0.2)
+
+    return retry

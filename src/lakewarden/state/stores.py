@@ -1,0 +1,49 @@
+"""What each noun keeps in the control database, as `lake.state`: one store for each noun, one line for each store.
+
+A noun that keeps something adds its values and protocols in `records/`, its queries in a module here, and a line below.
+A question or a plan is handed a `StateReader`: by type, what it gets from there cannot write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Generic, TypeVar, overload
+
+from lakewarden.records.erasure import TombstoneReader, Tombstones
+from lakewarden.state.database import Database
+from lakewarden.state.tombstones import SqlTombstones
+
+Reading = TypeVar("Reading")
+Writing = TypeVar("Writing")
+
+
+class Store(Generic[Reading, Writing]):
+    """One noun's store: what can be read of it, and what can be written where writing is allowed."""
+
+    def __init__(self, open_on: Callable[[Database], Writing]) -> None:
+        self._open_on = open_on
+
+    @overload
+    def __get__(self, state: StateWriter, owner: type) -> Writing: ...
+    @overload
+    def __get__(self, state: StateReader, owner: type) -> Reading: ...
+    def __get__(self, state: StateReader, owner: type) -> Any:
+        return self._open_on(state.database)
+
+
+class StateReader:
+    """The stores as questions and plans see them."""
+
+    erasure: Store[TombstoneReader, Tombstones] = Store(SqlTombstones)
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+
+class StateWriter(StateReader):
+    """The stores as actions and controls see them."""
+
+    def together(self) -> AbstractContextManager[object]:
+        """One transaction for all that this thread writes in it, to any store and to the journal."""
+        return self.database.begin()
