@@ -1,4 +1,4 @@
-# What is done often, by name. Each target first sees to it that what it needs is installed; the second time that costs nothing.
+# Common tasks. Each target first installs what it needs; once that is done it costs nothing.
 
 BIN := .venv/bin
 INPUTS := pyproject.toml $(wildcard requirements/*.lock) scripts/setup
@@ -18,36 +18,36 @@ help: ## list these targets
 setup: $(SPARK) ## install what lakewarden needs, into .venv
 	@echo "ready: $(BIN)/lakewarden --help"
 
-demo: $(SPARK) ## make a small lake in demo-lake and show what can be done with it
+demo: $(SPARK) ## create a small lake in demo-lake and run the main features on it
 	@$(BIN)/lakewarden demo --fresh
 
 test: $(TEST) ## run every test, with real Spark and PostgreSQL
 	@$(BIN)/pytest -n 2 --durations 10 --durations-min 20
 
-unit: $(BASE) ## run the tests of what needs neither, nor any file: seconds
+unit: $(BASE) ## run the tests that need no Spark, no PostgreSQL and no files: seconds
 	@$(BIN)/pytest -n 2 -m "not files and not spark and not postgres and not slow"
 
-check: $(BASE) ## look for faults in format, style and types, as CI does
+check: $(BASE) ## check format, style and types, as CI does
 	@failed=0; $(BIN)/ruff format --check || failed=1; $(BIN)/ruff check || failed=1; $(BIN)/mypy || failed=1; exit $$failed
 
-format: $(BASE) ## format the code, and mend what can be mended by itself
+format: $(BASE) ## format the code and apply automatic fixes
 	@$(BIN)/ruff format
 	@$(BIN)/ruff check --fix
 
-soak: $(TEST) ## kill it at random moments, and read with every reader: make soak ROUNDS=30 SEED=1
+soak: $(TEST) ## kill at random moments, and read with every reader: make soak ROUNDS=30 SEED=1
 	@$(BIN)/pytest -n 2 tests/soak tests/lifecycle/test_upkeep_crashes.py tests/lifecycle/test_erasure_crashes.py --rounds $(ROUNDS) --seed $(SEED) --all-readers
 
-bench: $(SPARK) ## run every measurement in bench
+bench: $(SPARK) ## run every benchmark in bench
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
-docs: $(BASE) ## write docs/reference from the code
+docs: $(BASE) ## generate docs/reference from the code
 	@$(BIN)/python -m lakewarden.doors.reference_pages docs/reference
 
-lock: $(BASE) ## write requirements/*.lock anew: make lock UPGRADE=--upgrade for newer versions
+lock: $(BASE) ## regenerate requirements/*.lock: make lock UPGRADE=--upgrade for newer versions
 	@$(LOCK) $(UPGRADE) --quiet requirements/build.in -o requirements/build.lock
 	@$(LOCK) $(UPGRADE) --quiet --all-extras --group dev pyproject.toml -o requirements/dev.lock
 
-clean: ## remove caches, builds and the demo lake; .venv stays, to be looked over at the next run
+clean: ## remove caches, builds and the demo lake; .venv stays and is checked at the next run
 	@rm -rf demo-lake dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse metastore_db derby.log
 	@rm -f .venv/ready-for-* .venv/installed.sums
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -142,7 +142,7 @@ class Bench:
 
 
 def check(before: Content, ours: Content, theirs: Content, doubled: Content) -> None:
-    """Every ref is there, without the rows of the keys and with all others, whoever erased them."""
+    """Every ref is there, without the rows of the keys and with all others, no matter which side erased them."""
     assert ours == theirs, "the two sides differ"
     assert ours.items() <= doubled.items(), "with twice the tags, rows differ"
     for ref, held in before.items():

@@ -34,7 +34,7 @@ print(len(rows))
 
 
 def build(folder: Path, snapshots: int) -> None:
-    """A table that was appended to once, and says so of itself that many times: how it came to be is not measured."""
+    """A table with one append whose history repeats that snapshot many times; creating it is not measured."""
     from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
     Init(directory=folder).make()

@@ -152,7 +152,7 @@ def _schema() -> Any:
 
 
 def _data_file(table: Table, snapshot: int, number: int, partition: int) -> DataFile:
-    """A small file, with the counts and bounds that writers tell of each column."""
+    """A small file, with the counts and bounds that writers record for each column."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
 
