@@ -14,7 +14,6 @@ from lakewarden.quantities import (
     Duration,
     from_millis,
     parse_duration,
-    parse_size,
     show_duration,
     show_size,
     to_millis,
@@ -105,19 +104,6 @@ def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
     else:
         return
     assert "duration" in told or "a thousand years" in told
-
-
-@given(st.integers(0, 10**15), st.sampled_from(sorted(SIZES)))
-def test_what_a_size_means(count: int, unit: str) -> None:
-    number = count % 10**15
-    assert parse_size(f"{number}{unit}") == parse_size(f" {number} {unit.lower()} ") == number * SIZES[unit]
-    assert parse_size(count) == count
-
-
-@pytest.mark.parametrize("text", ["", "MB", "512", "1.5GB", "-1MB", "512MiB", "512 PB", -1, True, None, 1.5, "٥MB"])
-def test_what_is_not_a_size(text: object) -> None:
-    with pytest.raises(ValueError, match="is not a size: write it as 512MB, 4GB or 100KB"):
-        parse_size(text)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,8 @@ from pydantic_core import CoreSchema
 _DURATION = re.compile(r"\s*(\d{1,9})\s*(ms|[smhdw])\s*", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}\s*", re.ASCII)
-_SIZE = re.compile(r"\s*(\d{1,15})\s*(B|KB|MB|GB|TB)\s*", re.ASCII | re.IGNORECASE)
 _LONGEST = 1000 * 365 * 86400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 def parse_duration(text: object) -> timedelta:
@@ -61,16 +59,6 @@ def show_duration(value: timedelta) -> str:
         if milliseconds % size == 0 and (milliseconds or unit == "s"):
             return f"{milliseconds // size}{unit}"
     return f"{milliseconds}ms"
-
-
-def parse_size(text: object) -> int:
-    """Read `512MB` or a plain number of bytes."""
-    if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
-        return text
-    match = _SIZE.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
-        raise ValueError(f"{text!r} is not a size: write it as 512MB, 4GB or 100KB")
-    return int(match[1]) * _BYTES[match[2].upper()]
 
 
 def show_size(size: int) -> str:

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
 from lakewarden.engine.commit.abandoned_files import staging_folder
-from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.commit.shortened_log import ShortenedLog
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
@@ -29,6 +28,7 @@ from lakewarden.engine.kernel.task import pack
 from lakewarden.engine.rewrite.driver import Rewriter
 from lakewarden.engine.storage.storage import Storage
 from tests.deletes_by_hand import commit_deletes
+from tests.engine.direct_commits import DirectCommits
 from tests.engine.lakes import STAMP, unfenced
 
 PEOPLE = pa.schema([("id", pa.int64()), ("email", pa.string())])

@@ -15,11 +15,11 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pytest
 
-from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.features.lake.init import Init
 from lakewarden.lifecycle.basics import Stamp
 from lakewarden.warden import Warden
+from tests.engine.direct_commits import DirectCommits
 
 NOBODY = 65534
 STAMP = Stamp("op-20261115-101112-ab12cd", "0123456789ab", "tester")

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.basics import Fence, Stamp, Tell
-from lakewarden.lifecycle.journal import Journal, MemoryJournal
-from lakewarden.lifecycle.leases import Leases, MemoryLeases
+from lakewarden.lifecycle.journal import Journal
+from lakewarden.lifecycle.leases import Leases
 from lakewarden.lifecycle.memory import Memory
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
@@ -21,6 +21,7 @@ from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
 from lakewarden.lifecycle.runner import Runner
 from lakewarden.lifecycle.states import Stop
 from lakewarden.quantities import Duration
+from tests.lifecycle.memory_stores import MemoryJournal, MemoryLeases
 
 
 class FakeTables:

@@ -22,7 +22,6 @@ from pyiceberg.serializers import FromInputFile
 
 from lakewarden import Warden
 from lakewarden.engine.catalog.snapshots import stamped
-from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.commit.delete_files import Mask
 from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.commit.rewritten_files import Rewrite, RewrittenGroup
@@ -33,6 +32,7 @@ from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.basics import Stamp
 from lakewarden.lifecycle.failpoints import when
 from tests import killing
+from tests.engine.direct_commits import DirectCommits
 from tests.engine.lakes import STAMP
 from tests.engine.new_files import SALES, new_file, position_deletes, sales
 from tests.engine.staged import Shop

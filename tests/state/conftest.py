@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakewarden.lifecycle.journal import Journal, MemoryJournal
+from lakewarden.lifecycle.journal import Journal
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
+from tests.lifecycle.memory_stores import MemoryJournal
 
 if TYPE_CHECKING:
     from tests.services.postgres import Postgres

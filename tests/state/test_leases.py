@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakewarden.errors import LeaseHeld, LeaseLost
-from lakewarden.lifecycle.leases import Keeper, Lease, Leases, MemoryLeases
+from lakewarden.lifecycle.leases import Keeper, Lease, Leases
 from lakewarden.state.database import Database, host_clock
 from lakewarden.state.leases import SqlLeases
+from tests.lifecycle.memory_stores import MemoryLeases
 from tests.services.postgres import Postgres
 
 MINUTE = timedelta(minutes=1)

@@ -15,10 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lakewarden.errors import LakewardenError
 from lakewarden.lifecycle.action import Finding
-from lakewarden.lifecycle.journal import MemoryJournal, Progress
+from lakewarden.lifecycle.journal import Progress
 from lakewarden.lifecycle.states import State, Stop
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
+from tests.lifecycle.memory_stores import MemoryJournal
 from tests.state.records import NOON, a_plan, an_operation
 
 words = st.text(max_size=8).filter(lambda text: "\0" not in text and text.isprintable())

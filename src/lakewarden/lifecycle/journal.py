@@ -11,10 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from threading import RLock
 from typing import Any, Protocol
 
-from lakewarden.errors import AlreadyExists, OperationNotFound
+from lakewarden.errors import OperationNotFound
 from lakewarden.lifecycle.action import Finding
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList
@@ -166,99 +165,3 @@ def advanced(record: Record, state: State, at: datetime, facts: Mapping[str, Any
 
 def not_found(id: str) -> OperationNotFound:
     return OperationNotFound(f"no operation or plan {id} in the journal", hint="lakewarden operation list shows them.")
-
-
-class MemoryJournal:
-    """A journal that lives as long as its process: for tests, and for looking at a lake that keeps no state."""
-
-    def __init__(self) -> None:
-        self._records: dict[str, Record] = {}
-        self._files: dict[tuple[str, str], FileList] = {}
-        self._lock = RLock()
-
-    def add(self, record: Record) -> None:
-        with self._lock:
-            if record.id in self._records:
-                raise AlreadyExists(f"there is an operation {record.id} already")
-            self._records[record.id] = replace(record, plan=record.plan.without_files())
-            self._files |= {(record.id, action.id): action.files for action in record.plan.actions}
-
-    def get(self, id: str) -> Record:
-        with self._lock:
-            if id in self._records:
-                return self._records[id]
-            of_plan = [record for record in self._newest_first() if record.plan.id == id]
-            if not of_plan:
-                raise not_found(id)
-            return of_plan[0]
-
-    def list(
-        self, *, states: Sequence[State] = (), kind: str = "", subjects: Collection[str] = (), limit: int = 50
-    ) -> list[Record]:
-        with self._lock:
-            return [
-                record
-                for record in self._newest_first()
-                if (not states or record.state in states)
-                and (not kind or record.kind == kind)
-                and (not subjects or any(step.subject in subjects for step in record.steps))
-            ][:limit]
-
-    def planned(self, plan_id: str) -> Record | None:
-        found = [r for r in self.list(states=[State.PLANNED], limit=10**9) if r.plan.id == plan_id]
-        return found[0] if found else None
-
-    def move(self, id: str, state: State, at: datetime, **facts: Any) -> Record:
-        with self._lock:
-            self._records[id] = advanced(self._own(id), state, at, facts)
-            return self._records[id]
-
-    def step(self, id: str, step: Step) -> None:
-        with self._lock:
-            record = self._own(id)
-            steps = tuple(step if old.action == step.action else old for old in record.steps)
-            self._records[id] = replace(record, steps=steps)
-
-    def verified(self, id: str, actions: Collection[str], at: datetime) -> None:
-        with self._lock:
-            record = self._own(id)
-            steps = tuple(
-                replace(step, progress=Progress.VERIFIED, at=at)
-                if step.action in actions and step.progress is Progress.DONE
-                else step
-                for step in record.steps
-            )
-            self._records[id] = replace(record, steps=steps)
-
-    def request_stop(self, id: str, stop: Stop) -> None:
-        with self._lock:
-            if self._own(id).stop_requested is not Stop.CANCEL:
-                self._records[id] = replace(self._own(id), stop_requested=stop)
-
-    def stop_requested(self, id: str) -> Stop | None:
-        return self._own(id).stop_requested
-
-    def files(self, id: str, action: str) -> FileList:
-        with self._lock:
-            return self._files.get((self._own(id).id, action), FileList())
-
-    def last_done(self, kinds: Sequence[str]) -> dict[str, datetime]:
-        with self._lock:
-            ended = [
-                (step.at, step.subject)
-                for record in self._records.values()
-                if record.kind in kinds
-                for step in record.steps
-                if step.progress is Progress.VERIFIED and step.at is not None
-            ]
-        return {subject: at for at, subject in sorted(ended)}
-
-    def _own(self, id: str) -> Record:
-        with self._lock:
-            if id not in self._records:
-                raise not_found(id)
-            return self._records[id]
-
-    def _newest_first(self) -> Sequence[Record]:
-        in_order = sorted(self._records.values(), key=lambda record: record.created_at)
-        return in_order[::-1]  # of two made in one moment, the later one first

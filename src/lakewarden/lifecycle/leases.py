@@ -10,12 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from lakewarden.errors import LakewardenError, LeaseHeld, LeaseLost
-from lakewarden.lifecycle.basics import Clock
 from lakewarden.lifecycle.interrupts import deferred
 
 
@@ -66,46 +65,6 @@ def lost(lease: Lease) -> LeaseLost:
         f"operation {lease.operation} no longer holds {lease.label} (epoch {lease.epoch}); it published nothing more",
         hint=f"lakewarden operation show {lease.operation} tells who went on with it.",
     )
-
-
-class MemoryLeases:
-    """Leases within one process."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._leases: dict[str, Lease] = {}
-        self._lock = threading.RLock()
-
-    def acquire(self, key: str, label: str, operation: str, holder: str, timeout: timedelta) -> Lease:
-        with self._lock:
-            now, current = self._clock(), self._leases.get(key)
-            if current and current.expires_at > now:
-                raise refuse(current)
-            epoch = current.epoch + 1 if current else 1
-            self._leases[key] = Lease(key, label, operation, holder, epoch, now + timeout)
-            return self._leases[key]
-
-    def renew(self, lease: Lease, timeout: timedelta) -> Lease:
-        with self._lock:
-            self.check(lease)
-            self._leases[lease.key] = replace(lease, expires_at=self._clock() + timeout)
-            return self._leases[lease.key]
-
-    def check(self, lease: Lease) -> None:
-        with self._lock:
-            current = self._leases.get(lease.key)
-            if current is None or current.epoch != lease.epoch or current.expires_at <= self._clock():
-                raise lost(lease)
-
-    def release(self, lease: Lease) -> None:
-        with self._lock:
-            current = self._leases.get(lease.key)
-            if current and current.epoch == lease.epoch:
-                self._leases[lease.key] = replace(current, expires_at=self._clock())
-
-    def held(self) -> list[Lease]:
-        with self._lock:
-            return [lease for lease in self._leases.values() if lease.expires_at > self._clock()]
 
 
 class Keeper:

@@ -19,7 +19,6 @@ import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.commit.merged_manifests import ManifestMerge
 from lakewarden.engine.commit.publish import ATTEMPTS
 from lakewarden.engine.commit.refs import RefChange, SetRef
@@ -27,6 +26,7 @@ from lakewarden.engine.files.manifests import Manifests
 from lakewarden.errors import CatalogUnavailable, CommitRefused, StalePlan
 from lakewarden.features.lake.init import Init
 from lakewarden.lifecycle.basics import PUBLISH, SPARK_SQL
+from tests.engine.direct_commits import DirectCommits
 from tests.engine.lakes import STAMP, unfenced
 from tests.services.rest_catalog import RestCatalog
 from tests.small_lake import SmallLake

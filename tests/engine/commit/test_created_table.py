@@ -87,8 +87,8 @@ def test_an_earlier_run_that_is_quicker(shop: Lake) -> None:
 
 
 def test_another_action_of_the_same_operation_is_another(shop: Lake) -> None:
-    from lakewarden.engine.commit.change import DirectCommits
     from lakewarden.engine.files.manifests import Manifests
+    from tests.engine.direct_commits import DirectCommits
 
     shop.direct.publish(creation())
     other = DirectCommits(shop.tables, unfenced, replace(STAMP, action="ba9876543210"), Manifests())
@@ -102,8 +102,8 @@ def test_no_such_namespace(lake: Lake) -> None:
 
 
 def test_a_lease_that_is_lost_creates_nothing(shop: Lake) -> None:
-    from lakewarden.engine.commit.change import DirectCommits
     from lakewarden.engine.files.manifests import Manifests
+    from tests.engine.direct_commits import DirectCommits
 
     def lost() -> None:
         raise LeaseLost("the lease was taken over", "")

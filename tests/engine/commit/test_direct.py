@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lakewarden.engine.commit import publish
-from lakewarden.engine.commit.change import Change, Desk, DirectCommits, RoutedCommits
+from lakewarden.engine.commit.change import Change, Desk, RoutedCommits
 from lakewarden.engine.commit.merged_manifests import ManifestMerge
 from lakewarden.engine.commit.publish import ATTEMPTS, Attempt, Publisher, at_refs
 from lakewarden.engine.commit.refs import RefChange, SetRef
@@ -30,6 +30,7 @@ from lakewarden.errors import (
     TableNotFound,
 )
 from lakewarden.lifecycle.basics import PUBLISH, SPARK_SQL
+from tests.engine.direct_commits import DirectCommits
 from tests.engine.lakes import STAMP, Lake, digest, lake, local, open_lake, open_path, read_only, unfenced
 
 __all__ = ["lake", "open_lake", "open_path"]
@@ -381,7 +382,7 @@ class TestManyWriters:
             "import sys\n"
             "from lakewarden.warden import Warden\n"
             "from lakewarden.engine.commit.refs import RefChange, SetRef\n"
-            "from lakewarden.engine.commit.change import DirectCommits\n"
+            "from lakewarden.engine.commit.change import Desk\n"
             "from lakewarden.engine.files.manifests import Manifests\n"
             "from lakewarden.lifecycle.basics import Stamp\n"
             "folder, uuid, head, writer = sys.argv[1:]\n"
@@ -390,7 +391,7 @@ class TestManyWriters:
             "    name = f'w{writer}-{number}'\n"
             "    tag = SetRef(name, 'tag', int(head))\n"
             "    change = RefChange('main.sales.orders', uuid, {name: None}, (tag,))\n"
-            "    DirectCommits(tables, lambda: None, Stamp('op', 'a', 'test'), Manifests()).publish(change)\n"
+            "    change.publish(Desk(tables, lambda: None, Stamp('op', 'a', 'test'), Manifests()))\n"
         )
         arguments = [sys.executable, "-c", program, str(orders.lake.folder), orders.uuid, str(orders.head)]
         processes = [subprocess.Popen([*arguments, str(w)], stderr=subprocess.PIPE, text=True) for w in range(4)]

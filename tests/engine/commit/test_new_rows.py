@@ -13,7 +13,6 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.commit.rewritten_files import Rewrite, RewrittenGroup
 from lakewarden.engine.files.live_files import Files, SnapshotFiles
@@ -21,6 +20,7 @@ from lakewarden.engine.files.manifests import Manifests, entries_at
 from lakewarden.errors import CatalogUnavailable, LeaseLost, StalePlan
 from lakewarden.lifecycle.failpoints import when
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes
+from tests.engine.direct_commits import DirectCommits
 from tests.engine.lakes import STAMP, Lake, digest, elsewhere, lake, local, unfenced
 from tests.engine.new_files import SALES, delete_positions, new_file, sales
 from tests.reachability import orphans

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.engine.commit.abandoned_files import staging_folder
-from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.files.unreachable import still_unreachable
@@ -19,6 +18,7 @@ from lakewarden.engine.kernel.messages import MIB, Drop
 from lakewarden.engine.kernel.task import pack
 from lakewarden.engine.rewrite.driver import Rewriter
 from lakewarden.engine.storage.storage import Storage
+from tests.engine.direct_commits import DirectCommits
 from tests.engine.lakes import STAMP, unfenced
 from tests.small_lake import SmallLake
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.history import carried_deletes
 from lakewarden.engine.rows import position_deletes
@@ -15,6 +14,7 @@ from lakewarden.errors import CatalogUnavailable, CommitRefused, LeaseLost, Stal
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.warden import Warden
 from tests.engine.cleansed import People, email, local
+from tests.engine.direct_commits import DirectCommits
 from tests.engine.lakes import STAMP, Lake, lake
 
 __all__ = ["lake"]

@@ -620,8 +620,8 @@ def _paths(plan: dict[str, Any]) -> list[Path]:
 
 
 def _publish(warden: Warden, change: RefChange) -> None:
-    from lakewarden.engine.commit.change import DirectCommits
     from lakewarden.engine.files.manifests import Manifests
+    from tests.engine.direct_commits import DirectCommits
     from tests.engine.lakes import STAMP, unfenced
 
     DirectCommits(warden.ground.tables, unfenced, STAMP, Manifests()).publish(change)

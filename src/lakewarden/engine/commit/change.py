@@ -67,23 +67,6 @@ class Commits(Protocol):
         ...
 
 
-class DirectCommits:
-    """Publishes through PyIceberg's catalogs, without a JVM."""
-
-    def __init__(
-        self,
-        tables: Tables,
-        fence: Fence,
-        stamp: Stamp,
-        reader: Manifests,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._desk = Desk(tables, fence, stamp, reader, sleep)
-
-    def publish(self, change: Change[T]) -> T:
-        return change.publish(self._desk)
-
-
 class RoutedCommits:
     """Sends each table's change by its route: directly, or through Spark where nothing else can."""
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.engine.commit.change import DirectCommits
 from lakewarden.engine.commit.delete_files import Mask
 from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
@@ -18,6 +17,7 @@ from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.hidden.remembered import _positions, entry
 from lakewarden.lifecycle.basics import Stamp
 from lakewarden.lifecycle.failpoints import when
+from tests.engine.direct_commits import DirectCommits
 from tests.features.erasure.people import with_people
 from tests.features.erasure.seen import seen
 from tests.reachability import days_later
