@@ -125,28 +125,20 @@ class Journal(JournalReader, Protocol):
 
 
 def is_over(journal: JournalReader) -> Callable[[str], bool]:
-    """Operations that the journal knows, and that nobody is running."""
-
-    def is_at_rest(operation: str) -> bool:
-        try:
-            return journal.get(operation).state not in (State.RUNNING, State.VERIFYING)
-        except OperationNotFound:
-            return False
-
-    return is_at_rest
+    """Tells whether an operation is in the journal and not running."""
+    return lambda operation: _state(journal, operation) not in (None, State.RUNNING, State.VERIFYING)
 
 
 def known_to(journal: JournalReader) -> Callable[[str], bool]:
-    """Operations are ours that the journal knows."""
+    """Tells whether an operation is in the journal, and so one of ours."""
+    return lambda operation: _state(journal, operation) is not None
 
-    def is_known(operation: str) -> bool:
-        try:
-            journal.get(operation)
-        except OperationNotFound:
-            return False
-        return True
 
-    return is_known
+def _state(journal: JournalReader, operation: str) -> State | None:
+    try:
+        return journal.get(operation).state
+    except OperationNotFound:
+        return None
 
 
 def advanced(record: Record, state: State, at: datetime, facts: Mapping[str, Any]) -> Record:

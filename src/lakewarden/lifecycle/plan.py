@@ -10,7 +10,7 @@ files themselves beside it, and the runner loads those of the subject it works o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -52,7 +52,10 @@ class Plan:
 
     @cached_property
     def _by_subject(self) -> dict[str, tuple[Action, ...]]:
-        return {subject: tuple(actions) for subject, actions in _grouped(self.actions).items()}
+        grouped: dict[str, list[Action]] = {}
+        for action in self.actions:
+            grouped.setdefault(action.subject, []).append(action)
+        return {subject: tuple(actions) for subject, actions in grouped.items()}
 
     def without_files(self) -> Plan:
         """The same plan with its files counted but not at hand."""
@@ -118,13 +121,6 @@ class Plan:
     @staticmethod
     def from_json(text: str) -> Plan:
         return _PLAN.validate_json(text)
-
-
-def _grouped(actions: Iterable[Action]) -> dict[str, list[Action]]:
-    grouped: dict[str, list[Action]] = {}
-    for action in actions:
-        grouped.setdefault(action.subject, []).append(action)
-    return grouped
 
 
 _EVERY_ACTIONS_FILES = {"__all__": {"files": {"items"}}}

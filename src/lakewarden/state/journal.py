@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Insert, RowMapping, ScalarSelect, Select, Update, case, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, ScalarSelect, Select, Update, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from lakewarden.errors import AlreadyExists
@@ -38,19 +38,14 @@ class SqlJournal:
         packed = {action.id: pack_files(action.files) for action in record.plan.actions if action.files.items}
         with self._database.begin() as connection:
             try:
-                connection.execute(_add_operation(), _operation_row(record))
+                connection.execute(insert(operations), _operation_row(record))
             except IntegrityError:
                 raise AlreadyExists(f"operation {record.id} is in the journal already") from None
             if record.steps:
-                connection.execute(
-                    _add_steps(),
-                    [
-                        {"operation": record.id, "position": position, **_step_row(step)}
-                        for position, step in enumerate(record.steps)
-                    ],
-                )
+                rows = [{"operation": record.id, "position": at, **_step_row(s)} for at, s in enumerate(record.steps)]
+                connection.execute(insert(steps), rows)
             for action, content in packed.items():
-                connection.execute(_add_files(), {"operation": record.id, "action": action, "packed": content})
+                connection.execute(insert(action_files), {"operation": record.id, "action": action, "packed": content})
 
     def get(self, id: str) -> Record:
         with self._database.connect() as connection:
@@ -272,21 +267,6 @@ def _steps(numbers: ScalarSelect[int]) -> Select[Any]:
 def _lock(id: str) -> Select[int]:
     """Keep others from changing this operation until the transaction ends; on SQLite the transaction does."""
     return _by_id(id).with_for_update()
-
-
-def _add_operation() -> Insert:
-    """Write down a new operation."""
-    return insert(operations)
-
-
-def _add_steps() -> Insert:
-    """Write down the steps of a new operation."""
-    return insert(steps)
-
-
-def _add_files() -> Insert:
-    """Write down the files of one action."""
-    return insert(action_files)
 
 
 def _change_operation(record: Record) -> Update:

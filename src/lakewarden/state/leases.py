@@ -69,14 +69,7 @@ def _lease(row: Row[Any]) -> Lease:
 def _take(kind: str, wanted: Lease, now: datetime) -> Any:
     """Insert a lease, or take it over with the next epoch if it has expired; gives back the row only if it did."""
     insert = postgresql.insert if kind == "postgresql" else sqlite.insert
-    statement = insert(leases).values(
-        key=wanted.key,
-        label=wanted.label,
-        operation=wanted.operation,
-        holder=wanted.holder,
-        epoch=wanted.epoch,
-        expires_at=wanted.expires_at,
-    )
+    statement = insert(leases).values(vars(wanted))
     taken_over = {name: statement.excluded[name] for name in ("label", "operation", "holder", "expires_at")}
     return statement.on_conflict_do_update(
         index_elements=[leases.c.key],

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.engine.rows.position_deletes import Owners, is_hide, named_positions, served_requests
+from lakewarden.engine.rows.position_deletes import is_hide, named_positions, served_requests
+from lakewarden.engine.rows.shares import Owners
 from lakewarden.errors import BadValue, Conflict, NotFound, SomeFailed
 from lakewarden.features.erasure.hidden import visible_rows
 from lakewarden.features.erasure.hidden.held_files import held_files

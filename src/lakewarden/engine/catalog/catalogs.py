@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lakewarden.config import LakeSettings, Settings
+from lakewarden.config import LakeSettings, Settings, StorageSettings
 from lakewarden.engine.base.exact_doubles import read_doubles_exactly
 from lakewarden.engine.base.faults import first_line, told
 from lakewarden.engine.base.file_naming import owned_name
@@ -173,16 +173,19 @@ def pyiceberg_properties(settings: LakeSettings) -> dict[str, str]:
     storage = settings.storage
     properties = {key: _text(value) for key, value in settings.catalog.items()}
     properties["warehouse"] = settings.warehouse
+    addressing = {"s3.force-virtual-addressing": _text(not storage.path_style)} if storage.endpoint else {}
+    return _s3(storage, "s3.region") | addressing | properties
+
+
+def _s3(storage: StorageSettings, region: str) -> dict[str, str]:
     optional = {
         "s3.endpoint": storage.endpoint,
         "s3.access-key-id": storage.access_key,
         "s3.secret-access-key": storage.secret_key,
         "s3.session-token": storage.session_token,
-        "s3.region": storage.region,
+        region: storage.region,
     }
-    if storage.endpoint:
-        optional["s3.force-virtual-addressing"] = _text(not storage.path_style)
-    return {key: value for key, value in optional.items() if value is not None} | properties
+    return {key: value for key, value in optional.items() if value is not None}
 
 
 def spark_properties(lake: str, settings: LakeSettings) -> dict[str, str]:
@@ -197,14 +200,7 @@ def spark_properties(lake: str, settings: LakeSettings) -> dict[str, str]:
         catalog["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
         if storage.endpoint:
             catalog["s3.path-style-access"] = _text(storage.path_style)
-    optional = {
-        "s3.endpoint": storage.endpoint,
-        "s3.access-key-id": storage.access_key,
-        "s3.secret-access-key": storage.secret_key,
-        "s3.session-token": storage.session_token,
-        "client.region": storage.region,
-    }
-    catalog |= {key: value for key, value in optional.items() if value is not None} | settings.spark
+    catalog |= _s3(storage, "client.region") | settings.spark
     prefix = f"spark.sql.catalog.{lake}"
     return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{k}": v for k, v in catalog.items()}
 

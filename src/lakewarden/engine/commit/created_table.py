@@ -72,7 +72,7 @@ class CreateTable(Change[str]):
             return Attempt((AssertCreate(),), staged[0]._updates)
 
         if self._own(desk) is None:
-            desk.publisher.create(str(name), stage, attempt)
+            desk.publisher.publish_on(str(name), stage, attempt)
         table = self._own(desk)
         assert table is not None  # else a table was dropped in the very moment that it was created
         return str(table.metadata.table_uuid)

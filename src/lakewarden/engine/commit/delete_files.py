@@ -7,7 +7,8 @@ are for as long as it is live.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,15 +22,11 @@ from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.errors import Conflict, StalePlan
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import ManifestEntry
     from pyiceberg.table import Table
     from pyiceberg.table.update import TableUpdate
 
     from lakewarden.engine.commit.change import Desk
     from lakewarden.engine.files.manifests import Manifests
-
-_MANY_MANIFESTS = 8
-_SMALL_MANIFEST = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,6 @@ class Mask(Change[int | None]):
 
     def publish(self, desk: Desk) -> int | None:
         """Add position deletes to a branch; answers with the new snapshot. Refused where an input was changed."""
-        made: list[int] = []
 
         def attempt(table: Table) -> Attempt | None:
             check_format(table, self.table)
@@ -56,19 +52,15 @@ class Mask(Change[int | None]):
                 return None
             files = Files(desk.reader).of(table, head)
             _check_inputs(self, files)
-            draft = _Draft(table, head, desk.stamp, desk.reader)
-            try:
+            with Draft(table, head, desk.stamp, desk.reader) as draft:
                 draft.remove(_by_manifest(files, self.replaced))
-                draft.add_deletes(self.added)
-                updates = draft.updates(self.branch, self.facts, "delete")  # as Java does where only deletes are added
-            except BaseException:
-                draft.discard()
-                raise
-            made[:] = [draft.snapshot_id]
-            at = at_refs(self.uuid, {self.branch: head.snapshot_id})
-            return Attempt(at, updates, draft.discard, draft.snapshot_id)
+                draft.add(self.added, deletes=True)
+                return draft.attempt(
+                    self.uuid, self.branch, self.facts, "delete"
+                )  # as Java does if it adds deletes only
 
-        return made[0] if desk.publisher.publish(self.table, self.uuid, attempt) else None
+        landed = desk.publisher.publish(self.table, self.uuid, attempt)
+        return landed.snapshot if landed else None
 
 
 @dataclass(frozen=True)
@@ -88,27 +80,22 @@ class Unmask(Change[int]):
         def attempt(table: Table) -> Attempt | None:
             check_format(table, self.table)
             heads = _masked_heads(table, desk.reader, self.files)
-            drafts: list[_Draft] = []
+            drafts: list[Draft] = []
             updates: list[TableUpdate] = []
 
             def discard() -> None:
                 for draft in drafts:
                     draft.discard()
 
-            try:
+            with ExitStack() as discarding:
                 for place, (head, (branches, gone)) in enumerate(sorted(heads.items())):
-                    snapshot = table.snapshot_by_id(head)
-                    assert snapshot is not None  # a branch stands there
-                    draft = _Draft(_ahead(table, place), snapshot, desk.stamp, desk.reader)
-                    drafts.append(draft)
+                    draft = Draft(_ahead(table, place), table.snapshot_by_id(head), desk.stamp, desk.reader)
+                    drafts.append(discarding.enter_context(draft))
                     draft.remove(gone)
                     replaced = (self.files[path] for paths in gone.values() for path in sorted(paths))
-                    draft.add_deletes([added for added in replaced if added is not None])
+                    draft.add([added for added in replaced if added is not None], deletes=True)
                     updates += draft.updates(branches[0], self.facts, "overwrite")
-                    updates += [update for other in branches[1:] for update in draft.move(other)]
-            except BaseException:
-                discard()
-                raise
+                    updates += [draft.moved(other) for other in branches[1:]]
             at = {branch: head for head, (branches, _) in heads.items() for branch in branches}
             freed[:] = [len(at)]
             first = drafts[0].snapshot_id if drafts else None
@@ -124,54 +111,6 @@ def check_takes_deletes(table: Table, name: str) -> None:
             f"{name} is in format v1, which has no delete files: its rows cannot be hidden from other engines",
             "Erase them (lakewarden erasure purge), or upgrade the table: set its property format-version to 2.",
         )
-
-
-class _Draft(Draft):
-    """A snapshot that adds files of deletes, or takes some away."""
-
-    def add_deletes(self, files: Sequence[AddedFile]) -> None:
-        """Add files of deletes, one manifest a partition spec. They are of this very snapshot, and newer than all.
-
-        Small manifests of earlier hides are merged with it once they are many: else each hide would leave one more.
-        """
-        from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
-
-        for spec_id in sorted({added.spec_id for added in files}):
-            entries = []
-            for added in files:
-                if added.spec_id == spec_id:
-                    self._tally.count(added.file, added=True)
-                    entries.append(
-                        ManifestEntry.from_args(
-                            status=ManifestEntryStatus.ADDED, snapshot_id=self.snapshot_id, data_file=added.file
-                        )
-                    )
-            existing = self._taken_from_hides(spec_id)
-            self._manifests.insert(0, self._write(spec_id, True, added=entries, existing=existing))
-
-    def _taken_from_hides(self, spec_id: int) -> list[ManifestEntry]:
-        """The entries of small manifests that our commits wrote for deletes, which are not listed any more then."""
-        small = [
-            manifest
-            for manifest in self._manifests
-            if manifest.content
-            and manifest.partition_spec_id == spec_id
-            and "/lw-" in manifest.manifest_path
-            and manifest.manifest_length < _SMALL_MANIFEST
-            and not manifest.deleted_files_count
-        ]
-        if len(small) < _MANY_MANIFESTS:
-            return []
-        self._manifests = [manifest for manifest in self._manifests if manifest not in small]
-        return [entry for manifest in small for entry in self._reader.entries(self.table.io, manifest)]
-
-    def move(self, branch: str) -> tuple[TableUpdate, ...]:
-        """Let another branch of the same head stand here too."""
-        from pyiceberg.table.update import SetSnapshotRefUpdate
-
-        ref = self.table.metadata.refs[branch].model_dump(exclude_none=True, by_alias=True)
-        moved = {**ref, "ref-name": branch, "type": "branch", "snapshot-id": self.snapshot_id}
-        return (SetSnapshotRefUpdate.model_validate(moved),)
 
 
 def _check_inputs(change: Mask, files: SnapshotFiles) -> None:

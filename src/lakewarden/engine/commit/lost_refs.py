@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.catalog.snapshot_removal import LINEAGE, lineage_of
+from lakewarden.engine.commit.publish import by_client, ref_update
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -39,27 +40,23 @@ class TakenAlong:
         refs = self.before.refs.items()
         return [name for name, ref in refs if ref.snapshot_id in self.expired and name not in table.metadata.refs]
 
+    def ref_updates(self, table: Table) -> list[TableUpdate]:
+        """What points the lost names at their snapshots again."""
+        lost = {name: self.before.refs[name] for name in self.lost_refs(table)}
+        return [ref_update(name, str(ref.snapshot_ref_type), ref.snapshot_id, ref) for name, ref in lost.items()]
+
     def updates(self, table: Table) -> tuple[TableUpdate, ...]:
         """What brings all of it back; nothing where it is there."""
-        from pyiceberg.table.update import (
-            AddSnapshotUpdate,
-            RemoveSnapshotsUpdate,
-            SetPropertiesUpdate,
-            SetSnapshotRefUpdate,
-        )
+        from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate, SetPropertiesUpdate
 
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
         back = [s for s in self.before.snapshots if s.snapshot_id in self.expired and s.snapshot_id not in there]
         if not back:
             return ()
         passing = passing_version(table, back[-1])
-        refs = [
-            {**self.before.refs[name].model_dump(exclude_none=True, by_alias=True), "ref-name": name}
-            for name in self.lost_refs(table)
-        ]
         return (
             *(AddSnapshotUpdate(snapshot=_rootless(table, snapshot)) for snapshot in back),
-            *(SetSnapshotRefUpdate.model_validate({**ref, "type": str(ref["type"])}) for ref in refs),
+            *self.ref_updates(table),
             AddSnapshotUpdate(snapshot=passing),
             RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [passing.snapshot_id]}),
             SetPropertiesUpdate.model_validate({"updates": self._properties(table, back)}),
@@ -79,9 +76,7 @@ class TakenAlong:
 
 def taken_along(table: Table, snapshots: Iterable[int], tags: Iterable[str]) -> TakenAlong | None:
     """Whether names that were not to go went with these snapshots; told from the table's earlier metadata."""
-    from pyiceberg.catalog import MetastoreCatalog
-
-    if isinstance(table.catalog, MetastoreCatalog):
+    if by_client(table):
         return None
     going, gone_tags = frozenset(snapshots), set(tags)
     with told(f"table {'.'.join(table.name())}"):

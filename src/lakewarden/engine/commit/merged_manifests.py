@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.change import Change
 from lakewarden.engine.commit.new_snapshot import Draft
-from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
+from lakewarden.engine.commit.publish import Attempt, check_format
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -25,7 +25,6 @@ class ManifestMerge(Change[int | None]):
 
     def publish(self, desk: Desk) -> int | None:
         """Answers with the new snapshot; bundles of which one is no longer there are left as they are."""
-        made: list[int] = []
 
         def attempt(table: Table) -> Attempt | None:
             check_format(table, self.table)
@@ -36,18 +35,11 @@ class ManifestMerge(Change[int | None]):
             bundles = [bundle for bundle in self.bundles if all(path in there for path in bundle)]
             if not bundles:
                 return None
-            draft = Draft(table, head, desk.stamp, desk.reader)
-            try:
+            with Draft(table, head, desk.stamp, desk.reader) as draft:
                 for bundle in bundles:
                     draft.merge([there[path] for path in bundle])
                 facts = {"manifests-created": str(len(bundles)), "manifests-replaced": str(sum(map(len, bundles)))}
-                updates = draft.updates(self.branch, facts)
-            except BaseException:
-                draft.discard()
-                raise
-            made[:] = [draft.snapshot_id]
-            return Attempt(
-                at_refs(self.uuid, {self.branch: head.snapshot_id}), updates, draft.discard, draft.snapshot_id
-            )
+                return draft.attempt(self.uuid, self.branch, facts)
 
-        return made[0] if desk.publisher.publish(self.table, self.uuid, attempt) else None
+        landed = desk.publisher.publish(self.table, self.uuid, attempt)
+        return landed.snapshot if landed else None

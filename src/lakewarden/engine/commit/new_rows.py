@@ -11,14 +11,13 @@ action's stamp: a run that is resumed after its commit landed finds it, and adds
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.catalog.snapshots import MAIN, WAP_ID, notes_of, stamped
 from lakewarden.engine.commit.change import Change
-from lakewarden.engine.commit.new_snapshot import Draft, by_manifest
+from lakewarden.engine.commit.new_snapshot import Draft, by_manifest, delete_leftovers
 from lakewarden.engine.commit.publish import Attempt, at_refs, check_format, check_identity
 from lakewarden.engine.commit.refs import RefChange, SetRef
 from lakewarden.engine.files.live_files import Files
@@ -66,19 +65,12 @@ class Append(Change[int]):
                 return Attempt(at_refs(self.uuid, {}), self._unstaged(table)) if is_late[0] else None
             self._check_branch(table)
             head = table.snapshot_by_name(self.branch)
-            draft = Draft(table, head, desk.stamp, desk.reader)
-            try:
+            with Draft(table, head, desk.stamp, desk.reader) as draft:
                 operation = self._take_out(table, draft, desk)
                 draft.add(self._files)
-                updates = draft.updates(self.branch, self.facts, operation)
-            except BaseException:
-                draft.discard()
-                raise
-            made[:] = [draft.snapshot_id]
-            at = {self.branch: head.snapshot_id if head else None}
-            at |= {self.staged.branch: self.staged.snapshot} if self.staged else {}
-            updates += self._unstaged(table)
-            return Attempt(at_refs(self.uuid, at), updates, draft.discard, draft.snapshot_id)
+                made[:] = [draft.snapshot_id]
+                staged = {self.staged.branch: self.staged.snapshot} if self.staged else {}
+                return draft.attempt(self.uuid, self.branch, self.facts, operation, staged, self._unstaged(table))
 
         desk.publisher.publish(self.table, self.uuid, attempt)
         if self.staged is not None:
@@ -150,18 +142,13 @@ class Append(Change[int]):
         )
 
     def _delete_staged(self, table: Table, also_rows: bool) -> None:
-        """Delete the manifests of the staging branch, and its data files if an earlier run had published the rows.
-
-        What cannot be deleted is an orphan, and found as one.
-        """
+        """Delete the manifests of the staging branch, and its data files if an earlier run had published the rows."""
         assert self.staged is not None
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
         files = [path for snapshot, some in self.staged.metadata.items() if snapshot not in there for path in some]
         if also_rows:
             files += still_unreachable(table, [added.file.file_path for added in self.staged.added])
-        for path in files:
-            with suppress(FileNotFoundError, OSError):
-                table.io.delete(path)
+        delete_leftovers(table.io, files)
 
 
 @dataclass(frozen=True)

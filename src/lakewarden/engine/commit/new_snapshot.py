@@ -8,16 +8,21 @@ readers take that of the commit, whichever attempt it was that landed.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Self
 
 from lakewarden.engine.catalog.snapshots import notes_of
+from lakewarden.engine.commit.publish import Attempt, at_refs, ref_update
 from lakewarden.engine.files.manifests import Manifests, has_live_files, partition_key, write_entries
 from lakewarden.lifecycle.basics import Stamp
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
@@ -26,7 +31,8 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import DeleteFile, LiveFile
     from lakewarden.engine.files.written_files import AddedFile
 
-_LARGE = 8 << 20  # a manifest of this size stays by itself
+_LARGE, _SMALL = 8 << 20, 1 << 20  # bytes below which manifests of data files, and of delete files, are absorbed
+_MANY = 8
 COUNTED = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
 _NOTHING = {f"total-{what}": "0" for what in COUNTED}
 
@@ -105,8 +111,8 @@ class Draft:
             kept.append(self._write(spec_id, deletes, removed=entries_gone))
         self._manifests = kept
 
-    def add(self, files: Sequence[AddedFile]) -> None:
-        """Add files, one manifest a partition spec."""
+    def add(self, files: Sequence[AddedFile], deletes: bool = False) -> None:
+        """Add data files, or delete files, in one manifest per partition spec."""
         from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
 
         with_sequences = self.table.metadata.format_version > 1
@@ -123,24 +129,29 @@ class Draft:
                             data_file=added.file,
                         )
                     )
-            existing = self._take_own(spec_id)
-            self._manifests.insert(0, self._write(spec_id, False, added=entries, existing=existing))
+            existing = self._absorbed(spec_id, deletes)
+            self._manifests.insert(0, self._write(spec_id, deletes, added=entries, existing=existing))
 
-    def _take_own(self, spec_id: int) -> list[ManifestEntry]:
-        """What earlier commits of the same operation added: told in one manifest, however many commits it takes."""
-        operation = f"/lw-{self._stamp.operation}-"
+    def _absorbed(self, spec_id: int, deletes: bool) -> list[ManifestEntry]:
+        """The entries of Lakewarden's own small manifests, which the new manifest replaces so that they do not pile up.
+
+        Of data files, those of earlier commits of the same operation; of delete files, all of them once there are many.
+        """
+        prefix, limit = ("/lw-", _SMALL) if deletes else (f"/lw-{self._stamp.operation}-", _LARGE)
         own = [
             manifest
             for manifest in self._manifests
-            if operation in manifest.manifest_path
+            if prefix in manifest.manifest_path
             and manifest.partition_spec_id == spec_id
-            and not manifest.content
-            and manifest.manifest_length < _LARGE
+            and bool(manifest.content) == deletes
+            and manifest.manifest_length < limit
             and has_live_files(manifest)
             and manifest.manifest_path not in self.written
         ]
-        taken = {manifest.manifest_path for manifest in own}
-        self._manifests = [manifest for manifest in self._manifests if manifest.manifest_path not in taken]
+        if deletes and len(own) < _MANY:
+            return []
+        absorbed = {manifest.manifest_path for manifest in own}
+        self._manifests = [manifest for manifest in self._manifests if manifest.manifest_path not in absorbed]
         return [entry for manifest in own for entry in self._reader.entries(self.table.io, manifest)]
 
     def merge(self, manifests: Sequence[ManifestFile]) -> None:
@@ -151,14 +162,28 @@ class Draft:
         merged = self._write(manifests[0].partition_spec_id, False, existing=entries)
         self._manifests = [*(m for m in self._manifests if m.manifest_path not in names), merged]
 
-    def updates(self, branch: str, facts: Mapping[str, str], operation: str = "replace") -> tuple[TableUpdate, ...]:
-        """Write the list of manifests; answers with the updates to send to the catalog.
+    def attempt(
+        self,
+        uuid: str,
+        branch: str,
+        facts: Mapping[str, str],
+        operation: str = "replace",
+        refs: Mapping[str, int] = MappingProxyType({}),
+        more: Sequence[TableUpdate] = (),
+    ) -> Attempt:
+        """Commit this snapshot to a branch that has not moved, along with `more` updates, which require these refs."""
+        head = self.head.snapshot_id if self.head else None
+        updates = (*self.updates(branch, facts, operation), *more)
+        return Attempt(at_refs(uuid, {branch: head, **refs}), updates, self.discard, self.snapshot_id)
 
-        `operation` is what the snapshot did to rows; to `replace` files changes none.
+    def updates(self, branch: str, facts: Mapping[str, str], operation: str = "replace") -> tuple[TableUpdate, ...]:
+        """Write the manifest list; returns the updates for the catalog.
+
+        `operation` is what the snapshot does to rows; `replace` changes files and no rows.
         """
         from pyiceberg.manifest import write_manifest_list
         from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-        from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+        from pyiceberg.table.update import AddSnapshotUpdate
 
         metadata, path = self.table.metadata, self._path("snap")
         parent = self.head.snapshot_id if self.head else None
@@ -174,31 +199,35 @@ class Draft:
         ) as listing:
             listing.add_manifests(self._manifests)
         before = notes_of(self.head) if self.head else _NOTHING
-        told = {**self._tally.summary(before), **facts, **self._stamp.properties()}
+        summary = {**self._tally.summary(before), **facts, **self._stamp.properties()}
         snapshot = Snapshot.model_validate(
             {
                 "snapshot-id": self.snapshot_id,
                 "parent-snapshot-id": parent,
                 "manifest-list": path,
                 "sequence-number": sequence,
-                "timestamp-ms": max(_now_ms(), metadata.last_updated_ms),
+                "timestamp-ms": max(int(time.time() * 1000), metadata.last_updated_ms),
                 "schema-id": metadata.current_schema_id,
-                "summary": Summary(Operation(operation), **told),
+                "summary": Summary(Operation(operation), **summary),
             }
         )
-        known = metadata.refs.get(branch)
-        ref = known.model_dump(exclude_none=True, by_alias=True) if known else {}
-        moved = {**ref, "ref-name": branch, "type": "branch", "snapshot-id": self.snapshot_id}
-        return AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate.model_validate(moved)
+        return AddSnapshotUpdate(snapshot=snapshot), self.moved(branch)
+
+    def moved(self, branch: str) -> TableUpdate:
+        """Point a branch at this snapshot."""
+        return ref_update(branch, "branch", self.snapshot_id, self.table.metadata.refs.get(branch))
 
     def discard(self) -> None:
-        """Remove what was written for it; it never landed."""
-        for path in self.written:
-            try:
-                self.table.io.delete(path)
-            except (FileNotFoundError, OSError):
-                continue  # then it is an orphan, and found as one
+        """Delete the files written for it: it was not committed."""
+        delete_leftovers(self.table.io, self.written)
         self.written.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.discard()
 
     def _write(
         self,
@@ -241,7 +270,8 @@ def metadata_folder(table: Table) -> str:
     return (own or f"{table.metadata.location.rstrip('/')}/metadata").rstrip("/")
 
 
-def _now_ms() -> int:
-    import time
-
-    return int(time.time() * 1000)
+def delete_leftovers(io: FileIO, paths: Iterable[str]) -> None:
+    """Delete files that no snapshot references. One that cannot be deleted is an orphan, and found as such."""
+    for path in paths:
+        with suppress(OSError):
+            io.delete(path)

@@ -23,6 +23,7 @@ from lakewarden.engine.catalog.snapshot_removal import (
     still_needed,
 )
 from lakewarden.engine.spark.session import spark_told
+from lakewarden.engine.spark.statements import altered, called
 from lakewarden.errors import BrokenTable, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.quantities import to_millis
@@ -73,18 +74,17 @@ class Procedures:
         there = sorted({s.snapshot_id for s in table.metadata.snapshots} & set(snapshots))
         lineage = kept_lineage(table.metadata, set(there), {})
         if lineage:
-            told = json.dumps({str(child): ancestor for child, ancestor in lineage.items()})
-            self._run(f"ALTER TABLE {_named(name)} SET TBLPROPERTIES ({literal(LINEAGE)} = {literal(told)})")
+            descent = json.dumps({str(child): ancestor for child, ancestor in lineage.items()})
+            self._run(altered(name, f"SET TBLPROPERTIES ({literal(LINEAGE)} = {literal(descent)})"))
         for tag in tags:
             if tag in table.metadata.refs:
-                self._run(f"ALTER TABLE {_named(name)} DROP TAG {identifier(tag)}")
+                self._run(altered(name, f"DROP TAG {identifier(tag)}"))
             if note_property(tag) in table.metadata.properties:
-                self._run(f"ALTER TABLE {_named(name)} UNSET TBLPROPERTIES ({literal(note_property(tag))})")
+                self._run(altered(name, f"UNSET TBLPROPERTIES ({literal(note_property(tag))})"))
         if there:
             ids = ", ".join(literal(snapshot) for snapshot in there)
             only = f"snapshot_ids => ARRAY({ids}), older_than => TIMESTAMP {literal(_LONG_AGO)}"
-            keep = f"retain_last => {literal(_MANY)}"
-            self._run(f"CALL {_procedure(name, 'expire_snapshots')}({_table(name)}, {only}, {keep})")
+            self._run(called(name, "expire_snapshots", only, f"retain_last => {literal(_MANY)}"))
 
     def rewrite_data_files(
         self, table: str, options: Mapping[str, str], strategy: str = "binpack", sort_order: str = "", where: str = ""
@@ -92,15 +92,14 @@ class Procedures:
         """Rewrite files of a table as its options say; answers with what Iceberg says it did."""
         name = self._tables.name(table)
         pairs = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in sorted(options.items()))
-        given = [_table(name), f"strategy => {literal(strategy)}", f"options => map({pairs})"]
+        given = [f"strategy => {literal(strategy)}", f"options => map({pairs})"]
         given += [f"sort_order => {literal(sort_order)}"] if sort_order else []
         given += [f"where => {literal(where)}"] if where else []
         with _broken_files_told(name):
-            return self._run(f"CALL {_procedure(name, 'rewrite_data_files')}({', '.join(given)})")
+            return self._run(called(name, "rewrite_data_files", *given))
 
     def rewrite_manifests(self, table: str) -> dict[str, Any]:
-        name = self._tables.name(table)
-        return self._run(f"CALL {_procedure(name, 'rewrite_manifests')}({_table(name)})")
+        return self._run(called(self._tables.name(table), "rewrite_manifests"))
 
     def _run(self, statement: str) -> dict[str, Any]:
         self._spark.session()
@@ -127,15 +126,3 @@ def _broken_files_told(name: TableName) -> Iterator[None]:
             f"table {name}: Spark could not read {found[0]}: {said}",
             "Nothing was changed. Restore that file, or roll back to a version without it.",
         ) from error
-
-
-def _procedure(name: TableName, procedure: str) -> str:
-    return f"{identifier(name.lake)}.system.{procedure}"
-
-
-def _table(name: TableName) -> str:
-    return f"table => {literal('.'.join(identifier(part) for part in name.identifier))}"
-
-
-def _named(name: TableName) -> str:
-    return identifier(name.lake, name.identifier)

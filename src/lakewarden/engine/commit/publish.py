@@ -26,6 +26,7 @@ from lakewarden.lifecycle.interrupts import deferred
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.refs import SnapshotRef
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 ATTEMPTS = 12
@@ -50,21 +51,20 @@ class Publisher:
         self._stamp = stamp
         self._sleep = sleep
 
-    def publish(self, name: str, uuid: str, make: Callable[[Table], Attempt | None]) -> bool:
-        """Try until it lands; whether there was anything to publish."""
+    def publish(self, name: str, uuid: str, make: Callable[[Table], Attempt | None]) -> Attempt | None:
+        """Retry until an attempt lands. Returns that attempt, or None if there was nothing to publish."""
 
         def load() -> Table:
             table = self._tables.load(name)
             check_identity(table, name, uuid)
             return table
 
-        return self._publish(name, load, make)
+        return self.publish_on(name, load, make)
 
-    def create(self, name: str, stage: Callable[[], Table], make: Callable[[Table], Attempt | None]) -> bool:
-        """Try until a table that `stage` describes is created; whether there was anything to create."""
-        return self._publish(name, stage, make)
-
-    def _publish(self, name: str, load: Callable[[], Table], make: Callable[[Table], Attempt | None]) -> bool:
+    def publish_on(
+        self, name: str, load: Callable[[], Table], make: Callable[[Table], Attempt | None]
+    ) -> Attempt | None:
+        """The same on a table that `load` provides, such as one that is yet to be created."""
         from pyiceberg.exceptions import (
             CommitFailedException,
             CommitStateUnknownException,
@@ -78,7 +78,7 @@ class Publisher:
                 table = load()
                 attempt = make(table)
                 if attempt is None:
-                    return False
+                    return None
                 reach("commit.ready")
                 self._fence()
                 reach("commit.fenced")
@@ -86,11 +86,11 @@ class Publisher:
                 with naming(self._stamp), deferred(), paused():  # an interrupt waits until it is known if it landed
                     table.catalog.commit_table(table, (*attempt.requires, *_unmoved(table)), attempt.updates)
                 reach("commit.landed")
-                return True
+                return attempt
             except (CommitFailedException, TableAlreadyExistsError):
-                # either what we require moved, or only something beside it: look again
+                # either a requirement no longer holds, or something unrelated changed: check again
                 if self._is_there(name, attempt):
-                    return True
+                    return attempt
             except CommitStateUnknownException as error:
                 raise _unknown(name) from error
             except Exception as error:
@@ -131,6 +131,19 @@ class Publisher:
 
     def _wait(self, number: int) -> None:
         self._sleep(min(0.02 * 2**number, 1.0) * (0.5 + random.random()))
+
+
+def ref_update(
+    name: str, kind: str, snapshot: int, known: SnapshotRef | None, keep_ms: int | None = None
+) -> TableUpdate:
+    """Point a branch or tag at a snapshot. One that exists keeps its retention settings, unless `keep_ms` is given."""
+    from pyiceberg.table.update import SetSnapshotRefUpdate
+
+    settings = known.model_dump(exclude_none=True, by_alias=True) if known else {}
+    age = {} if keep_ms is None else {"max-ref-age-ms": keep_ms}
+    return SetSnapshotRefUpdate.model_validate(
+        {**settings, **age, "ref-name": name, "type": kind, "snapshot-id": snapshot}
+    )
 
 
 def at_refs(uuid: str, refs: Mapping[str, int | None]) -> tuple[TableRequirement, ...]:

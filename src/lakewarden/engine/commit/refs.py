@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Literal
 from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.catalog.snapshots import MAIN, named
 from lakewarden.engine.commit.change import Change
-from lakewarden.engine.commit.publish import Attempt, at_refs
+from lakewarden.engine.commit.publish import Attempt, at_refs, ref_update
+from lakewarden.engine.spark.statements import altered, called
 from lakewarden.errors import SparkUnavailable, StalePlan
 from lakewarden.lifecycle.basics import PUBLISH, SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
@@ -144,7 +145,7 @@ class _Statements:
     def _name(self, name: TableName, lost: int) -> str:
         """Give a commit that no name leads to one, before retention can take it."""
         tag = f"displaced-{lost}"
-        self._spark.sql(_alter(name, _create(SetRef(tag, "tag", lost)))).collect()
+        self._spark.sql(altered(name, _create(SetRef(tag, "tag", lost)))).collect()
         return tag
 
 
@@ -162,18 +163,14 @@ def _statements(name: TableName, table: Table, change: RefChange) -> Iterator[st
     refs, properties = table.metadata.refs, table.metadata.properties
     gone_properties = [key for key in change.drop_properties if key in properties]
     if gone_properties:
-        yield _alter(name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in gone_properties)})")
+        yield altered(name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in gone_properties)})")
     for gone in change.remove:
-        yield _alter(name, f"DROP {str(refs[gone].snapshot_ref_type).upper()} {identifier(gone)}")
+        yield altered(name, f"DROP {str(refs[gone].snapshot_ref_type).upper()} {identifier(gone)}")
     for ref in sorted(change.set, key=lambda ref: ref.name == MAIN):
-        yield _move_main(name, ref.snapshot) if ref.name == MAIN else _alter(name, _create(ref))
+        yield _move_main(name, ref.snapshot) if ref.name == MAIN else altered(name, _create(ref))
     if change.properties:
         pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in change.properties.items())
-        yield _alter(name, f"SET TBLPROPERTIES ({pairs})")
-
-
-def _alter(name: TableName, what: str) -> str:
-    return f"ALTER TABLE {identifier(name.lake, name.identifier)} {what}"
+        yield altered(name, f"SET TBLPROPERTIES ({pairs})")
 
 
 def _create(ref: SetRef) -> str:
@@ -182,9 +179,7 @@ def _create(ref: SetRef) -> str:
 
 
 def _move_main(name: TableName, snapshot: int) -> str:
-    procedure = f"{identifier(name.lake)}.system.set_current_snapshot"
-    within = ".".join(identifier(part) for part in name.identifier)
-    return f"CALL {procedure}(table => {literal(within)}, snapshot_id => {literal(snapshot)})"
+    return called(name, "set_current_snapshot", f"snapshot_id => {literal(snapshot)}")
 
 
 def _retain(milliseconds: int) -> str:
@@ -230,25 +225,15 @@ def _ref_updates(table: Table, change: RefChange) -> tuple[TableUpdate, ...]:
         RemoveSnapshotRefUpdate,
         SetCurrentSchemaUpdate,
         SetPropertiesUpdate,
-        SetSnapshotRefUpdate,
     )
 
     updates: list[TableUpdate] = []
     if change.schema is not None:
         updates.append(SetCurrentSchemaUpdate.model_validate({"schema-id": change.schema.to}))
-    for ref in change.set:
-        kept = table.metadata.refs.get(ref.name)
-        settings = {
-            "ref-name": ref.name,
-            "type": ref.kind,
-            "snapshot-id": ref.snapshot,
-            "min-snapshots-to-keep": kept.min_snapshots_to_keep if kept else None,
-            "max-snapshot-age-ms": kept.max_snapshot_age_ms if kept else None,
-            "max-ref-age-ms": ref.keep_ms if ref.keep_ms is not None else (kept.max_ref_age_ms if kept else None),
-        }
-        updates.append(
-            SetSnapshotRefUpdate.model_validate({key: value for key, value in settings.items() if value is not None})
-        )
+    updates += [
+        ref_update(ref.name, ref.kind, ref.snapshot, table.metadata.refs.get(ref.name), ref.keep_ms)
+        for ref in change.set
+    ]
     updates += [RemoveSnapshotRefUpdate.model_validate({"ref-name": name}) for name in change.remove]
     if change.properties:
         updates.append(SetPropertiesUpdate.model_validate({"updates": dict(change.properties)}))

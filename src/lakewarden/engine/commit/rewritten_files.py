@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.change import Change
 from lakewarden.engine.commit.new_snapshot import Draft, by_manifest
-from lakewarden.engine.commit.publish import Attempt, at_refs, check_format
+from lakewarden.engine.commit.publish import Attempt, check_format
 from lakewarden.engine.files.live_files import Files, SnapshotFiles
 
 if TYPE_CHECKING:
@@ -64,19 +64,12 @@ class Rewrite(Change[Rewritten]):
                 return None
             gone = {path for group in left.values() for path in group.inputs}
             dangling = files.dangling(gone)
-            draft = Draft(table, head, desk.stamp, desk.reader)
-            try:
+            with Draft(table, head, desk.stamp, desk.reader) as draft:
                 draft.remove(by_manifest([*(files.by_path[path] for path in gone), *dangling]))
                 draft.add([added for group in left.values() for added in group.added])
-                updates = draft.updates(self.branch, self.facts)
-            except BaseException:
-                draft.discard()
-                raise
-            sent_back = tuple(group.number for group in self.groups if group.number not in left)
-            landed[:] = [Rewritten(draft.snapshot_id, sent_back, len(dangling))]
-            return Attempt(
-                at_refs(self.uuid, {self.branch: head.snapshot_id}), updates, draft.discard, draft.snapshot_id
-            )
+                sent_back = tuple(group.number for group in self.groups if group.number not in left)
+                landed[:] = [Rewritten(draft.snapshot_id, sent_back, len(dangling))]
+                return draft.attempt(self.uuid, self.branch, self.facts)
 
         if desk.publisher.publish(self.table, self.uuid, attempt):
             return landed[0]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from array import array
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 
 from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.kept import Kept
 from lakewarden.engine.base.locations import apart
 from lakewarden.engine.base.parallel import Branch, traverse
 from lakewarden.engine.files.manifests import entries_at, manifests_of
@@ -71,21 +71,10 @@ class ReachableSet:
 
 def reachable_set(table: Table) -> ReachableSet:
     """All that a table's metadata leads to. Kept for a while by the metadata's own file, which never changes."""
-    location = table.metadata_location
-    with _sets_lock:
-        if location in _sets:
-            _sets.move_to_end(location)
-            return _sets[location]
-    found = ReachableSet(reachable_files(table))
-    with _sets_lock:
-        _sets[location] = found
-        while len(_sets) > _SETS_KEPT:
-            _sets.popitem(last=False)
-    return found
+    return _sets.get(table.metadata_location, lambda: ReachableSet(reachable_files(table)))
 
 
-_sets: OrderedDict[str, ReachableSet] = OrderedDict()
-_sets_lock = threading.Lock()
+_sets: Kept[ReachableSet] = Kept(_SETS_KEPT, lambda _: 1)
 
 
 def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -> Iterator[ReachableFile]:

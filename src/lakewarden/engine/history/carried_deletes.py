@@ -11,12 +11,12 @@ from __future__ import annotations
 import secrets
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import told
 from lakewarden.engine.commit.abandoned_files import staging_folder
+from lakewarden.engine.commit.new_snapshot import delete_leftovers
 from lakewarden.engine.files.live_files import masked_rows
 from lakewarden.engine.files.manifests import Manifests, referenced_data_file
 from lakewarden.engine.rows.position_deletes import PATH_ID, file_name, is_hide, served_requests, write_rows
@@ -95,9 +95,7 @@ class CarriedDeletes:
     def settle(self, io: FileIO, landed: bool) -> None:
         """Remove what no version has: what the attempt that landed did not use, or all that was written since."""
         unused = self._waiting - self._used if landed else self._waiting
-        for path in unused:
-            with suppress(FileNotFoundError, OSError):  # then it is an orphan, and found as one
-                io.delete(path)
+        delete_leftovers(io, unused)
         self._made = {old: made for old, made in self._made.items() if made is None or made.file_path not in unused}
         self._waiting = set()
 

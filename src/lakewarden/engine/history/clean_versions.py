@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshot_removal import lineage_of
-from lakewarden.engine.commit.new_snapshot import COUNTED, count, metadata_folder
+from lakewarden.engine.commit.new_snapshot import COUNTED, count, delete_leftovers, metadata_folder
 from lakewarden.engine.files.manifests import Manifests, has_live_files, referenced_data_file, write_entries
 from lakewarden.engine.history.manifest_index import Survey, is_for_all, partition_of, place_of
 from lakewarden.engine.history.summary_carryover import Summaries
@@ -107,12 +107,8 @@ class CleanVersions:
         return set(self._kept)
 
     def discard(self) -> None:
-        """Remove what was written; it never landed."""
-        for path in self.written:
-            try:
-                self.table.io.delete(path)
-            except (FileNotFoundError, OSError):
-                continue  # then it is an orphan, and found as one
+        """Delete the files written so far: they were not committed."""
+        delete_leftovers(self.table.io, self.written)
         self.written.clear()
 
     def _listed(

@@ -15,7 +15,7 @@ from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.catalog.metadata_log import drop_all_entries
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates
 from lakewarden.engine.commit.lost_refs import passing_version, taken_along
-from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, check_format
+from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, check_format, ref_update
 from lakewarden.engine.history.carried_deletes import CarriedDeletes
 from lakewarden.engine.history.clean_versions import CleanVersions
 from lakewarden.engine.history.manifest_index import Survey, place_of
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.refs import SnapshotRef
     from pyiceberg.table.update import TableUpdate
 
     from lakewarden.engine.commit.change import Desk
@@ -72,7 +71,7 @@ def _give_names_back(publisher: Publisher, change: Cleansing, work: _Cleanse) ->
 def _land(publisher: Publisher, change: Cleansing, work: _Cleanse) -> bool:
     """Publish, and remove whatever was written and is in no version."""
     try:
-        has_landed = publisher.publish(change.table, change.uuid, work.attempt)
+        has_landed = publisher.publish(change.table, change.uuid, work.attempt) is not None
     except CatalogUnavailable:
         raise  # it may have landed: what was written for it may be in use
     except Exception:  # and nothing else: an interrupt may come when it has landed already
@@ -155,7 +154,7 @@ class _Cleanse:
         updates: list[TableUpdate] = [
             AddSnapshotUpdate(snapshot=snapshot.model_copy(update={"parent_snapshot_id": None})) for snapshot in back
         ]
-        updates += [_ref_update(name, found.before.refs[name], found.before.refs[name].snapshot_id) for name in names]
+        updates += found.ref_updates(table)
         if last is not None:
             updates.append(AddSnapshotUpdate(snapshot=last))
             updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [last.snapshot_id]}))
@@ -238,22 +237,13 @@ def _updates(table: Table, dirty: set[int], new: CleanVersions, made: Mapping[in
     updates: list[TableUpdate] = [AddSnapshotUpdate(snapshot=snapshot) for snapshot in new.made.values()]
     for name, ref in table.metadata.refs.items():
         if ref.snapshot_id in made:
-            updates.append(_ref_update(name, ref, made[ref.snapshot_id]))
+            updates.append(ref_update(name, str(ref.snapshot_ref_type), made[ref.snapshot_id], ref))
     if made and not by_client(table):  # which would take the clock of the last one added
         last = passing_version(table, list(new.made.values())[-1], new.last_sequence)
         updates.append(AddSnapshotUpdate(snapshot=last))
         updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [last.snapshot_id]}))
     updates += expiry_updates(table, sorted(dirty), (), made)
     return (*updates, drop_all_entries()) if by_client(table) else tuple(updates)
-
-
-def _ref_update(name: str, ref: SnapshotRef, snapshot: int) -> TableUpdate:
-    """A ref that is to stand at another version, with all its settings."""
-    from pyiceberg.table.update import SetSnapshotRefUpdate
-
-    settings = ref.model_dump(exclude_none=True, by_alias=True)
-    place = {"ref-name": name, "type": str(ref.snapshot_ref_type), "snapshot-id": snapshot}
-    return SetSnapshotRefUpdate.model_validate({**settings, **place})
 
 
 def _together(first: Cleansed, second: Cleansed) -> Cleansed:

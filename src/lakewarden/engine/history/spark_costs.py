@@ -117,7 +117,7 @@ def _times(table: Table, refs: Sequence[str]) -> Iterator[str]:
     yield "the new versions are of the time of the purge: a time before it leads to none of them"
     aging = [ref for ref in refs if table.metadata.refs[ref].max_ref_age_ms is not None]
     if aging:
-        yield f"how long they are kept counts from the purge for {_listed(aging)}"
+        yield f"how long they are kept counts from the purge for {', '.join(aging)}"
 
 
 def _schemas(table: Table, refs: Sequence[str]) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _schemas(table: Table, refs: Sequence[str]) -> Iterator[str]:
 def _changes(own: Schema, current: Schema) -> Iterator[str]:
     lost = sorted(own.field_ids - current.field_ids)
     if lost:
-        yield f"it loses {_listed([_name(own, field) for field in lost])} for good, which the table has no more"
+        yield f"it loses {', '.join(_name(own, field) for field in lost)} for good, which the table has no more"
     for field in sorted(own.field_ids & current.field_ids):
         if _name(own, field) != _name(current, field):
             yield f"{_name(own, field)} is then called {_name(current, field)}"
@@ -144,12 +144,8 @@ def _changes(own: Schema, current: Schema) -> Iterator[str]:
             yield f"{_name(current, field)} is then {after} instead of {before}"
     added = sorted(current.field_ids - own.field_ids)
     if added:
-        yield f"it gains {_listed([_name(current, field) for field in added])}"
+        yield f"it gains {', '.join(_name(current, field) for field in added)}"
 
 
 def _name(schema: Schema, field: int) -> str:
     return str(schema.find_column_name(field))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -140,48 +141,26 @@ class Wanted:
         return words.take(encoded.indices).fill_null(False)
 
 
-class Dropping:
-    """Finds the rows to drop, in whatever schema a file has."""
-
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
-        self._field_id = wanted.field_id
-        self._path: list[int] | None = None
-
-    def needs(self, schema: Any) -> set[int]:
-        """The column it looks at; none in files older than the column, where every value is null."""
-        path = find(schema, self._field_id)
-        return set() if path is None else {path[0]}
-
-    def look_at(self, schema: Any) -> None:
-        """Say what the next batches look like."""
-        self._path = find(schema, self._field_id)
-
-    def dropped(self, batch: Any) -> Any | None:
-        """Bits of the rows to drop."""
-        if self._path is None:
-            return None
-        return self._wanted.among(column_at(batch, self._path))
-
-
 class Droppings:
-    """Several of them: a row goes where any names it."""
+    """Finds the rows to drop, whatever the file's schema: a row goes if any of the drops names it."""
 
     def __init__(self, drops: Sequence[Wanted]) -> None:
-        self._all = [Dropping(wanted) for wanted in drops]
+        self._drops = drops
+        self._found: list[tuple[Wanted, list[int]]] = []
 
     def needs(self, schema: Any) -> set[int]:
-        return {column for dropping in self._all for column in dropping.needs(schema)}
+        """The columns to look at. A file older than a column lacks it, and every value of it is null there."""
+        return {path[0] for _, path in self._find(schema)}
 
     def look_at(self, schema: Any) -> None:
-        for dropping in self._all:
-            dropping.look_at(schema)
+        """Set the schema of the batches to come."""
+        self._found = self._find(schema)
 
     def dropped(self, batch: Any) -> Any | None:
-        """Bits of the rows to drop."""
-        together = None
-        for dropping in self._all:
-            found = dropping.dropped(batch)
-            if found is not None:
-                together = found if together is None else pc.or_(together, found)
-        return together
+        """A bit for each row, set if it is to be dropped; None if no column of the batch can tell."""
+        bits = [wanted.among(column_at(batch, path)) for wanted, path in self._found]
+        return reduce(pc.or_, bits) if bits else None
+
+    def _find(self, schema: Any) -> list[tuple[Wanted, list[int]]]:
+        found = [(wanted, find(schema, wanted.field_id)) for wanted in self._drops]
+        return [(wanted, path) for wanted, path in found if path is not None]

@@ -9,7 +9,9 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
+
+from lakewarden.engine.proof.byte_search import Source
 
 _GZIP = 31
 _BLOCK = 256 << 10
@@ -32,10 +34,6 @@ _NAMES = (".br", ".deflate", ".lz4", ".lzma", ".lzo", ".snappy")  # Hadoop write
 
 class NotLookedInto(Exception):
     """An object that is whole, but of a form that cannot be looked into. It says why, and nothing of the content."""
-
-
-class Source(Protocol):
-    def read(self, size: int, /) -> bytes: ...
 
 
 def packed_form(beginning: bytes, path: str = "") -> str | None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote_plus, unquote_plus
 from uuid import UUID
 
-from lakewarden.engine.rows.keys import as_arrow
+from lakewarden.engine.rows.keys import as_arrow, iceberg_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -195,11 +195,9 @@ class WantedKey:
 
 def transformed(key: WantedKey, transform: str, values: Iterable[Any]) -> dict[Token, str]:
     """What a transform makes of values, by token, with how paths spell it."""
-    from pydantic import TypeAdapter
     from pyiceberg.transforms import parse_transform
-    from pyiceberg.types import IcebergType
 
-    kind: Any = TypeAdapter(IcebergType).validate_python(key.kind)
+    kind: Any = iceberg_type(key.kind)
     rule = parse_transform(transform)
     if not rule.can_transform(kind):
         return {}

@@ -171,16 +171,11 @@ class Rewriter:
             raise
 
     def _settle(self, folder: str, reports: Mapping[int, GroupReport], about: str) -> None:
-        """Tell of what failed, and leave only what was reported."""
+        """Raise if a task failed; delete files that no task reported."""
         reach("rewrite.written")
         _check_failures(about, reports.values())
-        self._remove_unreported(folder, reports)
-
-    def _remove_unreported(self, folder: str, reports: Mapping[int, GroupReport]) -> None:
         reported = {output.path for report in reports.values() for output in report.outputs}
-        stray = [file.path for file in self._storage.walk(folder) if file.path not in reported]
-        if stray:
-            self._storage.delete_all(stray)
+        self._storage.delete_all([file.path for file in self._storage.walk(folder) if file.path not in reported])
 
     def _checked(
         self,

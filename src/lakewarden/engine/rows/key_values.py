@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from lakewarden.engine.files.bounds import in_javas_order
-from lakewarden.engine.rows.keys import widest
+from lakewarden.engine.rows.keys import iceberg_type, widest
 
 if TYPE_CHECKING:
     from pyiceberg.transforms import Transform
-    from pyiceberg.types import IcebergType
 
     from lakewarden.records.erasure import HiddenKey
 
@@ -108,7 +107,7 @@ class KeyValues:
             return self._transformed[name] or frozenset()
 
     def spell(self, transform: Transform[Any, Any], value: Any) -> str:
-        return transform.to_human_string(_type(self.kind), partition_value(value))
+        return transform.to_human_string(iceberg_type(self.kind), partition_value(value))
 
     def is_told_by(self, bound: bytes | None, lengths: Collection[int], is_upper: bool) -> bool:
         """Whether a bound is one of the values, or of the beginning of one, cut to one of these lengths."""
@@ -177,7 +176,7 @@ class KeyValues:
     def _transform(self, transform: Transform[Any, Any]) -> frozenset[Any] | None:
         from pyiceberg.transforms import UnknownTransform, VoidTransform
 
-        kind = _type(self.kind)
+        kind = iceberg_type(self.kind)
         if isinstance(transform, UnknownTransform | VoidTransform) or not transform.can_transform(kind):
             return None
         apply = transform.transform(kind)
@@ -197,13 +196,6 @@ class KeyValues:
         """Whether a value begins so."""
         place = bisect_left(self.stored, beginning)
         return place < len(self.stored) and self.stored[place].startswith(beginning)  # type: ignore[union-attr]
-
-
-def _type(kind: str) -> IcebergType:
-    from pydantic import TypeAdapter
-    from pyiceberg.types import IcebergType
-
-    return TypeAdapter(IcebergType).validate_python(kind)
 
 
 def partition_value(value: Any) -> Any:

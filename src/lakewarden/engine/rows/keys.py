@@ -82,7 +82,7 @@ def as_arrow(kind: str, values: Sequence[str]) -> pa.Array:
     import pyarrow as pa
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-    typed = _type(kind)
+    typed = iceberg_type(kind)
     match kind.split("(")[0]:
         case "string":
             return pa.array(values, pa.string())
@@ -126,7 +126,8 @@ def _check_not_repeated(schema: Schema, field_id: int, path: str, about: str) ->
             raise BadValue(f"{about}: {path} lies within a {above.field_type}", "A key is one value a row.")
 
 
-def _type(kind: str) -> PrimitiveType:
+def iceberg_type(kind: str) -> PrimitiveType:
+    """The Iceberg type of a kind such as `decimal(9, 2)`."""
     from pydantic import TypeAdapter
     from pyiceberg.types import IcebergType
 

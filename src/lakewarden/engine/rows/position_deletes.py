@@ -10,25 +10,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import decoding, quietly_read, told
+from lakewarden.engine.base.kept import Kept
 from lakewarden.engine.files.written_files import AddedFile
-from lakewarden.engine.rows.hidden_filter import comparable
-from lakewarden.engine.rows.key_values import KeyValues, partition_value
-from lakewarden.engine.rows.keys import as_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.io import FileIO
-    from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.transforms import Transform
 
     from lakewarden.engine.files.live_files import DeleteFile, LiveFile
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.basics import Stamp
-    from lakewarden.records.erasure import HiddenKey
 
 PATH_ID, POSITION_ID = 2147483546, 2147483545  # Iceberg's own field ids, of all such files
 _ID = b"PARQUET:field_id"
@@ -54,88 +48,15 @@ def served_requests(path: str, opened: Callable[[str], Any]) -> frozenset[str]:
     """The requests for which a hide file hides rows, by its footer; none for any other file of deletes."""
     import pyarrow.parquet as pq
 
-    if not is_hide(path):
-        return frozenset()
-    with _footers_lock:
-        if path in _footers:
-            return _footers[path]
-    with quietly_read(path, _HINT), opened(path) as stream:
-        told = (pq.read_metadata(stream).metadata or {}).get(_REQUESTS, b"").decode()
-    with _footers_lock:
-        while len(_footers) >= _FOOTERS_KEPT:
-            _footers.pop(next(iter(_footers)))
-        return _footers.setdefault(path, frozenset(told.split(",")) if told else frozenset())
+    def read() -> frozenset[str]:
+        with quietly_read(path, _HINT), opened(path) as stream:
+            requests = (pq.read_metadata(stream).metadata or {}).get(_REQUESTS, b"").decode()
+        return frozenset(requests.split(",")) if requests else frozenset()
+
+    return _footers.get(path, read) if is_hide(path) else frozenset()
 
 
-_footers: dict[str, frozenset[str]] = {}  # files never change, and their names are used once
-_footers_lock = Lock()
-
-
-class Owners:
-    """Whose rows are whose: the key values of several requests, looked up together."""
-
-    def __init__(self, keys: Mapping[str, Sequence[HiddenKey]]) -> None:
-        """`keys` are those of each request."""
-        self._keys = keys
-        self._of_partitions: dict[int, dict[Any, list[str]]] = {}
-        self._lock = Lock()
-        owners: dict[tuple[int, str], dict[str, list[str]]] = {}
-        for request, some in keys.items():
-            for key in some:
-                of_value = owners.setdefault((key.field_id, key.kind), {})
-                for value in key.values:
-                    of_value.setdefault(value, []).append(request)
-        self._columns = [
-            (field_id, as_arrow(kind, list(found)), list(found.values())) for (field_id, kind), found in owners.items()
-        ]
-
-    def positions(self, metadata: TableMetadata, storage: StoredFiles, file: LiveFile) -> dict[str, set[int]]:
-        """Where a data file has rows of each request, masked or not; streamed, and only the key columns of it."""
-        import pyarrow.parquet as pq
-
-        from lakewarden.engine.kernel.schema import column_at, find
-
-        found: dict[str, set[int]] = {}
-        with quietly_read(file.path, _HINT), storage.open(file.path) as stream:
-            parquet = pq.ParquetFile(stream, pre_buffer=False)
-            for field_id, values, owners in self._columns:
-                place = find(parquet.schema_arrow, field_id)
-                if place is None:
-                    for request in self._by_partition(metadata, file, field_id):
-                        found.setdefault(request, set()).update(range(file.rows))
-                    continue
-                name = parquet.schema_arrow.field(place[0]).name
-                start = 0
-                for batch in parquet.iter_batches(_BATCH_ROWS, columns=[name], use_threads=False):
-                    column = column_at(batch, [batch.schema.names.index(name), *place[1:]])
-                    _look(column, values, owners, start, found)
-                    start += batch.num_rows
-        return found
-
-    def _by_partition(self, metadata: TableMetadata, file: LiveFile, field_id: int) -> list[str]:
-        """Who has all rows of a file that lacks the key's column: its partition may tell the value instead."""
-        values = [
-            (field.transform, partition_value(file.record[place]))
-            for place, field in enumerate(metadata.specs()[file.partition[0]].fields)
-            if field.source_id == field_id and str(field.transform) == "identity"
-        ]
-        return [
-            request
-            for transform, value in values
-            for request in self._partition_owners(field_id, transform).get(value, ())
-        ]
-
-    def _partition_owners(self, field_id: int, identity: Transform[Any, Any]) -> Mapping[Any, Sequence[str]]:
-        """Whose each value of a column is, as partitions have it: made once, and only where a file needs it."""
-        with self._lock:
-            if field_id not in self._of_partitions:
-                found = self._of_partitions[field_id] = {}
-                every = ((request, key) for request, keys in self._keys.items() for key in keys)
-                for request, key in every:
-                    if key.field_id == field_id:
-                        for value in KeyValues(key).transformed(identity) or ():
-                            found.setdefault(value, []).append(request)
-            return self._of_partitions[field_id]
+_footers: Kept[frozenset[str]] = Kept(_FOOTERS_KEPT, lambda _: 1)  # files never change, and their names are unique
 
 
 def named_positions(
@@ -187,7 +108,7 @@ def write(
         referenced_data_file=names[0] if len(names) == 1 else None,
     )
     file.spec_id = like.partition[0]
-    return AddedFile(file, like.partition[0], 0)
+    return AddedFile(file, like.partition[0])
 
 
 def write_rows(io: FileIO, path: str, runs: Mapping[str, Sequence[Any]], requests: Iterable[str] = ()) -> int:
@@ -263,18 +184,3 @@ def _of_vector(content: bytes, delete: DeleteFile) -> dict[str, set[int]]:
         for v in vectors
         if v.referenced_data_file == delete.only_for
     }
-
-
-def _look(column: Any, values: Any, owners: Sequence[list[str]], start: int, found: dict[str, set[int]]) -> None:
-    """Note where a run of rows, beginning at `start`, has one of the values, and for whom."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    held, sought = comparable(getattr(column, "storage", column), values)  # a uuid's storage are its bytes
-    which = pc.index_in(held, value_set=sought, skip_nulls=True)
-    rows = pc.indices_nonzero(which.is_valid())
-    for row, value in zip(rows.to_pylist(), which.take(rows).to_pylist(), strict=True):
-        for request in owners[value]:
-            found.setdefault(request, set()).add(start + row)

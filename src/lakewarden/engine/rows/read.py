@@ -183,16 +183,12 @@ def _pinned(version: Resolved) -> Table:
 
 
 def _known_columns(version: Resolved, schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
-    for column in columns:
-        _check_column(version, schema, column)
-    return tuple(columns)
-
-
-def _check_column(version: Resolved, schema: Schema, column: str) -> None:
     known = schema.column_names
-    if column not in known:
-        hint = did_you_mean(column, known, f"It has {', '.join(f.name for f in schema.fields)}.")
-        raise ColumnNotFound(f"{version.reference} has no column {column}", hint)
+    for column in columns:
+        if column not in known:
+            hint = did_you_mean(column, known, f"It has {', '.join(f.name for f in schema.fields)}.")
+            raise ColumnNotFound(f"{version.reference} has no column {column}", hint)
+    return tuple(columns)
 
 
 def _predicate(version: Resolved, schema: Schema, where: str) -> BooleanExpression:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.rows.position_deletes import Owners
 from lakewarden.engine.rows.search import search
+from lakewarden.engine.rows.shares import Owners
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

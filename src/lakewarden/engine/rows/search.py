@@ -6,15 +6,14 @@ of the rest only key columns are read. Nothing is changed here, and no message t
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
-from threading import Lock
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.kept import Kept
 from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.rows.key_columns import Looked, look_into
@@ -116,7 +115,7 @@ class _Search:
         self._about = f"table {'.'.join(table.name())}"
         self._is_mapped = TableProperties.DEFAULT_NAME_MAPPING in table.metadata.properties
         self._sieve = Sieve(table.metadata, keys)
-        self._known = _memory.of((str(table.metadata.table_uuid), *(key.fingerprint for key in keys)))
+        self._known = _memory.get(" ".join([str(table.metadata.table_uuid), *(key.fingerprint for key in keys)]), dict)
 
     def run(self, only: Collection[int] | None, progress: Progress | None) -> Searched:
         snapshots = [one for one in self._table.metadata.snapshots if only is None or one.snapshot_id in only]
@@ -221,23 +220,8 @@ class _Search:
         return look_into(self._storage, path, suspect.keys, suspect.by_partition, self._about, self._is_mapped, size)
 
 
-class _Memory:
-    """Keeps what the last searches found in files, by table and values; of values only a digest."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, ...], dict[str, Looked]] = OrderedDict()
-        self._lock = Lock()
-
-    def of(self, what: tuple[str, ...]) -> dict[str, Looked]:
-        with self._lock:
-            found = self._kept.setdefault(what, {})
-            self._kept.move_to_end(what)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return found
-
-
-_memory = _Memory()
+_memory: Kept[dict[str, Looked]] = Kept(_KEPT, lambda _: 1)
+"""What the last searches found in files, by table and by a digest of the values."""
 
 
 def _match(file: DataFile, seen: Looked) -> Match:

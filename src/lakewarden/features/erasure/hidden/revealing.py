@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.delete_files import Unmask
-from lakewarden.engine.rows.position_deletes import Owners, file_name, is_hide, named_positions, served_requests, write
+from lakewarden.engine.rows.position_deletes import file_name, is_hide, named_positions, served_requests, write
+from lakewarden.engine.rows.shares import Owners
 from lakewarden.errors import BrokenTable, CatalogUnavailable, LakewardenError
 from lakewarden.features.erasure.hidden.remembered import carry, remembered
 from lakewarden.records.erasure import ErasureState

@@ -14,9 +14,10 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.rows.position_deletes import Owners, named_positions, served_requests
+from lakewarden.engine.rows.position_deletes import named_positions, served_requests
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
+from lakewarden.engine.rows.shares import Owners
 from lakewarden.features.erasure.requests.spelling import new_spellings, with_spellings
 from lakewarden.records.erasure import ErasureState
 
