@@ -1,1 +1,1 @@
-"""What every other package of the engine uses: names of tables and places, faults of services, work in parallel."""
+"""Shared by all other packages of the engine: table names, locations, error translation, parallel work."""

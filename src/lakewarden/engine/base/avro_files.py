@@ -1,7 +1,7 @@
-"""Avro files of a table's metadata, decoded by PyIceberg, with decoders that are made once for each schema.
+"""Decodes a table's Avro metadata files with PyIceberg, with one decoder per schema.
 
-PyIceberg makes one for every file that it opens, which takes longer than to read a small manifest; and all manifests of
-a table have the same few schemas.
+PyIceberg builds a decoder for every file it opens, which takes longer than reading a small manifest; all manifests of a
+table share a few schemas.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _ENTRIES, _LIST = "entries", "list"
 
 
 def entries_at(io: FileIO, path: str) -> Iterator[ManifestEntry]:
-    """The entries of a manifest as they are written there: without what they inherit."""
+    """The entries of a manifest as written, without inherited values."""
     return _records(io, path, _ENTRIES)
 
 
 def manifests_at(io: FileIO, path: str) -> Iterator[ManifestFile]:
-    """The manifests that a manifest list names."""
+    """The manifests that a manifest list references."""
     return _records(io, path, _LIST)
 
 
@@ -54,7 +54,7 @@ def _header() -> Reader:
 
 @lru_cache(maxsize=256)
 def _reader(schema: str, kind: str) -> Reader:
-    """What decodes the records of files of a schema, as manifests or as their entries. It keeps no state."""
+    """The decoder for records of a schema, as manifests or as manifest entries. It is stateless."""
     from pyiceberg.avro.resolver import resolve_reader
     from pyiceberg.manifest import (
         DEFAULT_READ_VERSION,

@@ -1,7 +1,7 @@
-"""Python's garbage collector, paused while very many objects are made at once.
+"""Pauses Python's garbage collector while very many objects are created.
 
-Parsing or copying metadata with many snapshots makes objects that all stay, and the collector would go through all of
-them again and again: the time would grow faster than the metadata.
+Parsing or copying metadata with many snapshots creates objects that all stay alive. The collector would traverse them
+again and again, so that the time would grow faster than the metadata.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _resumes = False
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Pause collection in this process while the body runs, in whichever threads; one that is off stays off."""
+    """Pause collection for the whole process while the body runs. If it is off already, it stays off."""
     global _pauses, _resumes
     with _lock:
         if not _pauses:

@@ -1,7 +1,7 @@
 """PyIceberg 0.12's fast Avro decoder reads doubles in single precision: 0.1 becomes 0.10000000149011612.
 
-Partition values are read that way, and a manifest that is rewritten would keep the wrong ones. Spark shows them
-as the column's values, and no longer finds the deletes of that partition.
+This affects partition values: a rewritten manifest would keep the wrong ones. Spark then shows them as the column's
+values, and no longer applies the deletes of that partition.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DOUBLE = struct.Struct("<d")
 
 
 def read_doubles_exactly() -> None:
-    """Make PyIceberg read doubles from their bytes, unless its decoder reads them right by now."""
+    """Patch PyIceberg to read doubles exactly, unless its decoder does so already."""
     from pyiceberg.avro.decoder import new_decoder
     from pyiceberg.avro.reader import DoubleReader
 

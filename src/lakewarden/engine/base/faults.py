@@ -1,7 +1,7 @@
-"""What goes wrong in catalogs, storage and Spark, told in Lakewarden's own words.
+"""Translates errors of catalogs, storage and Spark into Lakewarden's own.
 
-Libraries below raise many kinds of errors; doors know one tree. Everything that touches a catalog or
-a file runs inside `told`, so that no foreign exception passes the engine.
+Libraries raise many kinds of errors; users see one hierarchy. Everything that touches a catalog or a file runs inside
+`told`, so that no foreign exception leaves the engine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAPPED = (
 
 @contextmanager
 def told(about: str) -> Iterator[None]:
-    """Translate what the body raises; `about` is the lake or the table that it was about."""
+    """Translate what the body raises; `about` names the lake or table."""
     try:
         yield
     except LakewardenError:
@@ -36,7 +36,7 @@ def told(about: str) -> Iterator[None]:
 
 @contextmanager
 def decoding(location: str) -> Iterator[None]:
-    """Tell which file of a table's metadata is damaged: what its decoder raises then can be of any kind."""
+    """Name the metadata file that is damaged: a decoder can raise anything on one."""
     try:
         yield
     except LakewardenError:
@@ -55,9 +55,9 @@ def decoding(location: str) -> Iterator[None]:
 
 @contextmanager
 def quietly_read(path: str, hint: str, about: str = "", is_mapped: bool = False) -> Iterator[None]:
-    """Tell which data or delete file cannot be read, but not what Arrow says of it: that may quote a value.
+    """Name the data or delete file that cannot be read, without Arrow's message, which may quote a value.
 
-    `is_mapped` where the table says which columns are meant by the names in files without field ids.
+    `is_mapped` if the table maps names to columns for files without field ids.
     """
     import pyarrow as pa
 
@@ -80,7 +80,7 @@ def quietly_read(path: str, hint: str, about: str = "", is_mapped: bool = False)
 
 
 def translate(error: Exception, about: str) -> LakewardenError | None:
-    """The error a user should see for a library's exception, or nothing where it looks like a defect."""
+    """The error to show for a library's exception; None if it looks like a bug."""
     family = type(error).__module__.split(".")[0]
     said = first_line(error)
     if family == "sqlalchemy":
@@ -122,7 +122,7 @@ def _is_unreadable_metadata(error: Exception) -> bool:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether a REST catalog answered, and said no: what it was asked for is not done."""
+    """Whether a REST catalog answered and refused, so that the request was not carried out."""
     return _is_rest(error) and not _kinds(error) & {
         "ServerError",
         "ServiceUnavailableError",

@@ -1,7 +1,7 @@
-"""Whose files are whose: names of what an action writes begin with its operation's and its own id.
+"""Marks the files that an action writes: their names begin with the ids of the operation and the action.
 
-So what a killed run left behind can be told from everything else, and is removed by the run that takes it up.
-Files of metadata must be named as Iceberg names them, version and uuid: there the first half of the uuid tells.
+This way a resumed run recognises and removes what a killed run left behind. Metadata files must follow Iceberg's
+naming, version and UUID: there the first half of the UUID is the mark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _current = _Naming()
 
 @contextmanager
 def naming(stamp: Stamp) -> Iterator[None]:
-    """While this thread commits, metadata files that it writes bear the mark of an action."""
+    """Mark the metadata files that this thread writes while it commits."""
     _current.stamp = stamp
     try:
         yield
@@ -40,7 +40,7 @@ def naming(stamp: Stamp) -> Iterator[None]:
 
 
 def owned_name(location: str) -> str:
-    """A metadata file's location with the mark of the action that is committing now, if any is."""
+    """A metadata file's location, marked with the action that commits at the moment, if any."""
     if _current.stamp is None:
         return location
     folder, slash, name = location.rpartition("/")
@@ -49,7 +49,7 @@ def owned_name(location: str) -> str:
 
 
 def is_owned(location: str, stamp: Stamp) -> bool:
-    """Whether a file was written by this very action."""
+    """Whether this action wrote a file."""
     name = file_name(location)
     metadata = _METADATA_NAME.fullmatch(name)
     if metadata:

@@ -1,4 +1,4 @@
-"""What was read from files that never change, kept in memory within a limit."""
+"""A cache, limited in size, of what was read from files that never change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 class Kept(Generic[Value]):
-    """What was read last, by path, up to a weight; the newest of all is kept however much it weighs."""
+    """An LRU cache by path, limited by total weight; the newest entry stays whatever its weight."""
 
     def __init__(self, most: int, weigh: Callable[[Value], int]) -> None:
         self.weight = 0
@@ -24,7 +24,7 @@ class Kept(Generic[Value]):
         return len(self._values)
 
     def get(self, path: str, read: Callable[[], Value]) -> Value:
-        """What is kept of a path, else what is read now."""
+        """The cached value of a path, or what `read` returns."""
         with self._lock:
             if path in self._values:
                 self._values.move_to_end(path)

@@ -1,4 +1,4 @@
-"""Where files are: one spelling for places that clients spell in several ways."""
+"""File locations: one spelling for what clients spell in several ways."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _MAY_LACK_HOST = ("hdfs", "viewfs")
 
 
 def same_place(location: str) -> str:
-    """One spelling of a location: `file:/x`, `file:///x` and `/x` are one file, and so are s3:, s3a: and s3n:.
+    """One spelling per location: `file:/x`, `file:///x` and `/x` are one file, and so are s3:, s3a: and s3n:.
 
-    Only the spelling of the scheme and doubled slashes are evened out; nothing is looked up.
+    Only the scheme and doubled slashes are normalised; nothing is looked up.
     """
     return "".join(apart(location))
 
 
 def apart(location: str) -> tuple[str, str]:
-    """A location's authority, such as `s3://bucket`, and its path there; a local file's is `file:`."""
+    """Split a location into its authority, such as `s3://bucket`, and its path; a local file's authority is `file:`."""
     if location.startswith("file:///") and "//" not in location[7:]:  # as most are spelled: without looking closer
         return "file:", location[7:]
     match = _SCHEME.match(location)
@@ -34,12 +34,12 @@ def apart(location: str) -> tuple[str, str]:
 
 
 def place_digest(location: str) -> str:
-    """A name for a place that does not show its path, in which there may be a value of a partition."""
+    """A name for a location that does not reveal its path, which may contain a partition value."""
     return hashlib.sha256(same_place(location).encode()).hexdigest()[:32]
 
 
 def is_below(location: str, folder: str) -> bool:
-    """Whether a location lies in a folder or anywhere below it."""
+    """Whether a location is inside a folder, at any depth."""
     return same_place(location).startswith(same_place(folder).rstrip("/") + "/")
 
 

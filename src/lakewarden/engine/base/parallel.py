@@ -1,7 +1,7 @@
-"""Work that branches, done by several threads and streamed: folders in folders, or many files to read.
+"""Branching work in several threads, streamed: nested folders, or many files to read.
 
-Whatever the number of results, only a bounded number of them is in memory: threads wait until somebody takes
-what they found, and where too many branches wait already, a thread goes down the next one itself.
+Memory is bounded however many results there are: threads wait until their results are consumed, and a thread follows a
+branch itself when too many are queued.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BRANCHES_WAITING = 64  # more than that only costs what threads take to hand th
 
 @dataclass(frozen=True, slots=True)
 class Branch(Generic[Task]):
-    """Further work that was found on the way."""
+    """More work, found along the way."""
 
     task: Task
 
@@ -34,7 +34,9 @@ def traverse(
     threads: int,
     name: str = "traversal",
 ) -> Generator[Found, None, None]:
-    """All that is found from these starts on, in any order. What a thread raises is raised here, and ends it all."""
+    """Everything found from these starting points, in any order. An exception in a thread ends the traversal and is
+    raised here.
+    """
     traversal: _Traversal[Task, Found] = _Traversal(starts, look, threads)
     workers = [threading.Thread(target=traversal.work, name=f"{name}-{n}", daemon=True) for n in range(threads)]
     for worker in workers:
@@ -69,7 +71,7 @@ class _Traversal(Generic[Task, Found]):
             yield from found
 
     def work(self) -> None:
-        """What each thread does, until nothing is left to do."""
+        """The loop of each thread."""
         chunk: list[Found] = []
         try:
             while (further := self._next(chunk)) is not None:
@@ -89,13 +91,13 @@ class _Traversal(Generic[Task, Found]):
             self._changed.notify_all()
 
     def drain(self) -> None:
-        """Let threads go that wait for somebody to take what they found."""
+        """Unblock threads that wait for their results to be consumed."""
         with suppress(queue.Empty):
             while True:
                 self._out.get_nowait()
 
     def _next(self, chunk: list[Found]) -> Branch[Task] | None:
-        """The next thing to do. Before it is waited for, what was found is handed over."""
+        """The next task. Pass on results before waiting for one."""
         with self._changed:
             if (task := self._waiting()) is not None:
                 return task

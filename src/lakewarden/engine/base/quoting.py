@@ -1,7 +1,7 @@
 """The one function that quotes SQL identifiers and the one that quotes literals, for Spark SQL.
 
-No other code builds SQL by pasting. Values should travel to Spark as data; literals are quoted only
-for statements and procedures that take nothing else.
+No other code builds SQL by concatenation. Values should travel to Spark as data; literals are only for statements and
+procedures that accept nothing else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lakewarden.errors import BadValue
 
 
 def identifier(*parts: str | Iterable[str]) -> str:
-    """`main`.`sales`.`orders`: any name, whatever it holds, as one multi-part identifier."""
+    """`main`.`sales`.`orders`: a multi-part identifier of any names."""
     flat = [name for part in parts for name in ([part] if isinstance(part, str) else part)]
     if not flat or not all(flat):
         raise BadValue("a name in SQL cannot be empty")
@@ -22,7 +22,7 @@ def identifier(*parts: str | Iterable[str]) -> str:
 
 
 def literal(value: str | int | float | bool | None) -> str:
-    """A value as a Spark SQL literal; text is read back exactly, whatever it holds."""
+    """A value as a Spark SQL literal; text of any content is read back exactly."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -50,5 +50,5 @@ def _escaped(character: str) -> str:
 
 
 def _has_surrogates(text: str) -> bool:
-    """Whether a text holds half of a character, as undecodable bytes of a command line become."""
+    """Whether a text contains a lone surrogate, as undecodable bytes of a command line become."""
     return any("\ud800" <= character <= "\udfff" for character in text)

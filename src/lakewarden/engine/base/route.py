@@ -1,4 +1,4 @@
-"""By which way a table can be changed, and why."""
+"""Whether a table is changed directly or through Spark, and why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Route:
-    """One of the two ways, with the reason where it is not the usual one."""
+    """One of the two routes, with the reason if it is not the default."""
 
     name: str
     because: str = ""
@@ -25,7 +25,7 @@ class Route:
 
 
 def route_for(table: Table, lake: LakeSettings) -> Route:
-    """For refs and expiry: the commit layer, but for format v3 in catalogs whose metadata files the client writes."""
+    """The route for refs and expiry: direct, except format v3 in catalogs where the client writes the metadata."""
     version = table.metadata.format_version
     if version >= 3 and lake.type != "rest":
         return Route(SPARK_SQL, f"format v{version}: only Spark writes its metadata in a catalog of type {lake.type}")
@@ -33,7 +33,7 @@ def route_for(table: Table, lake: LakeSettings) -> Route:
 
 
 def route_of_manifests(usual: Route, table: Table) -> Route:
-    """The usual one, but for changes of files in format v3: whoever checks requirements, manifests are the client's."""
+    """The route for changes of files: through Spark for format v3, because clients write manifests in any catalog."""
     version = table.metadata.format_version
     if version >= 3 and not usual.needs_spark:
         return Route(SPARK_SQL, f"format v{version}: only Spark writes its manifests")

@@ -1,7 +1,7 @@
-"""How tables and their versions are written: `[lake.]namespace.table[@ref]`.
+"""The syntax of tables and versions: `[lake.]namespace.table[@ref]`.
 
-Only the text is taken apart here; what a ref stands for is looked up in a table's metadata
-(`engine.tables`). A part that holds a dot, an @ or a backtick is written in backticks, as in SQL.
+This module only parses; `engine.catalog.tables` resolves refs. A part with a dot, an @ or a backtick is written in
+backticks, as in SQL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LONGEST = 1024
 
 @dataclass(frozen=True, order=True)
 class TableName:
-    """One table of one lake. Its text form can be parsed back."""
+    """A table of a lake. Its text form can be parsed again."""
 
     lake: str
     namespace: tuple[str, ...]
@@ -39,7 +39,7 @@ class TableName:
 
 @dataclass(frozen=True)
 class Reference:
-    """A table, and the version of it that is meant; no ref means the head of main."""
+    """A table and a version of it; no ref means the head of main."""
 
     name: TableName
     ref: str | None = None
@@ -49,7 +49,7 @@ class Reference:
 
 
 def parse(text: str, lakes: Collection[str], default_lake: str) -> Reference:
-    """Read `[lake.]namespace.table[@ref]`; the first part names a lake if there is one of that name."""
+    """Parse `[lake.]namespace.table[@ref]`; the first part names a lake if one has that name."""
     parts, ref = _split(text)
     if len(parts) < 2:
         raise _bad(text, "a table is named by its namespace too")
@@ -60,7 +60,7 @@ def parse(text: str, lakes: Collection[str], default_lake: str) -> Reference:
 
 
 def parse_table(text: str, lakes: Collection[str], default_lake: str) -> TableName:
-    """Read a table's name where no version of it can be meant."""
+    """Parse a table name without a version."""
     reference = parse(text, lakes, default_lake)
     if reference.ref is not None:
         raise _bad(text, f"a table is asked for here, not a version of it (@{reference.ref})")
@@ -68,7 +68,7 @@ def parse_table(text: str, lakes: Collection[str], default_lake: str) -> TableNa
 
 
 def parse_time(text: str) -> datetime | None:
-    """An ISO date or time, in UTC unless it says otherwise; nothing where it is not one."""
+    """Parse an ISO date or time, in UTC unless it has an offset; None if it is neither."""
     if not text[:4].isascii() or not text[:4].isdigit() or "-" not in text:
         return None
     try:
@@ -79,7 +79,7 @@ def parse_time(text: str) -> datetime | None:
 
 
 def _split(text: str) -> tuple[list[str], str | None]:
-    """The dotted parts and the ref, with backticks undone."""
+    """The dotted parts and the ref, unquoted."""
     if not text.strip():
         raise _bad(text, "it is empty")
     if len(text) > _LONGEST:

@@ -1,1 +1,1 @@
-"""Catalogs, tables and their snapshots, as PyIceberg reads them."""
+"""Catalogs, tables and snapshots, as PyIceberg reads them."""

@@ -1,7 +1,7 @@
-"""Named lakes: each one's PyIceberg catalog, and the same catalog as Spark must be told of it.
+"""The configured lakes: each one's PyIceberg catalog, and the matching Spark settings.
 
-A lake's name is its catalog's name in PyIceberg and in Spark SQL, so anyone can open the same lake
-without Lakewarden. Catalogs are opened when first used and never created by being looked at.
+A lake's name is its catalog's name in PyIceberg and in Spark SQL, so that other tools can open the same lake. Catalogs
+are opened on first use, and reading never creates one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXTRAS = {"psycopg": "postgres", "psycopg2": "postgres", "thrift": "hive", "hiv
 
 
 class Catalogs:
-    """The PyIceberg catalogs of the configured lakes, opened when first asked for."""
+    """The PyIceberg catalogs of the configured lakes, opened on first use."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -49,12 +49,12 @@ class Catalogs:
             return self._open[lake]
 
     def namespaces(self, lake: str) -> list[tuple[str, ...]]:
-        """The lake's top namespaces: the cheapest question that shows whether its catalog answers."""
+        """The top-level namespaces of a lake: the cheapest request that shows whether its catalog responds."""
         with told(f"lake {lake}"):
             return [tuple(namespace) for namespace in self.get(lake).list_namespaces()]
 
     def close(self) -> None:
-        """Give back what open catalogs hold; they are opened again when asked for."""
+        """Close all open catalogs; the next use reopens them."""
         with self._lock:
             for catalog in self._open.values():
                 catalog.close()
@@ -62,7 +62,7 @@ class Catalogs:
 
 
 def open_catalog(lake: str, settings: LakeSettings, create: bool) -> Catalog:
-    """Open a lake's catalog; only with `create` may an SQL catalog's tables be made."""
+    """Open a lake's catalog. An SQL catalog's tables are created only with `create`."""
     missing = sqlite_file(settings)
     if settings.type == "sql" and missing is None:
         _taken_apart(str(settings.catalog["uri"]))
@@ -142,7 +142,7 @@ def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
 
 
 def _never_landed(error: Exception) -> bool:
-    """Whether a commit that raised this is certain not to be in the catalog."""
+    """Whether a commit that raised this error is certainly not in the catalog."""
     from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
     refused = getattr(getattr(error, "orig", None), "sqlite_errorname", "")
@@ -169,7 +169,7 @@ def _not_installed(lake: str, settings: LakeSettings, module: str) -> CatalogUna
 
 
 def pyiceberg_properties(settings: LakeSettings) -> dict[str, str]:
-    """The lake as PyIceberg's `load_catalog` takes it."""
+    """The lake's settings for PyIceberg's `load_catalog`."""
     storage = settings.storage
     properties = {key: _text(value) for key, value in settings.catalog.items()}
     properties["warehouse"] = settings.warehouse
@@ -189,7 +189,7 @@ def _s3(storage: StorageSettings, region: str) -> dict[str, str]:
 
 
 def spark_properties(lake: str, settings: LakeSettings) -> dict[str, str]:
-    """The lake as a Spark session is told of it: settings under `spark.sql.catalog.LAKE`."""
+    """The lake's settings for a Spark session, under `spark.sql.catalog.LAKE`."""
     storage = settings.storage
     catalog = {
         "warehouse": settings.warehouse,
@@ -214,7 +214,7 @@ def _spark_catalog(settings: LakeSettings) -> dict[str, str]:
 
 
 def _jdbc(uri: str) -> dict[str, str]:
-    """An SQLAlchemy address as the JDBC catalog takes it."""
+    """The JDBC settings for an SQLAlchemy URL."""
     common = {"type": "jdbc", "jdbc.schema-version": "V1"}
     if uri.startswith("sqlite"):
         return common | {"uri": f"jdbc:sqlite:{_file_of(uri)}"}
@@ -229,7 +229,7 @@ def _jdbc(uri: str) -> dict[str, str]:
 
 
 def _taken_apart(uri: str) -> re.Match[str]:
-    """The parts of an SQL catalog's address. What cannot be read is not shown, since it may hold a password."""
+    """The parts of an SQL catalog's URL. An invalid URL is not shown, since it may contain a password."""
     parts = _SQL_ADDRESS.fullmatch(uri)
     if parts is None:
         raise CatalogUnavailable(
@@ -240,7 +240,7 @@ def _taken_apart(uri: str) -> re.Match[str]:
 
 
 def sqlite_file(settings: LakeSettings) -> Path | None:
-    """The file of an SQLite catalog, or nothing for any other kind."""
+    """The file of an SQLite catalog; None for other catalogs."""
     uri = str(settings.catalog.get("uri", ""))
     if settings.type != "sql" or not uri.startswith("sqlite"):
         return None

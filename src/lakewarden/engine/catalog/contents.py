@@ -1,4 +1,4 @@
-"""What else a catalog holds beside the tables that it lists: views, and other catalogs in the same database."""
+"""What a catalog contains besides the tables it lists: views, and other catalogs in the same database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def has_view(catalog: Catalog, identifier: tuple[str, ...]) -> bool:
-    """Whether a name is a view's; no, where the catalog cannot say."""
+    """Whether a name is a view; False if the catalog cannot tell."""
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 
     with told(f"lake {catalog.name}"):
@@ -36,7 +36,7 @@ def has_view(catalog: Catalog, identifier: tuple[str, ...]) -> bool:
 
 
 def other_catalogs(catalog: Catalog) -> dict[str, int]:
-    """Other catalogs in the database of an SQL catalog, by name, with how many entries each has."""
+    """Other catalogs in the database of an SQL catalog, by name, with their number of entries."""
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 
     if not isinstance(catalog, SqlCatalog):
@@ -48,6 +48,5 @@ def other_catalogs(catalog: Catalog) -> dict[str, int]:
 
 
 def describe(others: Mapping[str, int]) -> str:
-    """Other catalogs in one sentence."""
     counted = [f"{name} ({tables} {'table' if tables == 1 else 'tables'})" for name, tables in others.items()]
     return f"its database has other catalogs: {', '.join(counted)}"

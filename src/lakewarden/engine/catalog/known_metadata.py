@@ -1,7 +1,7 @@
-"""Metadata files of tables, parsed once: they never change, and one with many snapshots takes long to parse.
+"""A cache of parsed metadata files: they never change, and parsing one with many snapshots is slow.
 
-Which file is a table's current one is asked of its catalog each time, and so is whether the file is still there, with
-the length that it had: what was deleted or cut off is not answered from memory.
+The catalog is still asked for the current file each time, and the file must still exist with the same length: a deleted
+or truncated file is not served from the cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Parsed:
 
 
 class KnownMetadata:
-    """What the metadata files say that were read last. Nobody may change it."""
+    """The metadata files that were read last. Callers must not modify them."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._parsed: Kept[_Parsed] = Kept(most, lambda parsed: parsed.length)

@@ -1,8 +1,8 @@
 """Drops entries of a table's metadata log whose files are about to be deleted.
 
 Engines follow the log: `rewrite_table_path` fails on an entry whose file is gone. PyIceberg has no update for it. Where
-the client writes the metadata, an update of our own drops entries in the same commit, also the one for the metadata
-file that the commit itself replaces. Where the catalog builds the log, see `engine/commit/metadata_log_limit.py`.
+the client writes the metadata, a custom update drops entries in the same commit, including the entry for the metadata
+file which that commit replaces. Where the catalog builds the log, see `engine/commit/shortened_log.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _DropEntries:
-    """An update of our own, applied where the client writes the metadata."""
+    """A custom update, applied where the client writes the metadata."""
 
     gone: frozenset[str] | None
 
@@ -33,12 +33,12 @@ def drop_entries(files: Collection[str]) -> TableUpdate:
 
 
 def drop_all_entries() -> TableUpdate:
-    """Drop every entry, also that of the metadata file which the commit replaces. Must be the commit's last update."""
+    """Drop every entry, including the one for the metadata file that the commit replaces. Must be the last update."""
     return _update(_DropEntries(None))
 
 
 def dead_entries(table: Table, files: Collection[str]) -> list[str]:
-    """The entries of the log that are among these files."""
+    """The log entries of these files."""
     gone = {same_place(path) for path in files}
     log = [entry.metadata_file for entry in table.metadata.metadata_log]
     return [path for path in log if same_place(path) in gone]

@@ -1,7 +1,7 @@
-"""Snapshots that hold the same version of a table in other files: a compaction, and what it was built on.
+"""Snapshots that hold the same version of a table in other files: a compaction and its parent.
 
-By the Iceberg specification a `replace` snapshot has the rows of its parent. Both count as one version here only where
-their schema is the same too: a rewrite after a column was dropped no longer has that column's values.
+By the Iceberg specification a `replace` snapshot has the rows of its parent. Here both count as one version only if
+their schemas are equal too: a rewrite after a column was dropped no longer has that column's values.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def is_rewrite(snapshot: Snapshot) -> bool:
-    """Whether a snapshot says that it changed files and no rows."""
+    """Whether a snapshot states that it changed files and no rows."""
     return snapshot.summary is not None and snapshot.summary.operation.value == "replace"
 
 
 def represents(newer: Snapshot, older: Snapshot) -> bool:
-    """Whether a snapshot holds the rows and columns of the one it was built on."""
+    """Whether a snapshot holds the rows and columns of its parent."""
     is_built_on = newer.parent_snapshot_id == older.snapshot_id
     return is_rewrite(newer) and is_built_on and newer.schema_id is not None and newer.schema_id == older.schema_id
 
 
 def stand_ins(metadata: TableMetadata, going: Collection[int]) -> dict[int, int]:
-    """For snapshots that expire: one that stays and holds the same version, where there is one."""
+    """For each expiring snapshot, a remaining one that holds the same version, if there is one."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     found: dict[int, int] = {}
     unheld = set(going)

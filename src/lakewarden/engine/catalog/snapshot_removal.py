@@ -1,9 +1,8 @@
-"""What expiring snapshots takes, told as updates of a table's metadata.
+"""What expiring snapshots removes, as updates of a table's metadata.
 
-Iceberg forgets what a snapshot was built on once its parent has gone, and then no earlier version that is
-still there counts as its ancestor. Linking the two anew would let incremental readers pass over what was
-between them without noticing. So which kept version a snapshot descends from is remembered in a property
-of the table: for rollback, and for nobody else.
+Once a snapshot's parent has expired, Iceberg no longer knows its earlier ancestors. Linking it to one directly would
+make incremental readers skip the changes in between unnoticed. So a table property remembers which remaining snapshot
+it descends from, for rollback only.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ _SOON_MS = 3_600_000
 
 
 def note_property(ref: str) -> str:
-    """The table property that holds the note on a ref."""
+    """The table property with the note on a ref."""
     return f"lakewarden.note.{ref}"
 
 
 def still_needed(metadata: TableMetadata, snapshots: Iterable[int], tags: Mapping[str, int]) -> list[str]:
-    """Who points to snapshots that are to go, in words."""
+    """The refs that point to snapshots which are to expire, as sentences."""
     going = set(snapshots)
     needed = [
         f"{ref.snapshot_ref_type} {name} is at snapshot {ref.snapshot_id}, which was to expire"
@@ -49,9 +48,9 @@ def still_needed(metadata: TableMetadata, snapshots: Iterable[int], tags: Mappin
 def iceberg_would_also_take(
     metadata: TableMetadata, snapshots: Iterable[int], tags: Iterable[str], now_ms: int
 ) -> list[str]:
-    """What Iceberg's own expiry takes beyond these, in words: it also follows the age that refs set for themselves.
+    """What Iceberg's own expiry would also remove, as text: it also applies the ages that refs set for themselves.
 
-    Told as it decides where it is asked for these snapshots, and by age for none.
+    This follows its decisions when called with these snapshot ids and no age limit.
     """
     soon = now_ms + _SOON_MS  # what ends while it runs is taken as well
     times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots}
@@ -93,10 +92,10 @@ def expiry_updates(
     replaced: Mapping[int, int] | None = None,
     metadata_files: Sequence[str] = (),
 ) -> tuple[TableUpdate, ...]:
-    """The updates that let snapshots and tags go; none where they have gone already.
+    """The updates that expire snapshots and tags; none if they are gone already.
 
-    `replaced` tells which of them have others in their place, as the log and what descends from what have it then.
-    Entries of `metadata_files` leave the metadata log, where the client writes it.
+    `replaced` maps expiring snapshots to their replacements, for the snapshot log and the lineage. Entries of
+    `metadata_files` are dropped from the metadata log, where the client writes it.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table.update import (
@@ -137,7 +136,7 @@ def expiry_updates(
 
 
 def lineage_of(properties: Mapping[str, str]) -> dict[int, int]:
-    """For snapshots whose parent has expired: the nearest ancestor that was kept."""
+    """For snapshots whose parent has expired: the nearest remaining ancestor."""
     try:
         return {int(child): int(ancestor) for child, ancestor in json.loads(properties.get(LINEAGE, "{}")).items()}
     except (ValueError, TypeError, AttributeError):  # not ours, or damaged: then nothing is known
@@ -145,7 +144,7 @@ def lineage_of(properties: Mapping[str, str]) -> dict[int, int]:
 
 
 def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> dict[int, int]:
-    """The lineage as it is to be remembered once these snapshots are gone, some of them with others in their place."""
+    """The lineage to remember once these snapshots are gone; `replaced` maps some to their replacements."""
     remembered = lineage_of(metadata.properties)
     parents = {s.snapshot_id: s.parent_snapshot_id for s in metadata.snapshots}
 
@@ -166,10 +165,11 @@ def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int
 
 
 def _log_update(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> TableUpdate:
-    """Iceberg's log of main's versions has no gaps: what lies before one that went is cleared, as Iceberg does.
+    """Update main's snapshot log. It has no gaps: as in Iceberg, all before a removed snapshot is cleared.
 
-    One that was replaced stands there as it did, under its new name; but the table's clock goes on. One whose version
-    another snapshot still holds, as after a compaction, gives its place to that one: travel to its time shows its rows.
+    A replaced snapshot keeps its place under its new id, and the table's timestamp advances. An expired one whose
+    version another snapshot still holds, as after a compaction, is replaced by that one: time travel shows the same
+    rows.
     """
     from pyiceberg.table.update import _apply_table_update
 
@@ -187,7 +187,7 @@ def _log_update(metadata: TableMetadata, going: set[int], replaced: Mapping[int,
 
 
 class _ClearedLog:
-    """An update of our own, applied where the client writes the metadata."""
+    """A custom update, applied where the client writes the metadata."""
 
     def __init__(self, kept: list[Any], now: int | None) -> None:
         self.kept = kept

@@ -1,4 +1,4 @@
-"""A table's snapshots, by its metadata alone: what they tell of themselves, and which was built on which."""
+"""A table's snapshots by its metadata alone: their summaries, and which was built on which."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _STAGED_BY = re.compile(r"lw-(op-[0-9]{8}-[0-9]{6}-[0-9a-f]{6})-")
 
 
 def notes_of(snapshot: Snapshot | None) -> Mapping[str, str]:
-    """What a snapshot's summary tells, which its writer may have left out."""
+    """A snapshot's summary properties; empty if its writer left them out."""
     return snapshot.summary.additional_properties if snapshot is not None and snapshot.summary else {}
 
 
 def stamped(table: Table, stamp: Stamp) -> int | None:
-    """The last snapshot that an action published, or that part of it, whoever ran it.
+    """The last snapshot that an action, or a part of it, published, in this run or an earlier one.
 
-    All snapshots are searched, since a branch may have been moved back since. A snapshot that Spark published bears
-    the action's name as the id of its staged write; staged only, it is in the line of no branch but its own.
+    All snapshots are searched, because a branch may have been moved back. A snapshot published by Spark has the
+    action's name as its `wap.id`; while it is only staged, it belongs to no branch but its own.
     """
     properties = stamp.properties()
     published = set(ancestors(table, table.metadata.current_snapshot_id))
@@ -45,14 +45,14 @@ def stamped(table: Table, stamp: Stamp) -> int | None:
 
 
 def operation_of(snapshot: Snapshot) -> str:
-    """The operation that made a snapshot; empty if it is none of Lakewarden's."""
+    """The Lakewarden operation that created a snapshot; empty if none did."""
     notes = notes_of(snapshot)
     by_spark = _STAGED_BY.match(notes.get(PUBLISHED_WAP_ID) or notes.get(WAP_ID, ""))
     return notes.get("lakewarden.operation") or (by_spark[1] if by_spark else "")
 
 
 def ancestors(table: Table, snapshot_id: int | None) -> Iterator[int]:
-    """A snapshot and all that it was built on, as far back as the table still knows, over gaps that expiry left."""
+    """A snapshot and its ancestors, as far as the table knows them, across gaps left by expiry."""
     before = _before(table)
     while snapshot_id is not None and snapshot_id in before:
         yield snapshot_id
@@ -60,7 +60,7 @@ def ancestors(table: Table, snapshot_id: int | None) -> Iterator[int]:
 
 
 def lines_of(table: Table, heads: Iterable[int]) -> set[int]:
-    """Some snapshots and all that they were built on; what several were built on is passed once."""
+    """These snapshots and all their ancestors."""
     before, found = _before(table), set[int]()
     for head in heads:
         at: int | None = head
@@ -71,7 +71,7 @@ def lines_of(table: Table, heads: Iterable[int]) -> set[int]:
 
 
 def replacements_since(table: Table, before: int | None) -> list[Snapshot]:
-    """The `replace` snapshots on main since another one, newest first: rewrites of files that changed no row."""
+    """The `replace` snapshots on main since another one, newest first: rewrites that changed no rows."""
     found = []
     for id in ancestors(table, table.metadata.current_snapshot_id):
         if id == before:
@@ -83,12 +83,12 @@ def replacements_since(table: Table, before: int | None) -> list[Snapshot]:
 
 
 def named(table: Table) -> set[int]:
-    """The snapshots that refs lead to, and all that these were built on."""
+    """The snapshots that refs point to, and all their ancestors."""
     return lines_of(table, (ref.snapshot_id for ref in table.metadata.refs.values()))
 
 
 def _before(table: Table) -> Mapping[int, int | None]:
-    """What each snapshot was built on that is still there."""
+    """The nearest remaining ancestor of each snapshot."""
     parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in table.metadata.snapshots}
     over_gaps = lineage_of(table.metadata.properties)
     return {id: parent if parent in parents else over_gaps.get(id) for id, parent in parents.items()}

@@ -1,4 +1,4 @@
-"""Tables as their metadata tells of them: by PyIceberg, without a JVM, always as they are right now."""
+"""Tables by their metadata, read by PyIceberg without a JVM, always current."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _READERS = 16  # threads that read tables at once: they wait for storage, not fo
 
 @dataclass(frozen=True)
 class Resolved:
-    """A reference that was looked up: the table as it is now, and the snapshot that is meant."""
+    """A resolved reference: the table as it is now, and the snapshot."""
 
     reference: Reference
     table: Table
@@ -43,13 +43,13 @@ class Resolved:
 
 
 class _Moment(local):
-    """The tables that a thread has seen in what it calls one moment."""
+    """The tables that a thread has loaded within `at_one_moment`."""
 
     seen: dict[TableName, Table] | None = None
 
 
 class Tables:
-    """Looks tables up by name. Nothing is kept between two calls, so nothing here can be out of date."""
+    """Looks up tables by name. Nothing is kept between calls, so nothing is stale."""
 
     def __init__(self, catalogs: Catalogs, settings: Settings) -> None:
         self._catalogs = catalogs
@@ -57,7 +57,7 @@ class Tables:
         self._moment = _Moment()
 
     def name(self, text: str | TableName) -> TableName:
-        """What table a text means, whether or not it exists."""
+        """Parse a table name, whether or not the table exists."""
         if isinstance(text, TableName):
             return text
         return parse_table(text, self._settings.lakes, self._settings.default_lake)
@@ -66,7 +66,7 @@ class Tables:
         return parse(text, self._settings.lakes, self._settings.default_lake)
 
     def names(self, lake: str | None = None, namespace: str | None = None) -> list[TableName]:
-        """Every table of one lake or of all, in order; of one namespace and those below it if given."""
+        """All tables of one lake or of all, sorted; only those in or below a namespace, if given."""
         lakes = [lake] if lake else list(self._settings.lakes)
         found = [name for each in lakes for name in self._names_of(each, tuple((namespace or "").split(".")))]
         if namespace and not found and not self._has_namespace(lakes, namespace):
@@ -76,7 +76,7 @@ class Tables:
         return sorted(found, key=str)
 
     def load(self, name: str | TableName) -> Table:
-        """A table's metadata as it is now, or within `at_one_moment` as it was at the first look."""
+        """A table's current metadata; within `at_one_moment`, as first loaded."""
         name = self.name(name)
         seen = self._moment.seen
         if seen is None:
@@ -87,7 +87,7 @@ class Tables:
 
     @contextmanager
     def at_one_moment(self) -> Iterator[None]:
-        """Load each table once, however often this thread asks for it: for several looks that are one step."""
+        """Load each table once in this thread, for several checks that belong to one step."""
         before = self._moment.seen
         self._moment.seen = {}
         try:
@@ -96,7 +96,7 @@ class Tables:
             self._moment.seen = before
 
     def catalog(self, name: TableName) -> Catalog:
-        """The catalog that a table is in, or is to be created in."""
+        """The catalog that a table is in, or will be created in."""
         return self._catalogs.get(name.lake)
 
     def _load(self, name: TableName) -> Table:
@@ -111,28 +111,28 @@ class Tables:
             raise self._not_found(name) from None
 
     def read_all(self, names: Iterable[Item], read: Callable[[Item], Result]) -> Iterator[Result]:
-        """Apply a reading function to many tables at once, in order."""
+        """Apply a function to many tables in parallel; results are in order."""
         with ThreadPoolExecutor(_READERS, thread_name_prefix="tables") as readers:
             yield from readers.map(read, names)
 
     def uuid(self, name: str) -> str | None:
-        """Which table has this name now; none if there is no such table."""
+        """The UUID of the table with this name; None if there is none."""
         try:
             return str(self.load(name).metadata.table_uuid)
         except TableNotFound:
             return None
 
     def ref(self, name: str, ref: str) -> int | None:
-        """Where a branch or tag is now; none if it does not exist."""
+        """The snapshot that a branch or tag points to; None if it does not exist."""
         found = self.load(name).metadata.refs.get(ref)
         return found.snapshot_id if found else None
 
     def route(self, table: Table, name: TableName) -> Route:
-        """By which way this table can be changed."""
+        """How this table can be changed."""
         return route_for(table, self._settings.lake(name.lake))
 
     def resolve(self, text: str) -> Resolved:
-        """Look up `table[@ref]`: the table, and the one snapshot that its ref stands for."""
+        """Resolve `table[@ref]` to a table and a snapshot."""
         reference = self.reference(text)
         table = self.load(reference.name)
         return Resolved(reference, table, find_snapshot(table, reference))
@@ -176,7 +176,7 @@ def _has_namespace(catalog: Catalog, namespace: tuple[str, ...]) -> bool:
 
 
 def find_snapshot(table: Table, reference: Reference) -> Snapshot:
-    """The snapshot a ref stands for: a tag or branch of that name, else a snapshot id, else a time."""
+    """The snapshot of a ref: a tag or branch, else a snapshot id, else a time."""
     ref, name = reference.ref, reference.name
     if ref is None:
         head = table.current_snapshot()
@@ -229,7 +229,7 @@ def _as_of(table: Table, reference: Reference, milliseconds: int) -> Snapshot:
 
 
 def _had_earlier_versions(table: Table) -> bool:
-    """Whether main had versions before the first that its log still tells of: expiry clears what is before a gap."""
+    """Whether main had versions before the first in its log: expiry clears everything before a gap."""
     history = table.history()
     first = table.snapshot_by_id(history[0].snapshot_id) if history else None
     if first is None:

@@ -1,1 +1,1 @@
-"""Publishing changes of tables: what is asked, new snapshots, and the ways to commit them."""
+"""Commits changes of tables: the changes as values, new snapshots, and the routes to publish them."""

@@ -1,4 +1,4 @@
-"""What an action wrote and never published: files that a killed run of it left behind."""
+"""Files that a killed run of an action wrote and never published."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def staging_folder(table: Table, stamp: Stamp) -> str:
-    """Where an action writes data files before they are published; there they stay."""
+    """Where an action writes data files; published files stay there."""
     own = table.metadata.properties.get("write.data.path")
     return f"{(own or table.metadata.location.rstrip('/') + '/data').rstrip('/')}/{stamp.file_prefix}"
 
 
 def sweep(table: Table, stamp: Stamp, storage: Storage) -> int:
-    """Remove what earlier runs of an action left; what they published is reachable, and stays."""
+    """Delete what earlier runs of an action left; published files are reachable, and stay."""
     written = [file.path for file in storage.walk(staging_folder(table, stamp))]
     written += [file.path for file in storage.walk(metadata_folder(table)) if is_owned(file.path, stamp)]
     logged = {same_place(entry.metadata_file) for entry in table.metadata.metadata_log}

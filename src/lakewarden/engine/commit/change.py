@@ -1,7 +1,7 @@
 """Changes of a table's metadata as values, and what publishes them.
 
-Each kind of change is a module of its own, which holds what is asked and how it is published: directly, or through
-Spark where nothing else can. How attempts are sent, and sent again, is in `publish.py`.
+Each kind of change has its own module, which defines what is requested and how it is published: directly, or through
+Spark if there is no other way. `publish.py` sends attempts and retries them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Desk:
-    """What a change is published with, behind an action's fence and under its name."""
+    """What a change is published with: the action's fence and stamp."""
 
     tables: Tables
     fence: Fence
@@ -40,13 +40,13 @@ class Desk:
 
 @dataclass(frozen=True)
 class Change(Generic[T]):
-    """What is to become of one table; publishing it answers with a T."""
+    """A change of one table; publishing it returns a T."""
 
     table: str
     uuid: str
 
     def needs_spark(self, tables: Tables) -> bool:
-        """Whether nothing but Spark can publish it, by the table's format as it is now."""
+        """Whether only Spark can publish it, by the table's current format."""
         name = tables.name(self.table)
         return tables.route(tables.load(name), name).needs_spark
 
@@ -55,20 +55,20 @@ class Change(Generic[T]):
         raise NotImplementedError
 
     def publish_through_spark(self, desk: Desk, spark: Spark) -> T:
-        """Publish it where nothing but Spark can, by statements. What on Spark is a procedure is no commit of ours."""
+        """Publish it with Spark statements. Changes that Spark makes by a procedure do not come here."""
         raise StalePlan(f"the plan is stale: {self.table} has another format now", "Nothing was written. Plan again.")
 
 
 class Commits(Protocol):
-    """What an action can publish with."""
+    """What an action publishes with."""
 
     def publish(self, change: Change[T]) -> T:
-        """Publish a change, and answer with what it came to. Refused as stale where what it expects has moved."""
+        """Publish a change and return its result. Refused as stale if the table is no longer as the change expects."""
         ...
 
 
 class RoutedCommits:
-    """Sends each table's change by its route: directly, or through Spark where nothing else can."""
+    """Publishes each change by its table's route: directly, or through Spark if there is no other way."""
 
     def __init__(self, desk: Desk, spark: Callable[[], Spark], needs_spark: Callable[[Change[Any]], bool]) -> None:
         self._desk = desk

@@ -1,4 +1,4 @@
-"""A table that is created, once: its properties name the action that did it, so a resumed run recognises its own."""
+"""Creates a table once: its properties name the action, so that a resumed run recognises its own table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FORMAT = "format-version"
 
 @dataclass(frozen=True, kw_only=True)
 class CreateTable(Change[str]):
-    """A table that is to exist. Publishing answers with its uuid; the catalog assigns the ids of its columns anew."""
+    """A table to create. Publishing returns its UUID; the catalog assigns new column ids."""
 
     uuid: str = ""
     schema: Schema
@@ -78,7 +78,7 @@ class CreateTable(Change[str]):
         return str(table.metadata.table_uuid)
 
     def publish_through_spark(self, desk: Desk, spark: Spark) -> str:
-        """Create it in format v2, and have Spark upgrade it while it is empty."""
+        """Create it in format v2, then upgrade it with Spark while it is empty."""
         uuid = replace(self, properties={**self.properties, _FORMAT: "2"}).publish(desk)
         wanted = self.properties[_FORMAT]
         if desk.tables.load(self.table).metadata.format_version < int(wanted):
@@ -87,7 +87,7 @@ class CreateTable(Change[str]):
         return uuid
 
     def _own(self, desk: Desk) -> Table | None:
-        """The table, if this action created it; refused if another one has the name."""
+        """The table, if this action created it; refused if another table has the name."""
         try:
             table = desk.tables.load(self.table)
         except TableNotFound:

@@ -1,8 +1,7 @@
-"""Position deletes that hide rows of a branch, added and taken away again: in each case one commit.
+"""Adds and removes position deletes that hide rows, each in one commit.
 
-Deletes are added to one branch, and taken away from all of them at once. Which rows they name, and how their files are
-written, is in `position_deletes.py`. What others committed meanwhile is kept: positions in a data file stay what they
-are for as long as it is live.
+Deletes are added to one branch, and removed from all branches at once. `position_deletes.py` finds the rows and writes
+the files. Concurrent commits are kept: positions in a data file do not change as long as it is live.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mask(Change[int | None]):
-    """Files of position deletes that are to hide rows of a branch, and those whose rows they take over."""
+    """Position delete files to add to a branch, and those that they replace."""
 
     added: tuple[AddedFile, ...]
     inputs: Mapping[str, frozenset[str]]
-    """The data files that are masked, each with the deletes it had when its positions were looked up."""
+    """The masked data files, each with the deletes it had when its positions were looked up."""
     branch: str = MAIN
     replaced: frozenset[str] = frozenset()
-    """Files of deletes that leave the branch in the same commit, since the added ones name their rows too."""
+    """Delete files to remove in the same commit, because the added ones include their rows."""
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def publish(self, desk: Desk) -> int | None:
-        """Add position deletes to a branch; answers with the new snapshot. Refused where an input was changed."""
+        """Returns the new snapshot. Refused if an input changed."""
 
         def attempt(table: Table) -> Attempt | None:
             check_format(table, self.table)
@@ -65,16 +64,16 @@ class Mask(Change[int | None]):
 
 @dataclass(frozen=True)
 class Unmask(Change[int]):
-    """Files of deletes that are to leave every branch that has them, so that their rows are seen again.
+    """Delete files to remove from every branch, so that their rows are visible again.
 
-    Where one names other rows too, which stay hidden, another file takes its place.
+    If one also masks rows that stay hidden, it maps to the file that replaces it.
     """
 
     files: Mapping[str, AddedFile | None]
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def publish(self, desk: Desk) -> int:
-        """Take deletes away, or put others in their place, wherever they are live; how many branches had them."""
+        """Returns the number of branches that had them."""
         freed: list[int] = []
 
         def attempt(table: Table) -> Attempt | None:
@@ -105,7 +104,7 @@ class Unmask(Change[int]):
 
 
 def check_takes_deletes(table: Table, name: str) -> None:
-    """Format v1 knows no delete files."""
+    """Refuse format v1, which has no delete files."""
     if table.metadata.format_version < 2:
         raise Conflict(
             f"{name} is in format v1, which has no delete files: its rows cannot be hidden from other engines",
@@ -114,7 +113,7 @@ def check_takes_deletes(table: Table, name: str) -> None:
 
 
 def _check_inputs(change: Mask, files: SnapshotFiles) -> None:
-    """Refuse where a data file went, or has fewer deletes than when its positions were looked up."""
+    """Refuse if a data file is gone, or has fewer deletes than when its positions were looked up."""
     changed = [
         path
         for path, deletes in change.inputs.items()
@@ -131,7 +130,7 @@ def _check_inputs(change: Mask, files: SnapshotFiles) -> None:
 def _masked_heads(
     table: Table, reader: Manifests, paths: Collection[str]
 ) -> Mapping[int, tuple[list[str], Mapping[str, set[str]]]]:
-    """The heads of branches that have some of these deletes: which branches, and in which manifests what is to go."""
+    """The heads of branches with some of these deletes: the branches, and the files to remove by manifest."""
     branches: dict[int, list[str]] = {}
     for name, ref in sorted(table.metadata.refs.items()):
         if str(ref.snapshot_ref_type) == "branch":
@@ -145,12 +144,12 @@ def _masked_heads(
 
 
 def _by_manifest(files: SnapshotFiles, paths: Collection[str]) -> dict[str, set[str]]:
-    """Files of deletes, by the manifest that lists them."""
+    """Delete files by the manifest that lists them."""
     return by_manifest(delete for delete in (files.deletes if paths else ()) if delete.path in paths)
 
 
 def _ahead(table: Table, snapshots: int) -> Table:
-    """The table as if it had so many snapshots more: in one commit, each has a sequence number of its own."""
+    """The table as if it had this many more snapshots: each snapshot in a commit needs its own sequence number."""
     if not snapshots:
         return table
     later = copy(table)

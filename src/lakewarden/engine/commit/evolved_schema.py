@@ -1,7 +1,7 @@
-"""Columns that are added, dropped, renamed or widened, in one commit.
+"""Adds, drops, renames and widens columns in one commit.
 
-Columns are named by their ids, new ones too, so that it shows whether a change was made already: a resumed run then
-makes none. A schema that others changed since planning is refused.
+Columns, including new ones, are identified by id, which shows whether a change was made already: a resumed run changes
+nothing. Refused if others changed the schema since planning.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _SAME_IN_SPARK = ("boolean", "int", "float", "double", "string", "binary", "date
 
 @dataclass(frozen=True)
 class NewColumn:
-    """An optional column, with the id that it is to have: the next one that the table has not used yet."""
+    """An optional column with its id: the next one that the table has not used."""
 
     id: int
     name: str
     type: IcebergType
     doc: str | None = None
     parent: int | None = None
-    """The struct that it belongs to; none for a column of the table itself."""
+    """The struct that contains it; None for a top-level column."""
 
 
 @dataclass(frozen=True)
 class EvolveSchema(Change[int]):
-    """What is to become of columns, by id. Publishing answers with the id of the schema that has all of it."""
+    """Changes of columns, by id. Publishing returns the id of the resulting schema."""
 
     expects: int
-    """The id of the schema that it was planned on."""
+    """The id of the schema at planning."""
     add: tuple[NewColumn, ...] = ()
     drop: tuple[int, ...] = ()
     rename: Mapping[int, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class EvolveSchema(Change[int]):
         return desk.tables.load(self.table).metadata.current_schema_id
 
     def publish_through_spark(self, desk: Desk, spark: Spark) -> int:
-        """One statement a column; those that an earlier run has run already are left out."""
+        """One statement per column; statements that an earlier run completed are skipped."""
         name = desk.tables.name(self.table)
         spark.session()  # its start takes long: what is looked at is looked at after it
         table = desk.tables.load(name)
@@ -104,7 +104,7 @@ class EvolveSchema(Change[int]):
         ]
 
     def _check(self, table: Table) -> None:
-        """Refuse where others changed the schema, or where something else depends on a column that is to go."""
+        """Refuse if others changed the schema, or if something depends on a column to drop."""
         schema, metadata = table.schema(), table.metadata
         if metadata.current_schema_id != self.expects:
             was_and_is = f"was {self.expects} and is now {metadata.current_schema_id}"
@@ -161,7 +161,7 @@ def _name(schema: Schema, id: int) -> str | None:
 
 
 def _path(schema: Schema, id: int | None) -> tuple[str, ...]:
-    """The names that lead from the table to a column within structs."""
+    """The names from the top level to a column within structs."""
     if id is None:
         return ()
     return (*_path(schema, schema._lazy_id_to_parent.get(id)), schema.find_field(id).name)

@@ -1,4 +1,4 @@
-"""Snapshots and tags that expire, all of them or none, in one commit."""
+"""Expires snapshots and tags in one commit, all or none."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Expiry(Change[None]):
-    """Snapshots, and tags where they are, that are to go; whatever else points to one of them keeps all of them."""
+    """Snapshots to expire, and tags with their snapshots; refused if another ref points to one of them."""
 
     snapshots: tuple[int, ...]
     tags: Mapping[str, int] = field(default_factory=dict)
     metadata_files: tuple[str, ...] = ()
-    """Earlier metadata files that will be deleted: their entries leave the metadata log."""
+    """Old metadata files that will be deleted: their entries are dropped from the metadata log."""
     check: Callable[[Table], None] = field(default=lambda table: None, repr=False)
-    """Looks right before each attempt what else needs the snapshots."""
+    """Called before each attempt, to check what else needs the snapshots."""
 
     def publish(self, desk: Desk) -> None:
 
@@ -52,7 +52,7 @@ class Expiry(Change[None]):
 
 
 def _give_back(desk: Desk, change: Expiry) -> None:
-    """Undo an expiry that took a name along which somebody had made in the very moment."""
+    """Undo an expiry that removed a ref which was created at the same moment."""
     found = taken_along(desk.tables.load(change.table), change.snapshots, change.tags)
     if found is None:
         return

@@ -1,9 +1,9 @@
-"""What an expiry took along unseen, and how it is given back.
+"""Finds refs that an expiry removed unnoticed, and restores them.
 
-A REST catalog checks that the refs which a commit names are where they were. That there are no others cannot be
-required: a tag that somebody makes after we looked and before the server does goes with its snapshot, and nobody is
-told. So the metadata that the server expired on is looked at afterwards. Where a name was lost, everything that
-expired comes back, before any file has gone. Catalogs whose metadata the client writes refuse such a commit instead.
+A REST catalog checks the refs that a commit names. A commit cannot require that there are no others: a tag created
+after our check and before the server's is removed with its snapshot, silently. So the metadata that the server
+committed on is checked afterwards. If a ref was lost, everything that expired is restored, before any file is deleted.
+Catalogs where the client writes the metadata refuse such a commit instead.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _OURS = "lakewarden."
 
 @dataclass(frozen=True)
 class TakenAlong:
-    """The names that were lost, in words, and the metadata as it was before."""
+    """The lost refs, as sentences, and the metadata before the expiry."""
 
     says: tuple[str, ...]
     expired: frozenset[int]
     before: TableMetadata = field(repr=False)
 
     def lost_refs(self, table: Table) -> list[str]:
-        """Names that led to what expired and that nobody has given to something else since."""
+        """Refs to expired snapshots whose names are still free."""
         refs = self.before.refs.items()
         return [name for name, ref in refs if ref.snapshot_id in self.expired and name not in table.metadata.refs]
 
     def ref_updates(self, table: Table) -> list[TableUpdate]:
-        """What points the lost names at their snapshots again."""
+        """Point the lost refs at their snapshots again."""
         lost = {name: self.before.refs[name] for name in self.lost_refs(table)}
         return [ref_update(name, str(ref.snapshot_ref_type), ref.snapshot_id, ref) for name, ref in lost.items()]
 
     def updates(self, table: Table) -> tuple[TableUpdate, ...]:
-        """What brings all of it back; nothing where it is there."""
+        """The updates that restore everything; none if nothing is missing."""
         from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate, SetPropertiesUpdate
 
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
@@ -63,7 +63,7 @@ class TakenAlong:
         )
 
     def _properties(self, table: Table, back: Iterable[Snapshot]) -> dict[str, str]:
-        """What we remembered of the table, and which version each that comes back was built on."""
+        """Lakewarden's own table properties, and the parents of the restored snapshots."""
         ours = {
             key: value
             for key, value in self.before.properties.items()
@@ -75,7 +75,7 @@ class TakenAlong:
 
 
 def taken_along(table: Table, snapshots: Iterable[int], tags: Iterable[str]) -> TakenAlong | None:
-    """Whether names that were not to go went with these snapshots; told from the table's earlier metadata."""
+    """Find refs that were lost with these snapshots, from the table's earlier metadata; None if there are none."""
     if by_client(table):
         return None
     going, gone_tags = frozenset(snapshots), set(tags)
@@ -96,7 +96,7 @@ def taken_along(table: Table, snapshots: Iterable[int], tags: Iterable[str]) -> 
 
 
 def _earlier(table: Table) -> Iterator[TableMetadata]:
-    """The table's metadata as it was before, and before that, as far as it is kept."""
+    """The table's earlier metadata, newest first, as far as it exists."""
     from pyiceberg.serializers import FromInputFile
 
     for entry in reversed(table.metadata.metadata_log):
@@ -107,12 +107,14 @@ def _earlier(table: Table) -> Iterator[TableMetadata]:
 
 
 def _rootless(table: Table, snapshot: Snapshot) -> Snapshot:
-    """A snapshot as an old one can be added: as one that is built on nothing, and gives no row an id."""
+    """A snapshot in the form in which an old one can be added: without a parent, and assigning no row ids."""
     return snapshot.model_copy(update={"parent_snapshot_id": None, **_no_new_rows(table)})
 
 
 def passing_version(table: Table, like: Snapshot, after: int | None = None) -> Snapshot:
-    """A snapshot that goes again at once: after old ones, it sets the table's clock and its sequence right."""
+    """A snapshot that is removed in the same commit: added after old ones, it corrects the table's timestamp and
+    sequence number.
+    """
     last = getattr(table.metadata, "last_sequence_number", -1) if after is None else after
     newest: dict[str, Any] = {
         "snapshot_id": table.metadata.new_snapshot_id(),

@@ -1,4 +1,4 @@
-"""Bundles of manifests, each written as one, in one commit."""
+"""Merges bundles of manifests in one commit."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ManifestMerge(Change[int | None]):
-    """Bundles of manifests of data files, each of which is to become one."""
+    """Bundles of data manifests, each of which becomes one manifest."""
 
     bundles: tuple[tuple[str, ...], ...]
     branch: str = MAIN
 
     def publish(self, desk: Desk) -> int | None:
-        """Answers with the new snapshot; bundles of which one is no longer there are left as they are."""
+        """Returns the new snapshot; bundles with a missing manifest are skipped."""
 
         def attempt(table: Table) -> Attempt | None:
             check_format(table, self.table)

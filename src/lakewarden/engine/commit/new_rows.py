@@ -1,11 +1,11 @@
-"""New rows for a table: appended, or in the place of files that they replace. Each is one commit with one snapshot.
+"""Adds new rows to a table, by appending or by replacing files, in one commit with one snapshot.
 
-Rows come as files that are complete: written by the caller, or by Spark on a staging branch (`staging.py`). They are
-added to whatever the branch holds by the time of the commit, so what others append meanwhile does not matter. Rows
-are new: unlike those of a rewrite, they have the sequence number of the commit, and no earlier delete applies to them.
+Rows come as complete files: written by the caller, or by Spark on a staging branch (`staging.py`). They are added to
+the branch as it is at commit time, so concurrent appends do not matter. Unlike rewritten rows they get the sequence
+number of the commit, so that no earlier delete applies to them.
 
-An action publishes rows once. Appending leaves no other trace, so every attempt first looks for a snapshot with the
-action's stamp: a run that is resumed after its commit landed finds it, and adds nothing.
+An action publishes rows once. An append leaves no other trace, so every attempt first looks for a snapshot with the
+action's stamp: a run resumed after its commit landed finds it, and adds nothing.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Append(Change[int]):
-    """Files with new rows for a branch. Publishing answers with the snapshot that has them."""
+    """Files with new rows for a branch. Publishing returns their snapshot."""
 
     added: tuple[AddedFile, ...] = ()
     staged: StagedRows | None = None
-    """Rows that Spark has staged; their branch goes in the same commit."""
+    """Rows staged by Spark; the staging branch is removed in the same commit."""
     branch: str = MAIN
     facts: Mapping[str, str] = field(default_factory=dict)
     """For the snapshot's summary; where Spark publishes, Iceberg writes its own."""
@@ -78,7 +78,7 @@ class Append(Change[int]):
         return made[0]
 
     def publish_through_spark(self, desk: Desk, spark: Spark) -> int:
-        """Let Iceberg pick the staged snapshot onto main. It refuses to pick the same action's rows twice."""
+        """Have Iceberg cherry-pick the staged snapshot onto main. It refuses to pick the same action's rows twice."""
         name = desk.tables.name(self.table)
         if self.staged is None or self.branch != MAIN:
             raise BadValue(f"{name}: in its format, only rows that Spark has staged can be published, and only on main")
@@ -106,7 +106,7 @@ class Append(Change[int]):
         TableStatements(spark, desk.fence, desk.tables.name(self.table)).cherry_pick(self.staged.snapshot)
 
     def _take_out(self, table: Table, draft: Draft, desk: Desk) -> str:
-        """Remove what the rows replace; answers with what the snapshot does to rows."""
+        """Remove what the rows replace; returns the snapshot's operation."""
         return "append"
 
     @property
@@ -130,7 +130,7 @@ class Append(Change[int]):
             raise _stale(f"the rows staged for {self.table} on branch {self.staged.branch} were removed or changed")
 
     def _unstaged(self, table: Table) -> tuple[TableUpdate, ...]:
-        """What removes the staging branch, with its snapshots."""
+        """The updates that remove the staging branch with its snapshots."""
         from pyiceberg.table.update import RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate
 
         if self.staged is None:
@@ -153,7 +153,7 @@ class Append(Change[int]):
 
 @dataclass(frozen=True)
 class Overwrite(Append):
-    """Files with new rows, in the place of exactly these data files, each with the deletes that it was known with."""
+    """Files with new rows that replace exactly these data files, each with the deletes it had at planning."""
 
     removed: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
@@ -173,7 +173,7 @@ class Overwrite(Append):
         return "overwrite" if self._files else "delete"
 
     def _publish_staged(self, table: Table, desk: Desk, spark: Spark) -> None:
-        """Move main to the staged snapshot, which lacks the rows of the files, and whatever others committed since."""
+        """Move main to the staged snapshot. It lacks the rows of the replaced files, and any concurrent commits."""
         assert self.staged is not None
         if set(self.removed) != self.staged.replaced:
             raise BadValue(f"{self.table}: the rows were staged in the place of other files")

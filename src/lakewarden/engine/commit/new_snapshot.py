@@ -1,9 +1,8 @@
-"""A new snapshot in the making: what of the head it keeps, what it takes away, what it adds.
+"""Builds a new snapshot: what it keeps of the head, what it removes, what it adds.
 
-Written next to the head it is planned on and published by `publish.py`, which discards it if another writer was
-quicker. Files that replace others stay under their partition spec and values, and under a data sequence number of
-their own, so that deletes committed meanwhile apply to them as they would have before. Files with new rows have none:
-readers take that of the commit, whichever attempt it was that landed.
+It is written on top of a head and published by `publish.py`, which discards it if another writer was faster. Files that
+replace others keep their partition and an explicit data sequence number, so that concurrent deletes apply to them as
+before. Files with new rows have none: readers use that of the commit.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _NOTHING = {f"total-{what}": "0" for what in COUNTED}
 
 @dataclass
 class _Tally:
-    """What a snapshot's summary counts, added and taken away."""
+    """Counts for a snapshot's summary, added and removed."""
 
     added: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
     removed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
@@ -48,7 +47,7 @@ class _Tally:
         count(self.added if added else self.removed, file)
 
     def summary(self, before: Mapping[str, str]) -> dict[str, str]:
-        """The changes, and each total that the head told carried on."""
+        """The changes, and the head's totals updated."""
         names = {"data-files": "deleted-data-files", "records": "deleted-records"}
         facts = {f"added-{what}": str(n) for what, n in self.added.items() if n}
         facts |= {names.get(what, f"removed-{what}"): str(n) for what, n in self.removed.items() if n}
@@ -60,7 +59,7 @@ class _Tally:
 
 
 def count(counts: MutableMapping[str, int], file: DataFile) -> None:
-    """Count a file as summaries of snapshots do."""
+    """Count a file as snapshot summaries do."""
     from pyiceberg.manifest import DataFileContent
 
     counts["files-size"] += file.file_size_in_bytes
@@ -74,7 +73,10 @@ def count(counts: MutableMapping[str, int], file: DataFile) -> None:
 
 
 class Draft:
-    """One snapshot on top of a head, or the first one, with the files of metadata that were written for it."""
+    """A snapshot on top of a head, or the first one, and the metadata files written for it.
+
+    As a context manager it deletes those files if the body raises.
+    """
 
     def __init__(self, table: Table, head: Snapshot | None, stamp: Stamp, reader: Manifests) -> None:
         self.table = table
@@ -88,9 +90,9 @@ class Draft:
         self._manifests = [m for m in head.manifests(table.io) if has_live_files(m)] if head else []
 
     def remove(self, paths_by_manifest: Mapping[str, set[str]]) -> None:
-        """Take files away: a manifest that lists some is written anew with the others as they were.
+        """Remove files: manifests that list some are rewritten with the rest unchanged.
 
-        What went is told in one manifest for each spec, and by the next snapshot forgotten.
+        Removed files are listed in one manifest per spec, which the next snapshot leaves out.
         """
         kept: list[ManifestFile] = []
         removed: dict[tuple[int, bool], list[ManifestEntry]] = {}
@@ -155,7 +157,7 @@ class Draft:
         return [entry for manifest in own for entry in self._reader.entries(self.table.io, manifest)]
 
     def merge(self, manifests: Sequence[ManifestFile]) -> None:
-        """Write the entries of several manifests of data files, all of one spec, as one, in order of partition."""
+        """Merge data manifests of one spec into one, sorted by partition."""
         names = {manifest.manifest_path for manifest in manifests}
         entries = [entry for manifest in manifests for entry in self._reader.entries(self.table.io, manifest)]
         entries.sort(key=lambda entry: tuple(map(str, partition_key(entry.data_file))))
@@ -257,7 +259,7 @@ class Draft:
 
 
 def by_manifest(files: Iterable[LiveFile | DeleteFile]) -> dict[str, set[str]]:
-    """The paths of files, by the manifest that lists them."""
+    """The paths of files by the manifest that lists them."""
     found: dict[str, set[str]] = {}
     for file in files:
         found.setdefault(file.manifest, set()).add(file.path)
@@ -265,7 +267,7 @@ def by_manifest(files: Iterable[LiveFile | DeleteFile]) -> dict[str, set[str]]:
 
 
 def metadata_folder(table: Table) -> str:
-    """Where a table's metadata files go."""
+    """Where a table's metadata files are written."""
     own = table.metadata.properties.get("write.metadata.path")
     return (own or f"{table.metadata.location.rstrip('/')}/metadata").rstrip("/")
 

@@ -1,7 +1,7 @@
-"""Iceberg's own procedures on Spark: the way for tables whose files or metadata only Spark can write.
+"""Iceberg's procedures on Spark, for tables whose files or metadata only Spark can write.
 
-They commit on whatever head they find, and are idempotent by nature: running one again does what is left. What
-they would do beyond what was planned is looked for before they are called, and refused.
+They commit on the current head and are idempotent: running one again does the rest. What they would do beyond the plan
+is checked beforehand, and refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LONG_AGO = "1970-01-01 00:00:00"
 
 
 class Procedures:
-    """Calls of Iceberg's procedures, each behind the fence."""
+    """Calls Iceberg's procedures, each after checking the fence."""
 
     def __init__(self, tables: Tables, spark: Spark, fence: Fence) -> None:
         self._tables = tables
@@ -57,7 +57,7 @@ class Procedures:
         tags: Mapping[str, int] = MappingProxyType({}),
         check: Callable[[Table], None] = lambda table: None,
     ) -> None:
-        """Let exactly these snapshots and tags go. Spark deletes the files that this sets free."""
+        """Expire exactly these snapshots and tags. Spark deletes the files that become unreachable."""
         name = self._tables.name(table_name)
         self._spark.session()  # its start takes long: what is looked at is looked at after it
         table = self._tables.load(name)
@@ -89,7 +89,7 @@ class Procedures:
     def rewrite_data_files(
         self, table: str, options: Mapping[str, str], strategy: str = "binpack", sort_order: str = "", where: str = ""
     ) -> dict[str, Any]:
-        """Rewrite files of a table as its options say; answers with what Iceberg says it did."""
+        """Rewrite files of a table with these options; returns Iceberg's result."""
         name = self._tables.name(table)
         pairs = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in sorted(options.items()))
         given = [f"strategy => {literal(strategy)}", f"options => map({pairs})"]
@@ -113,7 +113,7 @@ class Procedures:
 
 @contextmanager
 def _broken_files_told(name: TableName) -> Iterator[None]:
-    """Name the file where Spark could not read one: that is deep in what it says."""
+    """Name the file that Spark could not read: it is buried in the stack trace."""
     try:
         yield
     except SparkUnavailable as error:

@@ -1,8 +1,7 @@
-"""Publishing: one `commit_table` call with explicit requirements, tried again until it lands or is refused.
+"""Publishing: one `commit_table` call with explicit requirements, retried until it lands or is refused.
 
-A commit that loses a race against a change elsewhere in the table is tried again, planned anew against the new
-head. What was written for an attempt that never landed is removed before the next one. Each kind of change, in a module
-of its own, makes the attempts.
+A commit that loses to an unrelated change is retried on the new head. Files written for a failed attempt are deleted
+before the next one. The module of each kind of change builds the attempts.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ATTEMPTS = 12
 
 @dataclass
 class Attempt:
-    """What one attempt asks of the catalog, and how to take back what was written for it."""
+    """One attempt: its requirements and updates, and how to delete what was written for it."""
 
     requires: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
@@ -43,7 +42,7 @@ class Attempt:
 
 
 class Publisher:
-    """Sends attempts to a table's catalog, behind an action's fence and under its name."""
+    """Sends attempts to a table's catalog, under an action's fence and stamp."""
 
     def __init__(self, tables: Tables, fence: Fence, stamp: Stamp, sleep: Callable[[float], None] = time.sleep) -> None:
         self._tables = tables
@@ -64,7 +63,7 @@ class Publisher:
     def publish_on(
         self, name: str, load: Callable[[], Table], make: Callable[[Table], Attempt | None]
     ) -> Attempt | None:
-        """The same on a table that `load` provides, such as one that is yet to be created."""
+        """The same for a table that `load` provides, such as one that is yet to be created."""
         from pyiceberg.exceptions import (
             CommitFailedException,
             CommitStateUnknownException,
@@ -113,9 +112,9 @@ class Publisher:
         )
 
     def _is_there(self, name: str, attempt: Attempt | None) -> bool:
-        """Whether a commit landed that was refused: something on the way to the catalog had sent it twice.
+        """Whether a refused commit landed all the same: something between here and the catalog had sent it twice.
 
-        Where that cannot be looked up, what was written for it may be in use.
+        If that cannot be determined, the files written for it may be in use.
         """
         made = attempt.snapshot if attempt else None
         if made is None:
@@ -147,7 +146,7 @@ def ref_update(
 
 
 def at_refs(uuid: str, refs: Mapping[str, int | None]) -> tuple[TableRequirement, ...]:
-    """What the catalog itself must find to be so: the table of this uuid, with each of these refs where it is."""
+    """What the catalog itself must check: the table's UUID, and the snapshot of each of these refs."""
     from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
     asserted = [AssertRefSnapshotId.model_validate({"ref": r, "snapshot-id": s}) for r, s in refs.items()]
@@ -155,7 +154,7 @@ def at_refs(uuid: str, refs: Mapping[str, int | None]) -> tuple[TableRequirement
 
 
 def check_identity(table: Table, name: str, uuid: str) -> None:
-    """Refuse as stale where another table has the name now."""
+    """Refuse as stale if another table has the name now."""
     if str(table.metadata.table_uuid) != uuid:
         raise StalePlan(
             f"the plan is stale: {name} was table {uuid} and is now {table.metadata.table_uuid}",
@@ -164,7 +163,7 @@ def check_identity(table: Table, name: str, uuid: str) -> None:
 
 
 def check_format(table: Table, name: str) -> None:
-    """Manifests of some formats are not ours to write, and a table may have become one of these since the plan."""
+    """Refuse as stale if the table was upgraded since planning to a format whose manifests only Spark writes."""
     route = route_of_manifests(Route(PUBLISH), table)
     if route.needs_spark:
         raise StalePlan(f"the plan is stale: {name} is now in {route.because}", "Nothing was written. Plan again.")
@@ -172,7 +171,7 @@ def check_format(table: Table, name: str) -> None:
 
 @dataclass(frozen=True)
 class _Unmoved:
-    """Requires that the catalog still has the very metadata that the updates were made for."""
+    """Requires that the catalog still has the metadata that the updates were made for."""
 
     planned: TableMetadata
 
@@ -184,7 +183,7 @@ class _Unmoved:
 
 
 def _unmoved(table: Table) -> tuple[TableRequirement, ...]:
-    """For catalogs whose metadata the client writes; a REST catalog checks requirements itself."""
+    """For catalogs where the client writes the metadata; a REST catalog checks requirements itself."""
     from pyiceberg.table import StagedTable
 
     is_new = isinstance(table, StagedTable)
@@ -192,7 +191,7 @@ def _unmoved(table: Table) -> tuple[TableRequirement, ...]:
 
 
 def by_client(table: Table) -> bool:
-    """Whether the client writes a table's metadata, as it does for SQL catalogs; for REST catalogs the server does."""
+    """Whether the client writes a table's metadata, as with SQL catalogs; with REST catalogs the server does."""
     from pyiceberg.catalog import MetastoreCatalog
 
     return isinstance(table.catalog, MetastoreCatalog)
@@ -204,13 +203,13 @@ def _take_back(attempt: Attempt | None) -> None:
 
 
 def _passes(error: Exception, table: str) -> bool:
-    """Whether it is worth waiting for: another process holds the catalog's database for a moment."""
+    """Whether the error is temporary: another process has locked the catalog's database."""
     known = error if isinstance(error, LakewardenError) else translate(error, f"table {table}")
     return isinstance(known, CatalogBusy)
 
 
 def _may_have_landed(error: Exception, table: str) -> bool:
-    """Whether the answer was lost: a database that refuses says so, one whose connection breaks may have done it."""
+    """Whether the response was lost: a database that refuses says so, but a broken connection may hide a success."""
     unreadable = type(error).__module__.startswith("pydantic")  # an answer of the catalog's that is none
     lost = unreadable or (isinstance(translate(error, table), CatalogUnavailable) and not is_refusal(error))
     is_database = type(error).__module__.startswith("sqlalchemy")

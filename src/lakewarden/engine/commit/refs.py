@@ -1,10 +1,9 @@
-"""Branches, tags, properties and the current schema of a table, changed in one commit; through Spark, in statements.
+"""Changes branches, tags, properties and the current schema of a table in one commit; through Spark, in statements.
 
-Whatever somebody else made in between is never overwritten: one whose requirements no longer hold is refused as stale.
-On Spark every statement is a commit of its own, so an action there is one statement wherever that matters. Spark
-commits on whatever head it finds: what a change expects is looked at right before each statement, and a move of main
-is looked at afterwards too. Where it went over a commit that somebody else had made in between, that commit is given a
-name at once, and main goes back to it if nobody has gone on since.
+Concurrent changes are never overwritten: a change whose requirements no longer hold is refused as stale. On Spark every
+statement is a separate commit on the current head. So expectations are checked right before each statement, and after a
+move of main as well: if it skipped a concurrent commit, that commit gets a tag at once, and main is moved back to it
+unless others have continued from there.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _UNITS = (("DAYS", 86_400_000), ("HOURS", 3_600_000), ("MINUTES", 60_000))
 
 @dataclass(frozen=True)
 class SetRef:
-    """A branch or tag that is to stand at a snapshot; a branch that exists keeps its own settings."""
+    """A branch or tag to point at a snapshot; an existing branch keeps its settings."""
 
     name: str
     kind: Literal["branch", "tag"]
@@ -45,7 +44,7 @@ class SetRef:
 
 @dataclass(frozen=True)
 class SetSchema:
-    """An earlier schema that is to be the current one, and the schema, partition spec and sort order it must meet."""
+    """An earlier schema to make current, and the expected schema, partition spec and sort order."""
 
     to: int
     expects: int
@@ -55,7 +54,7 @@ class SetSchema:
 
 @dataclass(frozen=True)
 class RefChange(Change[None]):
-    """What is to become of a table's refs, all at once, and where each of them must be for it."""
+    """Changes of a table's refs, made together, and the expected snapshot of each ref."""
 
     expects: Mapping[str, int | None]
     set: tuple[SetRef, ...] = ()
@@ -64,7 +63,7 @@ class RefChange(Change[None]):
     drop_properties: tuple[str, ...] = ()
     route: str = PUBLISH
     schema: SetSchema | None = None
-    """Only through the commit layer: Iceberg has no statement for it."""
+    """Only on the direct route: Iceberg has no statement for it."""
 
     def publish(self, desk: Desk) -> None:
         self._check_route(PUBLISH)
@@ -81,7 +80,7 @@ class RefChange(Change[None]):
         _Statements(desk, spark, self).run()
 
     def _check_route(self, route: str) -> None:
-        """Planned as one commit, it would now be several, or the reverse."""
+        """Refuse if the route changed: what was planned as one commit would be several, or the reverse."""
         if self.route != route:
             raise StalePlan(
                 f"the plan is stale: {self.table} was to be changed by {self.route}, and its format is another now",
@@ -90,7 +89,7 @@ class RefChange(Change[None]):
 
 
 class _Statements:
-    """Iceberg's own statements on Spark for one change."""
+    """Runs one change as Spark statements."""
 
     def __init__(self, desk: Desk, spark: Spark, change: RefChange) -> None:
         self._tables, self._fence = desk.tables, desk.fence
@@ -121,7 +120,7 @@ class _Statements:
             raise
 
     def _check_not_over_others(self, name: TableName, change: RefChange) -> None:
-        """The state that main was moved away from must be the one the plan knew."""
+        """Check that main was moved from the snapshot that the plan expected."""
         to = next(ref.snapshot for ref in change.set if ref.name == MAIN)
         table = self._tables.load(name)
         lost = displaced(table, change.expects[MAIN] or 0, to)
@@ -143,14 +142,14 @@ class _Statements:
         )
 
     def _name(self, name: TableName, lost: int) -> str:
-        """Give a commit that no name leads to one, before retention can take it."""
+        """Tag a snapshot that no ref points to, before retention can expire it."""
         tag = f"displaced-{lost}"
         self._spark.sql(altered(name, _create(SetRef(tag, "tag", lost)))).collect()
         return tag
 
 
 def displaced(table: Table, was: int, to: int) -> int | None:
-    """The commit that a move of main from `was` to `to` went over, if it did and no name leads to it."""
+    """The snapshot that a move of main from `was` to `to` skipped, if any, unless a ref still reaches it."""
     log = [entry.snapshot_id for entry in table.metadata.snapshot_log]
     moves = [place for place, snapshot in enumerate(log) if snapshot == to and place > 0]
     if not moves or log[moves[-1] - 1] in (was, to):
@@ -190,7 +189,7 @@ def _retain(milliseconds: int) -> str:
 
 
 def check_expected(table: Table, change: RefChange) -> None:
-    """Refuse as stale, saying what moved from where to where."""
+    """Refuse as stale, with what moved."""
     moved = []
     if str(table.metadata.table_uuid) != change.uuid:
         moved.append(f"{change.table} was table {change.uuid} and is now {table.metadata.table_uuid}")
@@ -207,7 +206,7 @@ def check_expected(table: Table, change: RefChange) -> None:
 
 
 def _at_layout(schema: SetSchema | None) -> tuple[TableRequirement, ...]:
-    """What the catalog itself must find where another schema becomes the current one."""
+    """What the catalog itself must check if another schema becomes current."""
     from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSortOrderId, AssertDefaultSpecId
 
     if schema is None:

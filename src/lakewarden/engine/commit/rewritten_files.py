@@ -1,6 +1,6 @@
-"""Rewritten data files in the place of those that they were made from, in one commit.
+"""Replaces data files with rewritten ones in one commit.
 
-Groups whose inputs somebody changed meanwhile are sent back; the others land.
+Groups whose inputs changed meanwhile are rejected; the others are committed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RewrittenGroup:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What a rewrite came to: groups that were sent back are those whose inputs somebody changed meanwhile."""
+    """The result of a rewrite. Rejected groups are those whose inputs changed meanwhile."""
 
     snapshot: int | None
     sent_back: tuple[int, ...]
@@ -42,13 +42,13 @@ class Rewritten:
 
 @dataclass(frozen=True)
 class Rewrite(Change[Rewritten]):
-    """Rewritten groups of files that are to take the place of their inputs on a branch."""
+    """Rewritten groups that replace their inputs on a branch."""
 
     groups: tuple[RewrittenGroup, ...]
     branch: str = MAIN
     facts: Mapping[str, str] = field(default_factory=dict)
     discard: Callable[[RewrittenGroup], None] = field(default=lambda group: None, repr=False)
-    """Told of each group that is sent back, before anything is published."""
+    """Called for each rejected group, before anything is published."""
 
     def publish(self, desk: Desk) -> Rewritten:
         left = {group.number: group for group in self.groups}
@@ -77,7 +77,7 @@ class Rewrite(Change[Rewritten]):
 
 
 def _unchanged(group: RewrittenGroup, files: SnapshotFiles) -> bool:
-    """Whether each input is live, with exactly the deletes that it was read with."""
+    """Whether each input is live, with exactly the deletes it was read with."""
     return all(
         path in files.by_path and files.by_path[path].deletes_identity == deletes
         for path, deletes in group.inputs.items()

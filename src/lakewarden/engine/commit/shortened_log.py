@@ -1,8 +1,8 @@
-"""Entries of a table's metadata log whose files are about to be deleted, dropped.
+"""Drops entries of a table's metadata log whose files are about to be deleted.
 
-Where the client writes the metadata, one commit does it. REST catalogs and Spark build the log themselves and only know
-a limit, the table property `write.metadata.previous-versions-max`, of at least one entry: it is lowered by one commit
-and restored by the next. The value to restore is kept in a property beside it, so that a second run can finish the job.
+Where the client writes the metadata, one commit does it. REST catalogs and Spark build the log themselves, limited only
+by the table property `write.metadata.previous-versions-max`, which is at least one: it is lowered by one commit and
+restored by the next. The value to restore is kept in another property, so that a second run can finish.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ TO_RESTORE = "lakewarden.previous-versions-max"
 
 @dataclass(frozen=True)
 class ShortenedLog(Change[int]):
-    """Metadata files that are to be deleted: no entry of the metadata log may reference them any more."""
+    """Metadata files that will be deleted: no entry of the metadata log may reference them."""
 
     files: tuple[str, ...]
 
     def publish(self, desk: Desk) -> int:
-        """Answers with how many entries the catalog keeps all the same."""
+        """Returns how many entries the catalog keeps nevertheless."""
 
         def attempt(table: Table) -> Attempt | None:
             dead = dead_entries(table, self.files)
@@ -65,7 +65,7 @@ def _shorten(desk: Desk, send: Callable[[RefChange], None], change: ShortenedLog
 
 
 def _lowered_limit(table: Table, change: ShortenedLog, route: str) -> Iterator[RefChange]:
-    """What makes a catalog drop all entries up to the newest of these files; nothing where it has dropped them."""
+    """The change that makes a catalog drop all entries up to the newest of these files; none if they are gone."""
     dead = dead_entries(table, change.files)
     if not dead:
         return
@@ -78,7 +78,7 @@ def _lowered_limit(table: Table, change: ShortenedLog, route: str) -> Iterator[R
 
 
 def _restored_limit(table: Table, change: ShortenedLog, route: str) -> Iterator[RefChange]:
-    """What gives a table back the limit that it had; on Spark each of these may be a commit."""
+    """The changes that restore the table's limit; on Spark each is a separate commit."""
     before = table.metadata.properties.get(TO_RESTORE)
     if before is None:
         return

@@ -1,9 +1,9 @@
-"""Rows that Spark writes to a branch of their own before anybody sees them, to be published by `Append` or `Overwrite`.
+r"""Stages rows: Spark writes them to a separate branch, and `Append` or `Overwrite` publishes them.
 
 Spark never commits rows to a branch that people read: a Spark Connect server continues after its client has died, and
-would commit when nobody holds the table's lease any more. On a staging branch that does no harm. Each run stages under
-a name of its own, which nobody else knows as complete, so what an earlier run left there, or a server writes there
-later, is never published. It is removed by the next run that stages rows for the table.
+would commit after the lease has expired. On a staging branch that does no harm. Each run stages under a unique name, so
+what an earlier run left there, or a server writes there later, is never published. The next run that stages rows for
+the table removes it.
 
     staged = lake.staging.stage(table, lambda session: session.sql("SELECT …"))
     lake.commits.publish(Append(table, uuid, staged=staged))
@@ -42,23 +42,23 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.basics import Tell
 
 STAGED = "lakewarden.staged"
-"""In the summary of a staged snapshot: the branch that it was written to."""
+"""In the summary of a staged snapshot: its branch."""
 _NAME = re.compile(r"lakewarden-staging-(?P<operation>op-[0-9]{8}-[0-9]{6}-[0-9a-f]{6})-\S+")
 
 
 @dataclass(frozen=True)
 class StagedRows:
-    """Rows that Spark has reported as written, all of them, and the branch on which they wait."""
+    """Rows that Spark has written completely, and their branch."""
 
     branch: str
     snapshot: int
     base: int | None
-    """Where main was when the branch was created."""
+    """The head of main when the branch was created."""
     added: tuple[AddedFile, ...] = field(repr=False)
     metadata: Mapping[int, tuple[str, ...]] = field(repr=False)
-    """By snapshot of the branch, the manifest list and the manifests that were written for it."""
+    """The manifest list and manifests written for each snapshot of the branch."""
     replaced: frozenset[str] = frozenset()
-    """Files whose rows were deleted on the branch, where only Spark can replace them."""
+    """Files whose rows were deleted on the branch, if only Spark can replace them."""
 
     @property
     def rows(self) -> int:
@@ -80,16 +80,16 @@ class Staging:
         is_over: Callable[[str], bool] = lambda operation: False,
         tell: Tell = lambda done, total, says: None,
     ) -> None:
-        """`is_over` says of which other operations nobody is at work: their staging branches are removed too."""
+        """`is_over` tells which other operations are not running: their staging branches are removed too."""
         self._desk, self._spark, self._storage, self._is_over, self._tell = desk, spark, storage, is_over, tell
 
     def stage(
         self, table_name: str, rows: Callable[[SparkSession], DataFrame], replaced: Collection[str] = ()
     ) -> StagedRows:
-        """Have Spark write rows for a table, by the names of its columns; answers once all of them are written.
+        """Have Spark write rows for a table, matched by column name; returns when all are written.
 
-        `replaced` are the data files that an `Overwrite` will replace: where only Spark can do that, the branch loses
-        their rows.
+        `replaced` are the data files that an `Overwrite` will replace: if only Spark can do that, their rows are
+        deleted on the branch.
         """
         name = self._desk.tables.name(table_name)
         session = self._spark.session()
@@ -111,20 +111,20 @@ class Staging:
         return self._reported(name, branch, base, before, frozenset(replaced if through_spark else ()))
 
     def sweep(self, table_name: str) -> int:
-        """Remove what earlier runs of the action staged for a table and never published; how many branches that were.
+        """Remove staging branches that earlier runs of the action left at a table; returns their number.
 
-        So is what other operations left there, if nobody is running them.
+        Branches that other operations left are removed too, unless they are running.
         """
         return self._sweep(self._desk.tables.name(table_name), self._of_action)
 
     @property
     def _of_action(self) -> str:
-        """How the names of an action's branches begin."""
+        """The prefix of an action's branches."""
         return f"lakewarden-staging-{self._desk.stamp.operation}-{self._desk.stamp.action}"
 
     @property
     def _own(self) -> str:
-        """How the names of the branches begin that are for this very commit of the action."""
+        """The prefix of the branches for this commit of the action."""
         return f"{self._of_action}-{hashlib.sha256(self._desk.stamp.name.encode()).hexdigest()[:8]}"
 
     def _sweep(self, name: TableName, own: str) -> int:
@@ -194,7 +194,7 @@ def only_on(table: Table, branch: str) -> list[int]:
 
 
 def _metadata(table: Table, snapshot_id: int) -> tuple[str, ...]:
-    """The manifest list of a snapshot, and the manifests that were written for it."""
+    """The manifest list of a snapshot, and the manifests written for it."""
     snapshot = table.snapshot_by_id(snapshot_id)
     assert snapshot is not None
     manifests = manifests_of(table.io, snapshot)

@@ -1,1 +1,1 @@
-"""Which files a table has: manifests, live files, what is reachable, and their metrics."""
+"""The files of a table: manifests, live files, reachable files, and column metrics."""

@@ -1,7 +1,7 @@
-"""Whether new files lie within the bounds of those they stand in for.
+"""Checks that new files are within the bounds of the files they replace.
 
-A rewrite makes no values: what a new file's footer says of its smallest and largest must lie within what the table's
-metadata said of the inputs. Bounds may be cut short and may be loose, so within is all that can be asked.
+A rewrite creates no values: the minimum and maximum in a new file's footer must be within the bounds that the table's
+metadata has for the inputs. Bounds may be truncated and may be loose, so nothing stricter can be checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _READERS = 8
 
 
 class Bounds:
-    """What metadata says of the values in some files, column by column; of many files hardly larger than of one."""
+    """The bounds of some files, column by column; its size hardly depends on their number."""
 
     def __init__(self, schema: Schema) -> None:
         from pyiceberg.types import PrimitiveType, UUIDType
@@ -41,13 +41,12 @@ class Bounds:
         }
 
     def add(self, file: DataFile) -> None:
-        """Take in one more file."""
         for column in self._columns.values():
             if not _is_empty(file, column.id):
                 column.add(file)
 
     def check(self, about: str, outputs: Sequence[DataFile]) -> None:
-        """Refuse new files that hold what none of these can have held."""
+        """Refuse new files with values that none of the inputs can have held."""
         for name, column in self._columns.items():
             if any(column.excludes(file) for file in outputs):
                 raise VerificationFailed(
@@ -58,9 +57,9 @@ class Bounds:
 
 
 def bounds_of(table: Table, groups: Mapping[Key, Iterable[LiveFile]]) -> dict[Key, Bounds]:
-    """The bounds of each group of files, read again from their manifests, one entry at a time.
+    """The bounds of each group of files, read from their manifests one entry at a time.
 
-    To be asked for before the files are rewritten: meanwhile others may expire those manifests.
+    Read them before the rewrite: the manifests may expire meanwhile.
     """
     schema = table.schema()
     found = {key: Bounds(schema) for key in groups}
@@ -92,7 +91,7 @@ def _is_live(entry: ManifestEntry) -> bool:
 
 
 class _Span:
-    """The lowest and the highest value of a column; unknown where one of the files says nothing of it."""
+    """The minimum and maximum of a column; unknown if one of the files has no bounds for it."""
 
     def __init__(self, id: int, kind: PrimitiveType) -> None:
         from pyiceberg.types import BinaryType, FixedType, StringType
@@ -116,7 +115,7 @@ class _Span:
 
 
 class _Extreme:
-    """The least or greatest of some values; none where there are none, or where one is unknown."""
+    """The minimum or maximum of values; None if there are none, or if one is unknown."""
 
     def __init__(self, choose: Callable[[Any, Any], Any]) -> None:
         self._choose = choose
@@ -135,10 +134,10 @@ class _Extreme:
 
 
 class _Uuids:
-    """Whether a bound of a new file, which is one of its values, can have been in one of the inputs.
+    """Whether a bound of a new file, which is one of its values, can come from one of the inputs.
 
-    Java compared UUIDs as pairs of signed numbers for long, others compare their bytes: no file tells which it is of.
-    So each is taken in either order, by itself, since the lowest of bounds in two orders is the lowest of nothing.
+    Java compared UUIDs as pairs of signed numbers for a long time, others compare bytes, and files do not state which.
+    So each file's bounds are checked in both orders; the minimum of bounds in mixed orders would be meaningless.
     """
 
     def __init__(self, id: int) -> None:
@@ -154,7 +153,7 @@ class _Uuids:
 
 
 def _uuid(bounds: dict[int, bytes] | None, field_id: int) -> bytes | None:
-    """A UUID's bytes, which are never cut; what has another length tells nothing."""
+    """The bytes of a UUID bound, which is never truncated; other lengths are ignored."""
     found = (bounds or {}).get(field_id)
     return found if found is not None and len(found) == _UUID_BYTES else None
 
@@ -167,9 +166,9 @@ def _may_be_within(value: bytes, low: bytes | None, high: bytes | None) -> bool:
 
 
 def _is_below(one: Any, other: Any, by_prefix: bool) -> bool:
-    """Whether one is smaller than the other, as far as both are known: either may be cut short, or raised for that.
+    """Whether one value is smaller, as far as known: either may be truncated, with its last part incremented.
 
-    What is raised is the last byte, or of a text the last character, which may change all of its bytes.
+    The last byte is incremented, or the last character of a text, which may change all of its bytes.
     """
     if not by_prefix:
         return bool(one < other)
@@ -178,13 +177,13 @@ def _is_below(one: Any, other: Any, by_prefix: bool) -> bool:
 
 
 def _is_empty(file: DataFile, field_id: int) -> bool:
-    """Whether a file is known to have nothing but nulls in a column; then it has no bounds."""
+    """Whether a file is known to have only nulls in a column; then it has no bounds."""
     values, nulls = (file.value_counts or {}).get(field_id), (file.null_value_counts or {}).get(field_id)
     return values is not None and values == nulls
 
 
 def _bound(bounds: dict[int, bytes] | None, field_id: int, kind: PrimitiveType) -> Any:
-    """One bound as a value; those of files written before a type was promoted are shorter."""
+    """A decoded bound; those written before a type was promoted are shorter."""
     from pyiceberg.conversions import from_bytes
     from pyiceberg.types import DoubleType, FloatType, IntegerType, LongType
 
@@ -202,5 +201,5 @@ def _bound(bounds: dict[int, bytes] | None, field_id: int, kind: PrimitiveType) 
 
 
 def in_javas_order(uuid: bytes) -> bytes:
-    """A UUID so that bytes compare as Java compares its two halves, which are signed numbers to it."""
+    """A UUID's bytes transformed so that they sort as Java sorts UUIDs: as two signed numbers."""
     return bytes([uuid[0] ^ 0x80, *uuid[1:8], uuid[8] ^ 0x80, *uuid[9:]])

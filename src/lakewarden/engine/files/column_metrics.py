@@ -1,11 +1,11 @@
-"""What a new file's footer says of its columns, as a manifest must tell it: counts, sizes and bounds.
+"""Column metrics for a manifest entry, from a new file's footer: counts, sizes and bounds.
 
-Values are taken as Parquet stores them, so that years that Python has no dates for are no trouble. A bound stands for
-the whole file: where one row group has values but says nothing of them, as Parquet does of very long ones, there is
-none, for a bound of the other row groups would make readers skip rows.
+Values are used as Parquet stores them, so that years outside Python's range are no problem. A bound covers the whole
+file: if one row group has values but no statistics, as Parquet omits very long ones, the file gets no bound, because a
+bound of the other row groups would make readers skip rows.
 
-NaN has no part in bounds, and no footer counts it: the writer of the file does. Readers take bounds without a count to
-mean that no value is NaN, and then skip or delete rows by them. So where the count is not known, there are no bounds.
+Bounds exclude NaN, and footers do not count it: the writer of the file does. Readers take bounds without a NaN count to
+mean that no value is NaN, and skip or delete rows accordingly. So without a count there are no bounds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LAST, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 
 
 def metrics_of(table: TableMetadata, footer: Any, nans: Mapping[int, int]) -> dict[str, Any]:
-    """The fields of a manifest's entry that describe a file's columns; `nans` are its NaN values by field id."""
+    """The fields of a manifest entry that describe a file's columns; `nans` are its NaN counts by field id."""
     from pyiceberg.types import DoubleType, FloatType
 
     from lakewarden.engine.kernel.schema import leaves
@@ -73,7 +73,9 @@ def _types(table: TableMetadata) -> dict[int, IcebergType]:
 
 
 def metrics_modes(table: TableMetadata) -> dict[int, str]:
-    """What is to be told of each column: `none`, `counts`, `full`, or how many characters a bound is cut to."""
+    """The metrics mode of each column: `none`, `counts`, `full`, or the number of characters that bounds are truncated
+    to.
+    """
     properties, schema = table.properties, table.schema()
     default = _mode(properties.get(_DEFAULT, ""))
     names = dict(_leaf_columns(schema))
@@ -91,7 +93,7 @@ def metrics_modes(table: TableMetadata) -> dict[int, str]:
 
 
 def _leaf_columns(schema: Schema) -> Iterator[tuple[int, str]]:
-    """Columns that hold values themselves, with their full names, in the schema's order."""
+    """The leaf columns with their full names, in schema order."""
 
     from pyiceberg.types import ListType, MapType, StructType
 
@@ -115,7 +117,7 @@ def _leaf_columns(schema: Schema) -> Iterator[tuple[int, str]]:
 
 
 def _mode(text: str) -> str:
-    """A metrics mode as this module has it; what cannot be read counts as not said."""
+    """A metrics mode in this module's form; an invalid one counts as unset."""
     text = text.strip().lower()
     if text in ("none", "counts", "full"):
         return text
@@ -124,7 +126,7 @@ def _mode(text: str) -> str:
 
 
 def _bounds(kind: IcebergType, chunks: list[Any], mode: str) -> tuple[bytes | None, bytes | None]:
-    """A column's smallest and largest value, as bounds are stored."""
+    """A column's minimum and maximum, encoded as bounds."""
     from pyiceberg.types import BinaryType, DecimalType, StringType, UUIDType
 
     found = [chunk.statistics for chunk in chunks if chunk.is_stats_set and chunk.statistics.has_min_max]
@@ -149,7 +151,7 @@ def _bounds(kind: IcebergType, chunks: list[Any], mode: str) -> tuple[bytes | No
 
 
 def _hides_values(chunk: Any) -> bool:
-    """Whether a row group has values that its bounds leave out; of floating point numbers, only NaN can be that."""
+    """Whether a row group has values that its statistics leave out; for floating point columns, only NaN."""
     if chunk.physical_type in ("FLOAT", "DOUBLE") or chunk.num_values == 0:
         return False
     told = chunk.statistics if chunk.is_stats_set else None
@@ -162,7 +164,7 @@ def _unscaled(stored: int | bytes) -> int:
 
 
 def _number(unscaled: int) -> bytes:
-    """As few bytes as hold it, the highest first."""
+    """The shortest big-endian encoding."""
     length = ((unscaled if unscaled >= 0 else ~unscaled).bit_length() + 8) // 8
     return unscaled.to_bytes(length, "big", signed=True)
 
@@ -172,7 +174,7 @@ def _cut_text(value: bytes, length: int) -> bytes:
 
 
 def _raised_text(value: bytes, length: int) -> bytes | None:
-    """Nothing that begins like the value is above it; none where no character can be raised."""
+    """An upper bound for all texts with the same beginning; None if no character can be incremented."""
     text = value.decode()
     if len(text) <= length:
         return value
@@ -193,6 +195,6 @@ def _raised_bytes(value: bytes, length: int) -> bytes | None:
 
 
 def _start(row_group: Any) -> int:
-    """Where a row group begins in its file."""
+    """The offset of a row group in its file."""
     first = row_group.column(0)
     return int(min(first.dictionary_page_offset or first.data_page_offset, first.data_page_offset))

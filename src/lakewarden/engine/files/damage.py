@@ -1,7 +1,6 @@
-"""Which versions of a table need a file that is missing or damaged, and which one does not.
+"""Which versions of a table need a missing or damaged file, and which one does not.
 
-Looked up only once something could not be read, so all metadata may be read for it. Whether data files that nobody
-complained about are there is not looked at.
+Called only after a read failed, so it may read all metadata. It does not check whether other data files exist.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _READERS = 8
 
 @dataclass(frozen=True)
 class Damage:
-    """The versions that need a damaged file, newest first, and the newest one of main that needs none."""
+    """The versions that need a damaged file, newest first, and the newest version of main that does not."""
 
     needed_by: tuple[int, ...]
     current_needs_it: bool
@@ -35,7 +34,7 @@ class Damage:
 
 
 def damage_of(table: Table, file: str) -> Damage:
-    """Who needs a file, be it a manifest list, a manifest, a data or a delete file."""
+    """The versions that need a file: a manifest list, manifest, data file or delete file."""
     metadata, wanted = table.metadata, same_place(file)
     newest_first = sorted(metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True)
     with ThreadPoolExecutor(_READERS, thread_name_prefix="damage") as readers:
@@ -73,7 +72,7 @@ class _Look:
 
 
 def _listed(table: Table, snapshot: Snapshot) -> list[ManifestFile] | None:
-    """The manifests of a snapshot; none where its list cannot be read."""
+    """The manifests of a snapshot; None if its list cannot be read."""
     try:
         with told("its metadata"):
             return manifests_of(table.io, snapshot)

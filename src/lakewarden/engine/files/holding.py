@@ -1,7 +1,7 @@
-"""How many bytes only some snapshots of a table hold: exact, by which snapshots reference each file.
+"""How many bytes only certain snapshots of a table reference, exactly.
 
-Every manifest list and every manifest is read once. A file that the snapshots of several holders reference is counted
-once, for all of them together. What a holder is, a tag or a branch, is for others to say.
+Each manifest list and manifest is read once. A file that several holders reference is counted once, as shared. Callers
+define the holders, such as tags and branches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Sizes = Callable[[Iterable[str]], Mapping[str, int | None]]
 
 @dataclass
 class Holding:
-    """Files that one set of holders has and no other: how many, and the bytes of each kind."""
+    """Files that one set of holders references and no other: their number, and bytes by kind."""
 
     files: int = 0
     by_kind: Counter[Kind] = field(default_factory=Counter)
@@ -44,9 +44,9 @@ class Holding:
 
 
 def holdings(table: Table, holders: Sequence[Collection[int]], sizes: Sizes) -> tuple[list[Holding], Holding]:
-    """What each holder's snapshots alone reference, and what those of several do.
+    """What only each holder's snapshots reference, and what several holders share.
 
-    A snapshot may have several holders. `sizes` looks up how large manifest lists are, which metadata does not say.
+    A snapshot may have several holders. `sizes` looks up the sizes of manifest lists, which metadata does not have.
     """
     masks: dict[int, int] = {}
     for place, snapshots in enumerate(holders):
@@ -65,14 +65,14 @@ def holdings(table: Table, holders: Sequence[Collection[int]], sizes: Sizes) -> 
 
 
 class _Tally:
-    """Which holders reference each file, by a digest of its place, and what each set of holders comes to."""
+    """The holders of each file, by a digest of its location, and totals per set of holders."""
 
     def __init__(self) -> None:
         self.held: dict[int, Holding] = {}
         self._holders: dict[int, int] = {}
 
     def add(self, file: ReachableFile, mask: int) -> None:
-        """Count a file once, however often it is listed: for all who reference it together."""
+        """Count a file once for all its holders, however often it is listed."""
         place = hash(same_place(file.path))
         before = self._holders.get(place, 0)
         if before | mask == before:
@@ -84,7 +84,7 @@ class _Tally:
 
 
 def _referenced(table: Table, masks: Mapping[int, int], sizes: Sizes) -> Iterator[tuple[ReachableFile, int]]:
-    """Every file that snapshots reference, with the holders of what lists it; one may come several times."""
+    """Every file that snapshots reference, with its holders; a file may occur several times."""
     metadata = table.metadata
     snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in masks]
     manifests: dict[str, ManifestFile] = {}

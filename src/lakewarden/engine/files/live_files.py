@@ -1,11 +1,11 @@
-"""What is live in a snapshot: its data files, its delete files, and which of those apply to which.
+"""The live files of a snapshot: data files, delete files, and which deletes apply to which data files.
 
-A position delete file may be for one data file or for any in its partition; which rows the latter masks is
-only known from its content, so that is read, when asked for, and kept. Deletion vectors are told apart by
-the data file they are for: one Puffin file holds those of many.
+A position delete file may apply to one data file or to any in its partition. In the second case only its content shows
+which rows it masks, so it is read on demand and cached. Deletion vectors are identified by their data file, because one
+Puffin file holds many.
 
-A table may have millions of files, so values here hold what planning needs and nothing about columns: the bounds of
-files that are rewritten are read again, in `bounds.py`, and entries that are written again by those who write them.
+A table may have millions of files, so these values hold what planning needs and no column metrics: `bounds.py` reads
+bounds again for files that are rewritten, and writers read entries again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Found = TypeVar("Found", "LiveFile", "DeleteFile")
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """A live file of deletes: by position, by equality, or a deletion vector."""
+    """A live delete file: position deletes, equality deletes, or a deletion vector."""
 
     manifest: str
     path: str
@@ -53,30 +53,30 @@ class DeleteFile:
     rows: int
     partition: Partition
     record: Record = field(repr=False)
-    """The partition's values as manifests have them."""
+    """The partition values as manifests store them."""
     sequence: int
     format: str
     only_for: str | None
     is_equality: bool
     is_vector: bool
     lowest: Bound | None = None
-    """Bounds of the paths that it names, where it may name several; they may be cut short."""
+    """Bounds of the data file paths in it, if there may be several; they may be truncated."""
     highest: Bound | None = None
     equality_ids: tuple[int, ...] = ()
     sort_order: int | None = None
 
     @property
     def identity(self) -> str:
-        """What tells it apart: a Puffin file holds the vectors of many data files."""
+        """A unique name: a Puffin file holds the vectors of many data files."""
         return f"{self.path}#{self.only_for}" if self.is_vector else self.path
 
     @property
     def is_guessed(self) -> bool:
-        """Whether only a reader of rows can tell what it masks."""
+        """Whether metadata does not show which rows it masks."""
         return self.is_equality or (self.only_for is None and self.format != "parquet")
 
     def may_apply(self, data: LiveFile) -> bool:
-        """Whether, by all that metadata says, it can mask rows of a data file."""
+        """Whether it can mask rows of a data file, according to the metadata."""
         if self.only_for is not None:
             return self.only_for == data.path and self.sequence >= data.sequence
         if self.is_equality:
@@ -87,19 +87,21 @@ class DeleteFile:
 
     @property
     def is_global(self) -> bool:
-        """Equality deletes without a partition are for all. Where every value is null, the spec may be one whose
-        fields were all dropped, and it is safer to think so."""
+        """Whether it is an equality delete without a partition, which applies everywhere.
+
+        If all values are null, the spec may be one whose fields were all dropped, so this is assumed to be safe.
+        """
         return self.is_equality and all(value is None for value in self.partition[1])
 
     def _within_bounds(self, path: str) -> bool:
-        """Bounds may be cut short: then the upper one still stands above all that begins with it."""
+        """A truncated upper bound is still above every path that begins with it."""
         name = path.encode()
         return (self.lowest is None or self.lowest <= name) and (self.highest is None or name <= self.highest)
 
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A live data file, with all delete files that apply to it."""
+    """A live data file with all delete files that apply to it."""
 
     manifest: str
     path: str
@@ -107,25 +109,25 @@ class LiveFile:
     rows: int
     partition: Partition
     record: Record = field(repr=False)
-    """The partition's values as manifests have them."""
+    """The partition values as manifests store them."""
     sequence: int
     format: str
     deletes: tuple[DeleteFile, ...] = ()
     added_in: int = 0
-    """The sequence number of the commit that added it, which its rows may be older than."""
+    """The sequence number of the commit that added it; its rows may be older."""
     added_by: int | None = None
     """The snapshot of that commit."""
     sort_order: int | None = None
     row_groups: int = 1
     without_nan_counts: frozenset[int] = frozenset()
-    """Columns with bounds but no count of NaN: most cannot hold one."""
+    """Columns with bounds but no NaN count; most types have no NaN."""
 
     @property
     def deletes_identity(self) -> frozenset[str]:
         return frozenset(delete.identity for delete in self.deletes)
 
     def lacks_nan_counts(self, floating: Iterable[int]) -> bool:
-        """Whether it has bounds of one of these floating point columns, but no count of NaN.
+        """Whether one of these floating point columns has bounds but no NaN count.
 
         Other engines take that to mean that no value is NaN, and skip or delete the file by its bounds.
         """
@@ -143,7 +145,6 @@ class SnapshotFiles:
         self.manifests = [manifest for manifest in manifests if has_live_files(manifest)]
 
     def opened(self, path: str) -> Any:
-        """A stream of one of its files."""
         return self._io.new_input(path).open()
 
     @cached_property
@@ -152,12 +153,12 @@ class SnapshotFiles:
 
     @cached_property
     def data(self) -> tuple[LiveFile, ...]:
-        """Every data file, with the deletes that apply to it."""
+        """All data files, with the deletes that apply to each."""
         return tuple(_with_deletes(self.bare, self.deletes, self.masks)) if self.deletes else self.bare
 
     @cached_property
     def bare(self) -> tuple[LiveFile, ...]:
-        """Every data file, whatever deletes apply to it."""
+        """All data files, without deletes."""
         return tuple(self._listed(_live_files, deletes=False))
 
     @cached_property
@@ -173,7 +174,7 @@ class SnapshotFiles:
 
     @cached_property
     def masks(self) -> Mapping[str, Mapping[str, int]]:
-        """For each file of position deletes, how many rows of which data files it masks."""
+        """For each position delete file, how many rows of which data files it masks."""
         known = {d.identity: {d.only_for: d.rows} for d in self.deletes if d.only_for is not None}
         unread = [d for d in self.deletes if d.only_for is None and not d.is_guessed]
         if unread:
@@ -186,7 +187,7 @@ class SnapshotFiles:
         return self._reader.masks(delete.path, lambda: masked_rows(self._io, delete.path, self._about))
 
     def masked(self, file: LiveFile) -> int:
-        """Rows of a data file that position deletes mask; a row that two of them name counts twice."""
+        """The rows of a data file that position deletes mask; a row in two delete files counts twice."""
         return min(sum(self.masks.get(delete.identity, {}).get(file.path, 0) for delete in file.deletes), file.rows)
 
     def dangling(self, gone: Iterable[str] = ()) -> list[DeleteFile]:
@@ -221,16 +222,16 @@ class Files:
         self.reader = reader
 
     def of(self, table: Table, snapshot: Snapshot | None) -> SnapshotFiles:
-        """What a snapshot holds; nothing for a table that has none yet."""
+        """The live files of a snapshot; none for a table without snapshots."""
         about = f"table {'.'.join(table.name())}"
         with told(about):
             manifests = manifests_of(table.io, snapshot) if snapshot is not None else []
         return SnapshotFiles(table.io, manifests, self.reader, about)
 
     def across(self, table: Table, snapshots: Iterable[Snapshot]) -> tuple[dict[str, LiveFile], dict[str, DeleteFile]]:
-        """Every data file and every delete file that one of the snapshots holds, by path; which apply is not told.
+        """All data files and delete files of several snapshots, by path, without which deletes apply.
 
-        However many snapshots share a manifest, it is read once.
+        A manifest that several snapshots share is read once.
         """
         about = f"table {'.'.join(table.name())}"
         with told(about):
@@ -309,9 +310,9 @@ def _delete_files(shared: _Shared, entries: Iterable[ManifestEntry], manifest: s
 
 
 class _Shared:
-    """Values that many files of one table have, each kept once.
+    """Interned values that many files of one table share.
 
-    Of one table only: partition values that are equal there, under one spec, have the same type and are written alike.
+    For one table only: equal partition values of one spec have the same type and encoding there.
     """
 
     def __init__(self) -> None:
@@ -323,7 +324,7 @@ class _Shared:
         return kept
 
     def partition(self, file: DataFile) -> tuple[Partition, Record]:
-        """A file's partition, to compare and as it is written."""
+        """A file's partition, as a comparable key and as stored."""
         partition = (file.spec_id or 0, partition_key(file))
         return self._partitions.setdefault(partition, (partition, file.partition))
 
@@ -333,7 +334,7 @@ def _format(file: DataFile) -> str:
 
 
 def masked_rows(io: FileIO, path: str, about: str) -> Counter[str]:
-    """How many rows of which data files a file of position deletes names; streamed, for it may be large."""
+    """How many rows of which data files a position delete file masks; streamed, because it may be large."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

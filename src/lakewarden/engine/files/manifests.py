@@ -1,11 +1,10 @@
-"""Manifests: read once and kept by path, since they never change; written for what the commit layer publishes.
+"""Reads manifests, cached by path because they never change, and writes them for commits.
 
-An entry with its counts and bounds takes several kilobytes, so few entries are kept; of a live file, what planning
-needs is kept in a form of a few hundred bytes.
+An entry with metrics takes several kilobytes, so few are cached; for live files, what planning needs is cached in a
+compact form of a few hundred bytes.
 
-PyIceberg's own reader leaves out what format v3 added, such as the data file that a deletion vector is
-for, and its writer writes manifests of data files only. Both gaps are closed here. What is live in a
-snapshot, and which deletes apply to it, is worked out in `live_files.py`.
+PyIceberg's reader ignores fields of format v3, such as the data file of a deletion vector, and its writer supports data
+manifests only. Both gaps are closed here. `live_files.py` works out which deletes apply to which files.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Value = TypeVar("Value")
 
 
 class Manifests:
-    """Reads manifests, and keeps what was read last."""
+    """Reads manifests, with a cache."""
 
     def __init__(self, entries_kept: int = _ENTRIES_KEPT, files_kept: int = _FILES_KEPT) -> None:
         self._entries: Kept[tuple[ManifestEntry, ...]] = Kept(entries_kept, _bytes_of)
@@ -47,13 +46,13 @@ class Manifests:
         self._masks: Kept[Mapping[str, int]] = Kept(_MASKS_KEPT, lambda masks: 1 + len(masks))
 
     def entries(self, io: FileIO, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
-        """The live entries of a manifest, with all that they say: for those that write manifests."""
+        """The live entries of a manifest with all fields, for writing manifests."""
         return self._entries.get(manifest.manifest_path, lambda: tuple(read_entries(io, manifest)))
 
     def files(
         self, io: FileIO, manifest: ManifestFile, compact: Callable[[Iterable[ManifestEntry], str], Iterable[Value]]
     ) -> tuple[Value, ...]:
-        """The live files of a manifest, each made of its entry, which is not kept: for all others.
+        """The live files of a manifest in a compact form, without keeping the entries.
 
         A manifest lists either data files or delete files, so there is one form for each.
         """
@@ -61,12 +60,12 @@ class Manifests:
         return self._files.get(path, lambda: tuple(compact(stream_entries(io, manifest), path)))
 
     def masks(self, path: str, read: Callable[[], Mapping[str, int]]) -> Mapping[str, int]:
-        """How many rows of which data files a delete file masks: read once, since it never changes."""
+        """How many rows of which data files a delete file masks; read once, because it never changes."""
         return self._masks.get(path, read)
 
 
 def _bytes_of(entries: Sequence[ManifestEntry]) -> int:
-    """About how much memory entries take, by the first: those of one manifest are alike."""
+    """Approximate memory of entries, judged by the first: entries of one manifest are alike."""
     return len(entries) * (_size(entries[0]) if entries else 0)
 
 
@@ -82,7 +81,7 @@ def _size(value: Any) -> int:
 
 
 def manifests_of(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
-    """The manifests that a snapshot's list names."""
+    """The manifests of a snapshot."""
     from pyiceberg.manifest import _manifest_cache
 
     with decoding(snapshot.manifest_list):
@@ -91,12 +90,12 @@ def manifests_of(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
 
 
 def read_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> list[ManifestEntry]:
-    """Read one manifest's entries, all of them or only those that are live."""
+    """A manifest's entries: the live ones, or all."""
     return list(stream_entries(io, manifest, live))
 
 
 def stream_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> Iterator[ManifestEntry]:
-    """One manifest's entries, one at a time, with the sequence numbers that they inherit."""
+    """A manifest's entries one at a time, with inherited sequence numbers."""
     from pyiceberg.manifest import ManifestEntryStatus, _inherit_from_manifest
 
     for entry in entries_at(io, manifest.manifest_path):
@@ -105,13 +104,13 @@ def stream_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> Ite
 
 
 def entries_at(io: FileIO, path: str) -> Iterator[ManifestEntry]:
-    """The entries of the manifest at a path, as they are written there: without what they inherit."""
+    """The entries of the manifest at a path as written, without inherited values."""
     with decoding(path):
         yield from avro_files.entries_at(io, path)
 
 
 def referenced_data_file(file: DataFile) -> str | None:
-    """The one data file that a delete file is for, where it is for one only."""
+    """The one data file that a delete file applies to; None if there may be several."""
     from pyiceberg.table.delete_file_index import _referenced_data_file_path
 
     fields = file._data
@@ -125,18 +124,18 @@ def is_deletion_vector(file: DataFile) -> bool:
 
 
 def has_live_files(manifest: ManifestFile) -> bool:
-    """Manifests that only say what an earlier snapshot removed are of no use to a later one."""
+    """Manifests that only list removed files are of no use to later snapshots."""
     counts = (manifest.added_files_count, manifest.existing_files_count)
     return any(count is None or count > 0 for count in counts)
 
 
 def partition_key(file: DataFile) -> tuple[Any, ...]:
-    """A file's partition values as something to compare and sort into groups by."""
+    """A file's partition values, comparable and hashable."""
     return tuple(_comparable(file.partition[place]) for place in range(len(file.partition)))
 
 
 def _comparable(value: Any) -> Any:
-    """NaN is unlike itself and 0.0 like -0.0 only to Python: as partitions, Iceberg has it the other way round."""
+    """In Iceberg's partitions NaN equals itself and 0.0 differs from -0.0, unlike in Python."""
     return str(value) if isinstance(value, float) and (value != value or value == 0) else value
 
 
@@ -152,7 +151,7 @@ def write_entries(
     existing: Iterable[ManifestEntry] = (),
     removed: Iterable[ManifestEntry] = (),
 ) -> ManifestFile:
-    """Write one manifest: of data files, or of delete files."""
+    """Write one manifest of data files or of delete files."""
     spec = metadata.specs()[spec_id]
     writer = _writer(metadata, io, path, spec, snapshot_id, deletes)
     with writer:
@@ -197,9 +196,9 @@ def _writer(
 
 
 def _without_misleading_bounds(manifest: ManifestFile, schema: Schema, spec: PartitionSpec) -> ManifestFile:
-    """Leave out what is said of partitions by UUID where it may be wrong for Java, which compares signed numbers.
+    """Omit the summaries of UUID partitions if they may be wrong for Java, which compares signed numbers.
 
-    It would skip the manifest. One bound cannot be left out: without it Java takes all values to be null.
+    Java would skip the manifest. A single bound cannot be omitted: Java would take all values to be null.
     """
     from pyiceberg.types import UUIDType
 
@@ -213,7 +212,7 @@ def _without_misleading_bounds(manifest: ManifestFile, schema: Schema, spec: Par
 
 
 def _of_deletes(entry: Schema, without: Sequence[int] = ()) -> Schema:
-    """A schema of entries with ids of equality columns as Java has them: it fails on PyIceberg's longs."""
+    """The entry schema with equality ids as integers, as in Java, which fails on PyIceberg's longs."""
     from pyiceberg.schema import Schema
     from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
@@ -233,7 +232,7 @@ def _of_deletes(entry: Schema, without: Sequence[int] = ()) -> Schema:
 
 
 def schema_for_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
-    """The newest schema that still has the columns a partition spec is made of: those of old specs may be dropped."""
+    """The newest schema with all columns of a partition spec: columns of old specs may have been dropped."""
     wanted = {field.source_id for field in spec.fields}
     current_first: Sequence[Schema] = [metadata.schema(), *reversed(metadata.schemas)]
     for schema in current_first:

@@ -1,4 +1,4 @@
-"""Which files a table's metadata leads to: whatever is not among them, no version of the table needs."""
+"""Which files a table's metadata references: no version of the table needs any other file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SETS_KEPT = 4
 
 @dataclass(frozen=True, slots=True)
 class ReachableFile:
-    """A file that metadata leads to; its size where metadata tells it."""
+    """A file that metadata references, with its size if metadata has it."""
 
     path: str
     kind: Kind
@@ -39,10 +39,10 @@ class ReachableFile:
 
 
 class ReachableSet:
-    """Every file that a table's metadata leads to, in eight bytes each: a digest of its path.
+    """The paths of all files that a table's metadata references, as eight-byte digests.
 
-    Two paths with the same digest would keep a file that could go, which is the safe side. Authorities (buckets,
-    name nodes) are kept apart from paths: a file that is known under another one is the same file told differently.
+    If two paths had the same digest, a file would be kept needlessly, which is safe. Authorities (buckets, name nodes)
+    are kept separately: a path under another authority counts as the same file.
     """
 
     def __init__(self, files: Iterable[ReachableFile]) -> None:
@@ -60,7 +60,7 @@ class ReachableSet:
             numpy.frombuffer(self._digests, dtype=numpy.uint64).sort()
 
     def __len__(self) -> int:
-        """How many there are; one that several manifests list counts several times."""
+        """The number of references; a file in several manifests counts several times."""
         return len(self._digests)
 
     def __contains__(self, location: str) -> bool:
@@ -70,7 +70,7 @@ class ReachableSet:
 
 
 def reachable_set(table: Table) -> ReachableSet:
-    """All that a table's metadata leads to. Kept for a while by the metadata's own file, which never changes."""
+    """Everything that a table's metadata references; cached by metadata file, which never changes."""
     return _sets.get(table.metadata_location, lambda: ReachableSet(reachable_files(table)))
 
 
@@ -78,11 +78,10 @@ _sets: Kept[ReachableSet] = Kept(_SETS_KEPT, lambda _: 1)
 
 
 def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -> Iterator[ReachableFile]:
-    """Every file that these snapshots, or all of the table's, lead to; each manifest is read once, none is kept.
+    """All files that these snapshots, or all of the table's, reference; each manifest is read once.
 
-    Statistics of those snapshots are among them, and with all snapshots the table's metadata files too. Streamed:
-    however many files there are, only some thousand are in memory at a time. A data file that several manifests
-    list comes several times.
+    Includes the statistics of those snapshots, and for all snapshots the table's metadata files. Streamed: only some
+    thousands are in memory at a time. A data file in several manifests occurs several times.
     """
     from pyiceberg.manifest import ManifestFile
 
@@ -118,7 +117,7 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
 def manifests_and_files(
     io: FileIO, manifests: Iterable[ManifestFile], unreadable: list[str] | None = None
 ) -> Iterator[ReachableFile]:
-    """Manifests, and the live files that they list. Where some may be damaged, those come to be `unreadable`."""
+    """Manifests and their live files. With `unreadable`, damaged manifests are collected there."""
 
     def look(manifest: ManifestFile) -> Iterator[ReachableFile]:
         try:
@@ -132,19 +131,19 @@ def manifests_and_files(
 
 
 def metadata_files(table: Table) -> Iterator[ReachableFile]:
-    """The table's own metadata file, and the earlier ones that it has a record of."""
+    """The table's current metadata file, and the earlier ones in its log."""
     yield ReachableFile(table.metadata_location, "metadata")
     yield from (ReachableFile(entry.metadata_file, "metadata") for entry in table.metadata.metadata_log)
 
 
 def own_places(table: Table) -> list[str]:
-    """Where a table's own files are written: its location, and other folders if its properties name some."""
+    """The folders that a table writes to: its location, and those named in its properties."""
     properties = (table.metadata.properties.get(name) for name in _PLACES)
     return list(dict.fromkeys(place.rstrip("/") for place in (table.metadata.location, *properties) if place))
 
 
 def manifest_and_files(io: FileIO, manifest: ManifestFile) -> Iterator[ReachableFile]:
-    """Entry by entry: with the bounds and counts of all its files at once, a large manifest would fill the memory."""
+    """Read entry by entry: all entries of a large manifest with their metrics would not fit into memory."""
     from pyiceberg.manifest import ManifestEntryStatus
 
     yield ReachableFile(manifest.manifest_path, "manifest", manifest.manifest_length)

@@ -1,4 +1,4 @@
-"""Which files a table would no longer need, and which it needs no more: told from metadata, not by listing storage."""
+"""Which files a table no longer needs, now or after expiry: worked out from metadata, without listing storage."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ _READERS = 8
 
 @dataclass(frozen=True)
 class Unreachable:
-    """Files that only the snapshots that go lead to, beside how much the others have."""
+    """Files that only the expiring snapshots reference, and the size of the rest."""
 
     files: tuple[ReachableFile, ...]
     elsewhere: int
-    """Files that only they lead to, but that do not lie where the table's own files do: another table may own them."""
+    """The number of such files outside the table's own folders: another table may own them."""
     bytes_kept: int
-    """Of the data, delete and manifest files that the versions which stay have together."""
+    """The total size of the data, delete and manifest files of the remaining snapshots."""
     unreadable: int = 0
-    """Manifests and lists of versions that go which cannot be read: what only they list is not among the files."""
+    """The number of manifests and manifest lists of expiring snapshots that cannot be read; files that only they list
+    are missing here.
+    """
 
 
 def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
-    """What would be unreachable once these snapshots are gone."""
+    """What becomes unreachable once these snapshots are gone."""
     gone, metadata = set(going), table.metadata
     leaving = [s for s in metadata.snapshots if s.snapshot_id in gone]
     staying = [s for s in metadata.snapshots if s.snapshot_id not in gone]
@@ -66,9 +68,9 @@ def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
 def _manifests(
     table: Table, snapshots: Sequence[Snapshot], unreadable: list[str] | None = None
 ) -> dict[str, ManifestFile]:
-    """All manifests that snapshots list; their lists are read by several threads, for there may be thousands.
+    """All manifests of snapshots; their lists are read by several threads, because there may be thousands.
 
-    Where lists may be damaged, those that are come to be `unreadable`.
+    With `unreadable`, damaged lists are collected there.
     """
 
     def read(snapshot: Snapshot) -> list[ManifestFile]:
@@ -86,7 +88,7 @@ def _manifests(
 
 
 def still_unreachable(table: Table, paths: Sequence[str]) -> list[str]:
-    """Which of these files no version leads to, by the metadata as it is now; nor are they its metadata."""
+    """Which of these files no snapshot references, by the current metadata; the metadata file itself is excluded."""
     left = {same_place(path): path for path in paths}
     left.pop(same_place(table.metadata_location), None)
     for file in reachable_files(table, table.metadata.snapshots):
@@ -97,5 +99,5 @@ def still_unreachable(table: Table, paths: Sequence[str]) -> list[str]:
 
 
 def is_own(table: Table, path: str) -> bool:
-    """Whether a file lies where the table's own files do."""
+    """Whether a file is in one of the table's own folders."""
     return any(is_below(path, place) for place in own_places(table))

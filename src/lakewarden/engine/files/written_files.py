@@ -1,4 +1,4 @@
-"""New Parquet files as Iceberg must be told of them, from their own footers; and what table properties ask of them."""
+"""New Parquet files as manifest entries, from their footers; and the layout that table properties ask for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BLOOM_FPP = "write.parquet.bloom-filter-fpp.column."
 
 @dataclass(frozen=True)
 class AddedFile:
-    """A new file, its partition spec, and the sequence number of its rows, if they are those of files it replaces."""
+    """A new file, its partition spec, and the sequence number of its rows if they come from files that it replaces."""
 
     file: DataFile = field(repr=False)
     spec_id: int
@@ -36,7 +36,7 @@ class AddedFile:
 
 @dataclass(frozen=True)
 class Footer:
-    """A Parquet file's footer, read back from storage."""
+    """A Parquet footer, read back from storage."""
 
     path: str
     bytes: int
@@ -44,7 +44,7 @@ class Footer:
 
 
 def read_footer(storage: StoredFiles, path: str) -> Footer:
-    """Read a new file's footer; that it can be read is what shows that the file is whole."""
+    """Read a new file's footer, which shows that the file is complete."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -56,7 +56,7 @@ def read_footer(storage: StoredFiles, path: str) -> Footer:
 
 
 def data_file(table: Table, footer: Footer, nans: Mapping[int, int], inputs: Sequence[LiveFile]) -> DataFile:
-    """The entry for a new file: its own statistics, under the partition spec and values of the files it replaces."""
+    """The entry for a new data file: its own metrics, with the partition of the files it replaces."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
     like = inputs[0]
@@ -76,7 +76,7 @@ def data_file(table: Table, footer: Footer, nans: Mapping[int, int], inputs: Seq
 
 
 def delete_file(table: Table, footer: Footer, nans: Mapping[int, int], like: DeleteFile) -> DataFile:
-    """The entry for a file of deletes that takes another's place: of the same kind, for the same columns and rows."""
+    """The entry for a delete file that replaces another of the same kind, columns and partition."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
     file = DataFile.from_args(
@@ -96,7 +96,7 @@ def delete_file(table: Table, footer: Footer, nans: Mapping[int, int], like: Del
 
 
 def check_null_counts(about: str, nulls: Mapping[int, int], files: Sequence[DataFile]) -> None:
-    """Nulls that were read and not dropped must be what the footers of the new files count."""
+    """Check that the footers of new files have as many nulls as were read and kept."""
     for field_id, expected in nulls.items():
         counts = [(file.null_value_counts or {}).get(field_id) for file in files]
         if any(count is None for count in counts):  # the table's metrics leave this column out
@@ -112,7 +112,7 @@ def check_null_counts(about: str, nulls: Mapping[int, int], files: Sequence[Data
 def layout_for(
     table: Table, target_bytes: int, verify: Verify, memory_bytes: int, delta_encoding: bool = False
 ) -> Layout:
-    """What new files of a table look like: its current schema, and what its properties say of Parquet."""
+    """The layout for new files of a table: its current schema, and its Parquet properties."""
     properties = table.metadata.properties
     codec = properties.get("write.parquet.compression-codec", "zstd").lower()
     level = properties.get("write.parquet.compression-level", "") if codec in _LEVELLED else ""
@@ -140,7 +140,7 @@ def layout_for(
 
 
 def plain_schema(schema: Schema) -> pa.Schema:
-    """A table's schema for Arrow with field ids, and without the large types that PyIceberg prefers."""
+    """A table's Arrow schema with field ids, without the large types that PyIceberg prefers."""
     import pyarrow as pa
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 

@@ -1,1 +1,1 @@
-"""Replacing files in every version of a table at once."""
+"""Replaces files in all versions of a table at once."""

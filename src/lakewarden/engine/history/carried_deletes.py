@@ -1,9 +1,8 @@
-"""Files of position deletes that name rows of replaced data files: written anew, for where those rows are now.
+"""Rewrites position delete files that mask rows of replaced data files, with the rows' new positions.
 
-Each is read as a stream and written once, however many versions share it and however often a commit is tried. It
-stays what it was: of the same partition, for one data file only where it was for one only, and a hide file serves the
-same requests as before. Copies of deleted rows, which such files may hold, are left out. Which versions list the new
-file, and with which sequence number, is for others.
+Each is streamed and written once, however many versions share it and however often the commit is retried. It stays in
+the same partition, applies to one data file only if it did before, and as a hide file serves the same requests. Copies
+of deleted rows, which such files may contain, are left out. Callers list the new file in manifests.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _TOLD_FOR = 17  # the place of field 143 in an entry's file: the one data file t
 
 
 class CarriedDeletes:
-    """Position deletes on their way, and all files that were written for them."""
+    """The rewritten position delete files of one change."""
 
     def __init__(self, change: Cleansing, stamp: Stamp, reader: Manifests) -> None:
         self._replacements: Mapping[str, Replacement] = change.replacements
@@ -50,9 +49,9 @@ class CarriedDeletes:
         self._waiting: set[str] = set()  # written, and in no version yet
 
     def concerns(self, io: FileIO, entry: ManifestEntry) -> bool:
-        """Whether a file of deletes names rows of a data file that is replaced.
+        """Whether a delete file masks rows of a replaced data file.
 
-        One that was removed may not be there to be read: then what it may name counts.
+        The entry of a removed file may have no file to read: then its bounds decide.
         """
         from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus
 
@@ -75,7 +74,7 @@ class CarriedDeletes:
         return any(self._is_replaced(name) for name in named)
 
     def carried(self, table: Table, file: DataFile) -> DataFile | None:
-        """What takes the place of a file of position deletes; nothing where it names no row that is left."""
+        """The replacement of a position delete file; None if no masked row is left."""
         if file.file_path not in self._made:
             self._made[file.file_path] = self._carry(table, file)
         made = self._made[file.file_path]
@@ -85,15 +84,17 @@ class CarriedDeletes:
 
     @property
     def used(self) -> int:
-        """How many new files the attempt has that is being made."""
+        """The number of new files in the current attempt."""
         return len(self._used)
 
     def begin(self) -> None:
-        """Another attempt begins: what was written for earlier ones serves it too, where it is asked for again."""
+        """Begin another attempt: files written for earlier ones are reused if needed again."""
         self._used.clear()
 
     def settle(self, io: FileIO, landed: bool) -> None:
-        """Remove what no version has: what the attempt that landed did not use, or all that was written since."""
+        """Delete new files that no snapshot references: those the committed attempt did not use, or all since the last
+        commit.
+        """
         unused = self._waiting - self._used if landed else self._waiting
         delete_leftovers(io, unused)
         self._made = {old: made for old, made in self._made.items() if made is None or made.file_path not in unused}
@@ -103,7 +104,7 @@ class CarriedDeletes:
         return name in self._replacements or name in self._obsolete
 
     def _may_name(self, file: DataFile) -> bool:
-        """Whether its bounds leave room for one of the names. They may be cut short, the upper one raised."""
+        """Whether its bounds allow for one of the names. They may be truncated, the upper one incremented."""
         low, high = (file.lower_bounds or {}).get(PATH_ID, b""), (file.upper_bounds or {}).get(PATH_ID)
         place = bisect_left(self._names, low)
         return place < len(self._names) and (high is None or self._names[place] <= high)
@@ -129,7 +130,7 @@ class CarriedDeletes:
         return f"{self._token}-{number}-deletes.parquet"
 
     def _read(self, io: FileIO, file: DataFile) -> Iterator[tuple[str, Any]]:
-        """Names of data files, each with some positions."""
+        """Paths of data files, each with some positions."""
         import numpy
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -151,7 +152,7 @@ class CarriedDeletes:
             ) from error
 
     def _moved(self, name: str, positions: Any) -> tuple[str, Any] | None:
-        """Where rows are now; nothing where all of them went."""
+        """The new file and positions of rows; None if all were dropped."""
         import numpy
 
         if name in self._obsolete:
@@ -168,7 +169,7 @@ class CarriedDeletes:
 
 
 def _entry(before: DataFile, path: str, size: int, rows: int, names: list[str]) -> DataFile:
-    """The entry of a new file. Equal bounds say that a file is for one data file only: only where it was."""
+    """The entry of a new file. Equal bounds mean that it applies to one data file only: kept only if it did before."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
     told_for = before._data[_TOLD_FOR] if len(before._data) > _TOLD_FOR else None

@@ -1,10 +1,10 @@
-"""New versions in the place of dirty ones: the same files but for those that are replaced, under the same schema.
+"""Builds new snapshots in place of dirty ones: the same files, except for the replaced ones, with the same schema.
 
-A manifest is written anew once, for all versions that share it, and tells of nothing that went. Every file in it is
-one that was there before, with the sequence numbers that it had: so the same deletes apply, and nobody takes it for
-new. Deletes for a partition in which no new version has data are left out: its values may tell whom it was about,
-and compaction often leaves such deletes behind. A new version is built on nothing, since what the old one was built
-on goes; what its summary carries over is for `summary_carryover.py`, publishing for `replace_files.py`.
+A manifest is rewritten once for all snapshots that share it, and lists no removed files. All its files existed before
+and keep their sequence numbers, so that the same deletes apply and readers do not treat them as new. Deletes for
+partitions without data in any new snapshot are left out: partition values may reveal a person, and compaction often
+leaves such deletes behind. A new snapshot has no parent, because the old one's parent expires. `summary_carryover.py`
+builds its summary, `replace_files.py` publishes it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Written:
-    """A manifest that took another's place; none where no file of that is left."""
+    """A rewritten manifest; None if no file is left in it."""
 
     manifest: ManifestFile | None
     counts: Counter[str]
@@ -42,12 +42,12 @@ class _Written:
 
 
 class CleanVersions:
-    """Versions in the making, with the files of metadata that were written for them."""
+    """New snapshots, and the metadata files written for them."""
 
     def __init__(
         self, table: Table, change: Cleansing, survey: Survey, carried: CarriedDeletes, reader: Manifests, stamp: Stamp
     ) -> None:
-        """Before any is made, `expect` must be told of all versions that are to come."""
+        """Call `expect` for all new snapshots before the first `make`."""
         self.table, self._change, self._survey, self._carried = table, change, survey, carried
         self._reader, self._stamp = reader, stamp
         self._token = uuid.uuid4().hex[:8]
@@ -67,20 +67,20 @@ class CleanVersions:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last version that was made; 0 in tables of format v1, which have none."""
+        """The sequence number of the last new snapshot; 0 in format v1, which has none."""
         if self.table.metadata.format_version == 1:
             return 0
         return int(self.table.metadata.last_sequence_number) + len(self.made)
 
     def expect(self, manifests: Sequence[ManifestFile]) -> None:
-        """Take note of where a version that is to come has data: the partitions, and the files."""
+        """Note the partitions and data files of a snapshot to come."""
         for manifest in manifests:
             if not manifest.content:
                 self._inhabited |= self._survey[manifest].partitions
                 self._data_places.update(self._survey[manifest].places)
 
     def make(self, old: Snapshot, manifests: Sequence[ManifestFile]) -> Snapshot:
-        """Write the version that takes an old one's place, up to its list of manifests."""
+        """Write the new snapshot for an old one, including its manifest list."""
         from pyiceberg.manifest import write_manifest_list
 
         metadata, path = self.table.metadata, self._path(f"snap{len(self.made)}")
@@ -96,14 +96,14 @@ class CleanVersions:
         return self.made[old.snapshot_id]
 
     def places(self) -> Iterator[int]:
-        """Digests of where all files are that the new versions have; none of their manifests is missed."""
+        """Digests of the locations of all files in the new snapshots."""
         for written in self._rewritten.values():
             yield from written.places
         for manifest in self._kept.values():
             yield from self._survey[manifest].places
 
     def manifest_paths(self) -> set[str]:
-        """Manifests of old versions that the new ones share."""
+        """Manifests of old snapshots that the new ones reuse."""
         return set(self._kept)
 
     def discard(self) -> None:
@@ -114,7 +114,7 @@ class CleanVersions:
     def _listed(
         self, manifests: Sequence[ManifestFile], new_id: int, sequence: int
     ) -> tuple[list[ManifestFile], Counter[str]]:
-        """The manifests of a new version, and what its files come to."""
+        """The manifests of a new snapshot, and its totals."""
         listed, totals = [], Counter[str]()
         for manifest in manifests:
             known = self._survey[manifest]
@@ -160,7 +160,7 @@ class CleanVersions:
         return _Written(made, counts, places)
 
     def _cleaned(self, entry: ManifestEntry) -> ManifestEntry | None:
-        """An entry as the new manifest has it; none for a file that went."""
+        """An entry for the new manifest; None for a removed file."""
         from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
 
         file = self._file(entry)
@@ -187,14 +187,14 @@ class CleanVersions:
         return entry.data_file
 
     def _is_dangling(self, file: DataFile) -> bool:
-        """Whether deletes are for a partition without data; those for one data file hold wherever they stand."""
+        """Whether deletes are for a partition without data; those for one data file apply in any partition."""
         if is_for_all(file) or partition_of(file) in self._inhabited:
             return False
         only_for = referenced_data_file(file)
         return only_for is None or place_of(only_for) not in self._data_places
 
     def _snapshot(self, old: Snapshot, new_id: int, sequence: int, path: str, totals: Counter[str]) -> Snapshot:
-        """Told as of the old one's time, so that time travel and the age of names mean what they meant."""
+        """Keeps the old snapshot's timestamp, so that time travel and the ages of refs work as before."""
         from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
         counts = {f"total-{what}": str(totals[what]) for what in COUNTED}

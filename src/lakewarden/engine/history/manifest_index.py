@@ -1,7 +1,7 @@
-"""What each manifest of a table lists, as far as a cleansing must know: read once, however many versions share it.
+"""What each manifest of a table lists, as far as a cleansing needs it; read once, however many snapshots share it.
 
-Kept by the manifest's path over all attempts to commit, since manifests never change. Of the files that a manifest
-lists only digests of their places are kept, so that a table of millions fits into memory.
+Cached by path over all commit attempts, because manifests never change. Of each listed file only a digest of its
+location is kept, so that a table with millions of files fits into memory.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ class Listed:
     """What is known of one manifest."""
 
     is_dirty: bool
-    """Whether it lists, live or removed, a file that is replaced, or deletes that name rows of one."""
+    """Whether it lists a replaced file, live or removed, or deletes for one."""
     has_removed: bool
-    """Whether it also tells of files that went."""
+    """Whether it also lists removed files."""
     counts: Counter[str] = field(repr=False)
-    """Of its live files, as summaries of snapshots count them."""
+    """Of its live files, as snapshot summaries count them."""
     places: array[int] = field(repr=False)
-    """Digests of where its live files are."""
+    """Digests of the locations of its live files."""
     partitions: frozenset[int] = field(repr=False)
-    """Digests of the partitions of its live files: of data files those that are left, of deletes those they are for."""
+    """Digests of partitions: of remaining data files, or of those that deletes apply to."""
     obsolete: str | None = None
-    """One of its live files that nothing takes the place of, if it has such."""
+    """One of its live files that has no replacement, if there is one."""
 
 
 class Survey:
-    """All manifests of a table that were looked at so far."""
+    """All manifests of a table that were read so far."""
 
     def __init__(self, change: Cleansing, carried: CarriedDeletes, reader: Manifests) -> None:
         self._change, self._carried, self._reader = change, carried, reader
@@ -57,7 +57,7 @@ class Survey:
         self._lists: dict[str, list[ManifestFile]] = {}
 
     def of(self, table: Table) -> dict[int, list[ManifestFile]]:
-        """The manifests of every version of a table, by the version's id; each has been looked at then."""
+        """The manifests of every snapshot of a table, by snapshot id; all have been read then."""
         about = f"table {'.'.join(table.name())}"
         with told(about), ThreadPoolExecutor(_READERS, thread_name_prefix="survey") as readers:
             unread = [s for s in table.metadata.snapshots if s.manifest_list not in self._lists]
@@ -97,7 +97,7 @@ class Survey:
         return Listed(is_dirty, bool(removed), counts, places, frozenset(partitions), obsolete)
 
     def _goes(self, file: DataFile) -> bool:
-        """Whether nothing takes a file's place."""
+        """Whether a file has no replacement."""
         replacement = self._change.replacements.get(file.file_path)
         return file.file_path in self._change.obsolete or (replacement is not None and replacement.file is None)
 
@@ -106,17 +106,17 @@ class Survey:
 
 
 def place_of(path: str) -> int:
-    """A digest of where a file is, however its location is spelled."""
+    """A digest of a file's location, however it is spelled."""
     return hash(same_place(path))
 
 
 def partition_of(file: DataFile) -> int:
-    """A digest of a file's partition: its spec, and its values."""
+    """A digest of a file's partition: spec and values."""
     return hash((file.spec_id or 0, partition_key(file)))
 
 
 def is_for_all(file: DataFile) -> bool:
-    """Whether deletes by equality are for all partitions; see `DeleteFile.is_global`."""
+    """Whether equality deletes apply to all partitions; see `DeleteFile.is_global`."""
     from pyiceberg.manifest import DataFileContent
 
     return file.content == DataFileContent.EQUALITY_DELETES and all(value is None for value in partition_key(file))

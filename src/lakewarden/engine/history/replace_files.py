@@ -1,9 +1,9 @@
-"""Files replaced in every version of a table at once: new versions for all refs, in one commit.
+"""Replaces files in all versions of a table: new snapshots for all refs, in one commit.
 
-A version is dirty that leads to a replaced file or tells of one. Every ref that stands at a dirty version is moved to
-a new one, with all its settings, and all dirty versions go, in one commit that asserts every ref. One that loses a
-race is planned anew on what is there then, with the same replacements. What the new versions are made of is in
-`clean_versions.py`; deleting what nothing leads to any more is for whoever asked.
+A snapshot is dirty if it references, or its metadata mentions, a replaced file. Every ref at a dirty snapshot is moved
+to a new one, keeping its settings, and all dirty snapshots expire, in one commit that asserts every ref. A commit that
+loses a race is planned again on the current metadata, with the same replacements. `clean_versions.py` builds the new
+snapshots; callers delete what is no longer referenced.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ Lists = Mapping[int, Sequence["ManifestFile"]]
 
 
 class ReplaceFiles(Cleansing):
-    """The change that replaces the files and expires the versions that had them."""
+    """Replaces files and expires the snapshots that had them."""
 
     def publish(self, desk: Desk) -> Cleansed | None:
-        """Answers with what it came to; nothing where no version has such a file."""
+        """Returns the result; None if no snapshot has such a file."""
         publisher, work = desk.publisher, _Cleanse(desk.stamp, desk.reader, self, self.about_to)
         if not _land(publisher, self, work):
             return None
@@ -60,7 +60,7 @@ class ReplaceFiles(Cleansing):
 
 
 def _give_names_back(publisher: Publisher, change: Cleansing, work: _Cleanse) -> None:
-    """Names that went with their versions come back, and are then cleansed like the others."""
+    """Restore refs that were lost with their snapshots; they are then cleansed like the others."""
     while publisher.publish(change.table, change.uuid, work.names_given_back):
         try:
             _land(publisher, change, work)
@@ -69,7 +69,7 @@ def _give_names_back(publisher: Publisher, change: Cleansing, work: _Cleanse) ->
 
 
 def _land(publisher: Publisher, change: Cleansing, work: _Cleanse) -> bool:
-    """Publish, and remove whatever was written and is in no version."""
+    """Publish, and delete new files that no snapshot references."""
     try:
         has_landed = publisher.publish(change.table, change.uuid, work.attempt) is not None
     except CatalogUnavailable:
@@ -82,7 +82,7 @@ def _land(publisher: Publisher, change: Cleansing, work: _Cleanse) -> bool:
 
 
 class _Cleanse:
-    """One change on its way; what outlives an attempt is what was read and written for all of them."""
+    """One change in progress; keeps what was read and written over all attempts."""
 
     def __init__(
         self, stamp: Stamp, reader: Manifests, change: Cleansing, about_to: Callable[[Sequence[str]], None]
@@ -95,7 +95,7 @@ class _Cleanse:
         self.outcome: Cleansed | None = None
 
     def attempt(self, table: Table) -> Attempt | None:
-        """Write all that is new for the table as it is now; nothing where no version is dirty."""
+        """Write everything new for the table as it is now; None if no snapshot is dirty."""
         self._table = table
         check_format(table, self._change.table)
         lists = self._survey.of(table)
@@ -124,7 +124,7 @@ class _Cleanse:
             raise
 
     def settle(self, landed: bool) -> None:
-        """Take note of what landed, and remove what was written and is in no version."""
+        """Record what was committed, and delete new files that no snapshot references."""
         if self._table is not None:
             self._carried.settle(self._table.io, landed)
         if landed and self._planned is not None:
@@ -132,13 +132,13 @@ class _Cleanse:
 
     @property
     def may_have_taken_names(self) -> bool:
-        """Whether the catalog takes names along with their versions; where the client writes metadata, none are."""
+        """Whether the catalog may have removed refs along with their snapshots; not where the client writes metadata."""
         return self._table is not None and not by_client(self._table)
 
     def names_given_back(self, table: Table) -> Attempt | None:
-        """Names that somebody made in the very moment, on versions that went: back where they were.
+        """Restore refs that were created at the same moment on snapshots that expired.
 
-        Nothing has been deleted yet of what they lead to.
+        None of their files has been deleted yet.
         """
         from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
@@ -166,7 +166,7 @@ class _Cleanse:
         return listing | (self._change.tainted & there)
 
     def _check_obsolete(self, table: Table, lists: Lists) -> None:
-        """Files that no ref led to are not replaced, so none may lead to them now."""
+        """Files that no ref reached were not replaced, so none may reach them now."""
         for name, ref in sorted(table.metadata.refs.items()):
             if any(self._survey[manifest].obsolete for manifest in lists[ref.snapshot_id]):
                 raise StalePlan(
@@ -200,7 +200,7 @@ class _Cleanse:
         )
 
     def _superseded(self, table: Table, lists: Lists, dirty: set[int], new: CleanVersions) -> list[str]:
-        """All that nothing leads to once this has landed: files of any kind, and every earlier file of metadata."""
+        """Everything that is unreferenced once this is committed: files of all kinds, and all earlier metadata files."""
         metadata = table.metadata
         staying = {m.manifest_path: m for id, some in lists.items() if id not in dirty for m in some}
         leaving = {m.manifest_path: m for id in dirty for m in lists[id]}

@@ -1,4 +1,4 @@
-"""What is to be replaced in every version of a table at once, and what that came to; `replace_files.py` does it."""
+"""What to replace in all versions of a table, and the result; `replace_files.py` does it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Replacement:
-    """What takes the place of a file of which rows are erased: a file of the rest, or nothing where all went."""
+    """The replacement of a file without the erased rows; None if no rows are left."""
 
     path: str
     file: DataFile | None = field(repr=False)
     dropped: Sequence[int] = field(default=(), repr=False)
-    """The positions of the rows that went, in order; of data files only, whose position deletes must follow."""
+    """The positions of the erased rows, in order; for data files only, whose position deletes must follow."""
 
 
 @dataclass(frozen=True)
 class Cleansed:
-    """What it came to: where each ref was and is, which versions went, which files nothing leads to any more."""
+    """The result: each ref's old and new snapshot, the expired snapshots, and files that are unreferenced now."""
 
     refs: Mapping[str, tuple[int, int]]
     snapshots: tuple[int, ...]
@@ -35,15 +35,15 @@ class Cleansed:
 
 @dataclass(frozen=True)
 class Cleansing(Change[Cleansed | None]):
-    """Files that are to be replaced in every version of a table at once; the versions that had them go."""
+    """Files to replace in all versions of a table; the snapshots that had them expire."""
 
     replacements: Mapping[str, Replacement]
     obsolete: frozenset[str] = frozenset()
-    """Files that are not replaced, for no ref leads to them: their versions go too. Refused once a ref does."""
+    """Files without a replacement, because no ref reaches them: their snapshots expire too. Refused if a ref does."""
     tainted: frozenset[int] = frozenset()
-    """Versions that go for what their own metadata tells, such as summaries, whichever files they have."""
+    """Snapshots to expire because their own metadata, such as a summary, reveals a value."""
     tells: Callable[[str], bool] = field(default=lambda text: False, repr=False)
-    """Whether a text holds what is to be forgotten: a key or value of a summary that does is not carried over."""
+    """Whether a text contains an erased value: such keys and values of a summary are not carried over."""
     facts: Mapping[str, str] = field(default_factory=dict)
     about_to: Callable[[Sequence[str]], None] = field(default=lambda files: None, repr=False)
-    """Told right before each attempt which files nothing will lead to once it has landed."""
+    """Called before each attempt with the files that will be unreferenced after it."""

@@ -1,6 +1,6 @@
-"""What it costs that a table's rows can only be erased through Spark, and where it would cost what is not to be lost.
+"""What erasing rows through Spark costs, and where it is refused because it would lose too much.
 
-All of it is told from metadata, for the plan to tell or to refuse beforehand: no Spark is needed.
+Worked out from metadata, so that a plan can warn or refuse without starting Spark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def costs(table: Table, refs: Sequence[str]) -> list[str]:
-    """For these refs, which lead to versions with such rows: what is lost or takes longer."""
+    """What is lost or takes longer for these refs, which reach such rows."""
     metadata = table.metadata
     there = [ref for ref in refs if ref in metadata.refs]
     if not there:
@@ -32,7 +32,7 @@ def costs(table: Table, refs: Sequence[str]) -> list[str]:
 
 
 def lost_columns(table: Table, refs: Sequence[str]) -> dict[str, list[str]]:
-    """Of tags, the columns that they have and the table has no more: written anew by Spark, they lose them for good."""
+    """For tags, the columns that the table has dropped: rewritten by Spark, the tags lose them permanently."""
     current = table.schema()
     lost = {}
     for ref in refs:
@@ -45,7 +45,7 @@ def lost_columns(table: Table, refs: Sequence[str]) -> dict[str, list[str]]:
 
 
 def check_nothing_else_goes(table: Table, name: TableName, snapshots: Collection[int], refs: Collection[str]) -> None:
-    """Refuse where Iceberg's expiry of these versions, once these refs have left them, would take what is to stay."""
+    """Refuse if Iceberg's expiry of these snapshots, once the refs are moved, would remove more."""
     kinds = {ref: str(table.metadata.refs[ref].snapshot_ref_type) for ref in refs if ref in table.metadata.refs}
     tags = [ref for ref, kind in kinds.items() if kind == "tag"]  # which are moved to a version of today
     found = iceberg_would_also_take(table.metadata, snapshots, tags, to_millis(datetime.now(UTC)))
@@ -59,7 +59,7 @@ def check_nothing_else_goes(table: Table, name: TableName, snapshots: Collection
 
 
 def check_nothing_elsewhere(name: TableName, files: int, so_far: str) -> None:
-    """Refuse where so many files would go that do not lie where the table's own files do."""
+    """Refuse if files outside the table's own folders would be deleted."""
     if files:
         raise CommitRefused(
             f"{name}: Iceberg's expiry on Spark, which the purge ends with, would also delete "
@@ -71,9 +71,9 @@ def check_nothing_elsewhere(name: TableName, files: int, so_far: str) -> None:
 
 
 def check_nothing_staged(table: Table, name: str, snapshots: Collection[int], is_planned: bool = True) -> None:
-    """Refuse, on any route, to let a version go that was written to be looked at before it is published.
+    """Refuse, on any route, to expire a snapshot that was staged for review before publishing.
 
-    It belongs to no ref yet. One that a ref was simply moved to was published by that, and is in the ref's line.
+    No ref reaches it yet. A snapshot that a ref was moved to is published, and in that ref's history.
     """
     notes = {snapshot.snapshot_id: notes_of(snapshot) for snapshot in table.metadata.snapshots}
     published = {told.get("published-wap-id") for told in notes.values()}
@@ -121,7 +121,7 @@ def _times(table: Table, refs: Sequence[str]) -> Iterator[str]:
 
 
 def _schemas(table: Table, refs: Sequence[str]) -> Iterator[str]:
-    """Spark commits with the table's current schema, whatever that of the version was, and has no way to another."""
+    """Spark commits with the table's current schema, whatever the version's schema was."""
     current = table.schema()
     for ref in refs:
         own = _own_schema(table, ref)

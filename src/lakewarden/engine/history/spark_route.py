@@ -1,10 +1,10 @@
-"""Rows erased from every version of a table that only Spark can change: ref by ref, each by a commit of its own.
+"""Erases rows from all versions of a table that only Spark can change: ref by ref, each in a separate commit.
 
-Each version that a ref leads to is made anew on a working branch (`working_branch.py`). Then every ref is moved from
-the old to the new version, one statement each, so that it is wholly before or wholly after at any time; at last the
-versions that had the rows expire. A second run takes up what it finds. A branch that somebody else has moved
-meanwhile keeps what was committed to it: its new version is made anew as well. A ref that somebody set elsewhere in
-the moment of its move goes back there, and the run ends. What all of this costs, `spark_costs.py` tells.
+Each version that a ref reaches is rebuilt on a working branch (`working_branch.py`). Then every ref is moved from the
+old to the new version, one statement each, so that it is always at one or the other; finally the old versions expire. A
+second run continues where the first stopped. A branch that others moved meanwhile keeps their commits: its new version
+is rebuilt as well. A ref that others set at the moment of its move is moved back, and the run ends. `spark_costs.py`
+describes what this costs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ROUNDS = 5  # times that refs are looked at again which others have moved
 
 
 class SparkCleansing:
-    """Erases rows through Spark SQL, behind an action's fence and under its name."""
+    """Erases rows through Spark SQL, under an action's fence and stamp."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class SparkCleansing:
         storage: Callable[[str], StoredFiles],
         is_ours: Callable[[str], bool] = lambda operation: False,
     ) -> None:
-        """`is_ours` tells which other operations' working branches may be dropped; other refs are all kept."""
+        """`is_ours` tells which other operations' working branches may be dropped; all other refs are kept."""
         self._tables, self._spark, self._fence, self._stamp = tables, spark, fence, stamp
         self._files, self._storage, self._is_ours = files, storage, is_ours
 
@@ -77,10 +77,10 @@ class SparkCleansing:
         about_to: AboutTo,
         progress: Tell,
     ) -> Cleansed:
-        """Erase the rows of some keys from these versions of a table, and from any that came since.
+        """Erase the rows of some keys from these versions of a table, and from any added since.
 
-        `about_to` is told which files nothing will lead to before the versions expire, and afterwards, which files
-        of metadata were written meanwhile. Branches and tags that nobody had found, `refs`, are found here.
+        `about_to` receives the files that will be unreferenced before the versions expire, and afterwards the metadata
+        files written meanwhile. Branches and tags missing from `refs` are found here.
         """
         self._spark.session()  # its start takes long: what is looked at is looked at after it
         statements = TableStatements(self._spark, self._fence, name)
@@ -119,7 +119,7 @@ class SparkCleansing:
 
 @dataclass
 class _Run:
-    """One cleansing on its way."""
+    """One cleansing in progress."""
 
     load: Callable[[], Table]
     name: TableName
@@ -133,7 +133,7 @@ class _Run:
     moved: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def to_the_end(self) -> None:
-        """Until no ref leads to a version with such rows."""
+        """Repeat until no ref reaches a version with such rows."""
         for _ in range(_ROUNDS):
             if not self._round():
                 return
@@ -143,7 +143,7 @@ class _Run:
         )
 
     def _round(self) -> bool:
-        """Make versions anew for all refs at versions with such rows, and move them; whether there were any."""
+        """Rebuild the versions of all dirty refs, and move the refs; returns whether there were any."""
         table = self.load()
         self._look_at_new(table)
         check_nothing_staged(table, str(self.name), self.dirty)
@@ -164,7 +164,7 @@ class _Run:
         return True
 
     def drop_branches(self, keep: Mapping[int, object] | Sequence[int]) -> None:
-        """Drop working branches that are of no use, or no more."""
+        """Drop working branches that are not needed."""
         table = self.load()
         for ref in filter(partial(self._is_working, table), table.metadata.refs):
             is_of_use = is_taken_up(table, ref, self.stamp) and int(ref.rpartition("-")[2]) in keep
@@ -172,12 +172,12 @@ class _Run:
                 self.statements.drop_branch(ref)
 
     def _is_working(self, table: Table, ref: str) -> bool:
-        """Whether a ref is a branch that this operation works on, or that another one of ours has left behind."""
+        """Whether a ref is a working branch of this operation, or one left by another of our operations."""
         is_branch = str(table.metadata.refs[ref].snapshot_ref_type) == "branch"
         return is_branch and is_working(ref, lambda by: by == self.stamp.operation or self.is_ours(by))
 
     def _dirty_refs(self, table: Table) -> dict[int, list[str]]:
-        """The refs that lead to each version with such rows; working branches are nobody's."""
+        """The refs at each version with such rows, without working branches."""
         found: dict[int, list[str]] = {}
         for name, ref in sorted(table.metadata.refs.items()):
             if ref.snapshot_id in self.dirty and not self._is_working(table, name):
@@ -185,7 +185,7 @@ class _Run:
         return found
 
     def _look_at_new(self, table: Table) -> None:
-        """Versions that nobody has looked at: others may have committed rows, or refs to rows, meanwhile."""
+        """Search versions that were not searched yet: others may have committed rows, or refs to rows."""
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
         unknown = there - self.dirty - self.clean - spent(table)
         if unknown:
@@ -194,7 +194,7 @@ class _Run:
             self.clean |= unknown - self.dirty
 
     def _move(self, ref: str, old: int, branch: str) -> None:
-        """Move a ref to the new version if it still is at the old one; where it is not, the next round looks again."""
+        """Move a ref to the new version if it is still at the old one; otherwise the next round handles it."""
         table = self.load()
         found, new = table.metadata.refs.get(ref), table.metadata.refs[branch].snapshot_id
         if found is None or found.snapshot_id != old:
@@ -218,7 +218,7 @@ class _Run:
         self.moved[ref] = (self.moved.get(ref, (old, new))[0], new)
 
     def _keep_displaced(self, branch: str, old: int, new: int, known: set[int]) -> None:
-        """A commit of somebody else's that landed while the branch was moved, and that it went over: go back to it."""
+        """Move a branch back to a concurrent commit that the move skipped."""
         table = self.load()
         lost = displaced(table, old, known)
         if lost is None:
@@ -234,7 +234,7 @@ class _Run:
         self.statements.drop_tag(tag)
 
     def _keep_moved(self, ref: str, before: Table, new: int) -> None:
-        """A ref that somebody else had set to another version, in the moment between: it goes back to that one."""
+        """Move a ref back to where others had set it just before the move."""
         old, was = before.metadata.refs[ref].snapshot_id, place_before(self.load(), ref, new, before)
         if was is None or was == old or not self._is_at(ref, new):
             return
@@ -251,7 +251,7 @@ class _Run:
 
 
 def displaced(table: Table, old: int, known: set[int]) -> int | None:
-    """The last of what was built on a version since, and that no ref leads to; what was staged never had a ref."""
+    """The last snapshot built on a version since, if no ref reaches it; staged snapshots never had a ref."""
     looked_at = known | named(table)
     lost = [
         snapshot
@@ -264,9 +264,9 @@ def displaced(table: Table, old: int, known: set[int]) -> int | None:
 
 
 def place_before(table: Table, ref: str, new: int, before: Table) -> int | None:
-    """Where a ref was right before it came to the version where it is; nothing where it is not there any more.
+    """Where a ref was before it moved to its current snapshot; None if it is not there any more.
 
-    Told by the metadata that others wrote since `before`, which is read only if they wrote any.
+    Read from the metadata files that others wrote since `before`, if there are any.
     """
     from pyiceberg.serializers import FromInputFile
 

@@ -1,9 +1,9 @@
-"""What the summary of a version that takes another's place carries over from that one, and from those before it.
+"""What the summary of a new snapshot carries over from the one it replaces, and from that one's ancestors.
 
-Streaming writers note in summaries how far they are, and look for it from the head of a branch backwards: one that
-does not find it writes its last batch a second time. A new version is built on nothing, so it must itself tell what
-they would have found. Counts, names of partitions and Lakewarden's own notes were about the old version and stay
-behind. A summary has room for one job of a kind: of several, the one that wrote last is told.
+Streaming writers store their progress in summaries, and look for it from the head of a branch backwards: a writer that
+does not find it repeats its last batch. A new snapshot has no parent, so its own summary must contain it. Counts,
+partition names and Lakewarden's own properties described the old snapshot and are dropped. A summary has room for one
+job of a kind: of several, the last writer's is kept.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ _GROUPED = frozenset(key for group in _TOGETHER for key in group)
 
 
 class Summaries:
-    """The summaries of a table's versions; each is looked at once, however many versions were built on it."""
+    """The summaries of a table's snapshots; each is read once, however many were built on it."""
 
     def __init__(
         self, versions: Iterable[Snapshot], over_gaps: Mapping[int, int], tells: Callable[[str], bool]
     ) -> None:
-        """`over_gaps` are the ancestors of versions whose parents expired; what `tells` a value is left out."""
+        """`over_gaps` are the ancestors of snapshots whose parents expired; texts for which `tells` is true are left
+        out.
+        """
         self._versions = {version.snapshot_id: version for version in versions}
         self._over_gaps, self._tells = over_gaps, tells
         self._how_far: dict[int, Mapping[str, str]] = {}
 
     def carried(self, version: Snapshot) -> dict[str, str]:
-        """What the version that takes the place of this one tells of it."""
+        """What the new snapshot carries over from this one."""
         own = {
             key: value
             for key, value in _notes(version).items()
@@ -56,7 +58,7 @@ class Summaries:
         return {key: value for key, value in both.items() if not self._tells(key) and not self._tells(value)}
 
     def _writers(self, version: int | None) -> Mapping[str, str]:
-        """How far writers were at a version: what they would find, looking back from there."""
+        """The progress of writers at a snapshot: what they would find, looking back from it."""
         unknown: dict[int, None] = {}
         while version in self._versions and version not in self._how_far and version not in unknown:
             unknown[version] = None
@@ -69,7 +71,7 @@ class Summaries:
 
 
 def _notes(version: Snapshot) -> dict[str, str]:
-    """A version's summary. What a ref leads to waits no more to be published: it is told as what was."""
+    """A snapshot's summary, in which a staged write that a ref reaches counts as published."""
     told = notes_of(version)
     notes = {key: value for key, value in told.items() if key != _STAGED}
     return {_PUBLISHED: told[_STAGED], **notes} if _STAGED in told else notes
@@ -80,7 +82,7 @@ def _says_how_far(key: str) -> bool:
 
 
 def _further(before: Mapping[str, str], notes: Mapping[str, str]) -> Mapping[str, str]:
-    """How far writers are after a version; the very same where it says nothing of that."""
+    """The progress of writers after a snapshot; the same object if it records none."""
     renewed = {key for group in _TOGETHER if group[-1] in notes for key in group}
     renewed.update(key for key in notes if key.startswith(_ALONE))
     if not renewed:

@@ -1,9 +1,9 @@
-"""Objects at a table's places that nothing leads to and that tell of erased values.
+"""Unreferenced objects in a table's folders that contain erased values.
 
-Orphans, copies in quarantine, versions of deleted objects, earlier metadata, and that of commits that lost a race. One
-that is young may be a writer's who has not committed yet, so it is left; but not metadata that can land no more, since
-it was made for an earlier state of the table. Each object is looked at as a proof of erasure looks at it. What may
-really go is for others to look up once more, right before.
+These are orphans, quarantined files, versions of deleted objects, old metadata, and metadata of failed commits. A young
+object may belong to a writer that has not committed yet, so it is left alone, except metadata that can no longer be
+committed because it is based on an earlier state. Objects are searched as in a proof of erasure. Callers check again
+before they delete.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _METADATA = (".metadata.json", ".metadata.json.gz")
 def strays(
     table: Table, keys: Sequence[HiddenKey], storage: StoredFiles, before: datetime, superseded: Iterable[str] = ()
 ) -> Iterator[StoredObject]:
-    """What may be erased at once: objects, and folders whose names tell something.
+    """Objects, and folders whose names contain a value, that may be erased.
 
-    `superseded` are metadata files that the table had earlier, beside those in its log.
+    `superseded` are former metadata files of the table, besides those in its log.
     """
     wanted = wanted_keys(table.metadata, keys)
     reached = Reached(reachable_set(table))
@@ -77,7 +77,7 @@ def _is_left_behind(found: StoredObject, before: datetime) -> bool:
 
 
 def _can_land_no_more(found: StoredObject, earlier: Collection[str], storage: StoredFiles) -> bool:
-    """Whether it is metadata that follows an earlier state: catalogs accept only what follows the present one."""
+    """Whether it is metadata based on an earlier state: catalogs accept only successors of the current one."""
     if not found.path.endswith(_METADATA):
         return False
     try:

@@ -1,9 +1,9 @@
-"""A branch on which a version is made anew without some rows, before anybody's ref is moved to it.
+"""A branch on which a version is rebuilt without some rows, before any ref is moved to it.
 
-Spark deletes the rows by file and position. Files that still hold one, since deletes only mask it there, are written
-anew; so are manifests that tell of files that were removed. What came of it is believed only once it was looked at:
-no file holds such a row, no manifest tells of a removed file, and all other rows are what they were. Every step is
-left out where it is done already, so a branch that a killed run left behind is taken up where it was left.
+Spark deletes the rows by file and position. Files that still contain one, because deletes only mask it, are rewritten;
+so are manifests that list removed files. The result is accepted only after checks: no file contains such a row, no
+manifest lists a removed file, and all other rows are unchanged. Completed steps are skipped, so that a branch left by a
+killed run is continued.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.basics import Stamp
 
 CLEANSED = "lakewarden.cleansed"
-"""In a version's summary: which version it was made from, without some rows of it."""
+"""In a snapshot's summary: the snapshot that it was built from, without some rows."""
 MERGING = "lakewarden.merging"
-"""In a table's properties: what others of them were before manifests had to be merged, to be put back."""
+"""In a table's properties: values to restore after manifests were merged."""
 _NAME = re.compile(
     r"lakewarden-(?P<operation>op-[0-9]{8}-[0-9]{6}-[0-9a-f]{6})-(?P<snapshot>[0-9]+)(?P<before>-before)?"
 )
@@ -53,18 +53,18 @@ _ALL = {"rewrite-all": "true", "remove-dangling-deletes": "true"}
 
 
 def working_branch(stamp: Stamp, snapshot: int) -> str:
-    """How the branch is called on which an operation makes a version anew."""
+    """The name of the branch on which an operation rebuilds a version."""
     return f"lakewarden-{stamp.operation}-{snapshot}"
 
 
 def is_working(ref: str, is_ours: Callable[[str], bool] = lambda operation: True) -> bool:
-    """Whether a ref is nobody's, but such a branch of an operation of ours: somebody else's may be called alike."""
+    """Whether a ref is a working branch of one of our operations; others may use similar names."""
     found = _NAME.fullmatch(ref)
     return found is not None and is_ours(found["operation"])
 
 
 def is_taken_up(table: Table, ref: str, stamp: Stamp) -> bool:
-    """Whether a branch that is there is this operation's own, and was built on the version that it is named after."""
+    """Whether an existing branch belongs to this operation and was built on the version in its name."""
     found = _NAME.fullmatch(ref)
     if found is None or found["before"] or found["operation"] != stamp.operation:
         return False
@@ -72,7 +72,7 @@ def is_taken_up(table: Table, ref: str, stamp: Stamp) -> bool:
 
 
 def spent(table: Table) -> set[int]:
-    """Versions that only led from a version to what it was made into, and those that were made in vain."""
+    """Intermediate snapshots between a version and its rebuilt one, and rebuilt ones that were never used."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     leading = named(table)
     found: set[int] = set()
@@ -97,7 +97,7 @@ def _origin(snapshot: Snapshot) -> int | None:
 
 
 class WorkingBranch:
-    """Makes one version of a table anew without the rows of some keys."""
+    """Rebuilds one version of a table without the rows of some keys."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class WorkingBranch:
         self._view = f"lakewarden_{stamp.action}_rows"
 
     def make(self) -> int:
-        """Make it, and see that it is right; answers with the new version."""
+        """Rebuild and verify it; returns the new snapshot."""
         table = self._load()
         if self.name not in table.metadata.refs:
             self._statements.create_branch(self.name, self._origin)
@@ -134,7 +134,9 @@ class WorkingBranch:
         return self._head(self._load()).snapshot_id
 
     def _erase(self) -> None:
-        """Until no file of the branch holds such a row: deleted, then no longer only masked, then whatever it takes."""
+        """Until no file of the branch contains such a row: delete, then rewrite files with deletes, then rewrite
+        everything.
+        """
         steps: list[tuple[str, Callable[[], None]]] = [
             ("deleted", lambda: self._statements.delete_rows(self.name, self._view)),
             ("unmasked", lambda: self._statements.rewrite_data_files(self.name, _ONLY_WITH_DELETES)),
@@ -152,7 +154,7 @@ class WorkingBranch:
             )
 
     def _forget(self) -> None:
-        """Until no manifest tells of a file that was removed, and the last version says what it is."""
+        """Until no manifest lists a removed file, and the last snapshot has its summary."""
         steps: list[Callable[[], None]] = [self._append_nothing, self._merge_manifests, self._rewrite_all]
         if self._is_made() and not self._tells_of_removed():
             return
@@ -174,7 +176,7 @@ class WorkingBranch:
             self._append_nothing()
 
     def _rewrite_all(self) -> None:
-        """A manifest that has none to be merged with: it goes once nothing that it lists is live."""
+        """For a manifest that cannot be merged: it is dropped once nothing that it lists is live."""
         self._statements.rewrite_data_files(self.name, _ALL)
         self._append_nothing()
 
@@ -191,7 +193,7 @@ class WorkingBranch:
         return any(manifest.deleted_files_count != 0 for manifest in manifests)
 
     def _compare(self, rows: DataFrame) -> None:
-        """All other rows must be what they were, whatever their order."""
+        """Check that all other rows are unchanged, in any order."""
         was, now = self._statements.read(self._before), self._statements.read(self.name)
         with spark_told():
             same = (was["_file"] == rows["file"]) & (was["_pos"] == rows["position"])
@@ -217,7 +219,9 @@ class WorkingBranch:
 
 @contextmanager
 def merging(table: Table, statements: TableStatements) -> Iterator[None]:
-    """Meanwhile, whatever is committed merges manifests. What the properties were is put back, if need be later."""
+    """Make all commits in the body merge manifests. The properties are restored afterwards, if necessary by a later
+    run.
+    """
     before = {key: table.metadata.properties.get(key) for key in _MERGE_ALL}
     statements.set_properties({**_MERGE_ALL, MERGING: json.dumps(before)})
     reach("spark_cleansing.merging")
@@ -228,7 +232,7 @@ def merging(table: Table, statements: TableStatements) -> Iterator[None]:
 
 
 def put_back(table: Table, statements: TableStatements) -> None:
-    """What a killed run had set for a moment."""
+    """Restore properties that a killed run had changed."""
     try:
         before = json.loads(table.metadata.properties.get(MERGING, ""))
     except ValueError:
@@ -245,7 +249,7 @@ def _put_back(before: Mapping[str, str | None], statements: TableStatements) -> 
 
 
 def _content(frame: DataFrame) -> DataFrame:
-    """How many rows there are, and a sum over all that they hold, as one row."""
+    """The number of rows, and a checksum of their contents, as one row."""
     from pyspark.sql.functions import count, isnull, lit, sum, xxhash64
 
     columns = [_hashable(frame, name) for name in frame.columns if name not in ("_file", "_pos")]
@@ -254,7 +258,7 @@ def _content(frame: DataFrame) -> DataFrame:
 
 
 def _hashable(frame: DataFrame, name: str) -> Column:
-    """Spark hashes no maps and no variants: these are compared as text."""
+    """Spark cannot hash maps and variants: these are compared as text."""
     from pyspark.sql.functions import struct, to_json
 
     from lakewarden.engine.base.quoting import identifier

@@ -1,1 +1,3 @@
-"""What Spark tasks run on files: read, drop rows, write, with metrics. It imports nothing else of Lakewarden."""
+"""Runs in Spark tasks: reads files, drops rows, writes new files, and measures them. Imports nothing else of
+Lakewarden.
+"""

@@ -1,7 +1,7 @@
 """A checksum of rows, column by column: what `verify: full` compares.
 
-It is the same for the same values in the same order, however they are cut into batches and whatever lies in the
-places of nulls. Floating point numbers count bit by bit, so that NaN is NaN and -0.0 is not 0.0.
+The same values in the same order give the same checksum, however they are split into batches and whatever bytes lie
+under nulls. Floating point numbers are compared bit by bit, so that NaN equals NaN and -0.0 differs from 0.0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SIZE = 16
 
 
 class Checksum:
-    """Of all rows it has seen."""
+    """A checksum of all rows passed to `update`."""
 
     def __init__(self, schema: Any) -> None:
         self._columns = [_Values(field.type) for field in schema]
@@ -38,8 +38,10 @@ class Checksum:
 
 
 class _Values:
-    """The values of a column, or of one level of it. Where nulls are, how long values are, what they are and
-    what is within them are four streams, so that cutting them differently changes none."""
+    """The values of a column, or of one level of a nested column.
+
+    Nulls, lengths, values and nested values are hashed as separate streams, so that batch boundaries do not matter.
+    """
 
     def __init__(self, type_: Any) -> None:
         self._rows = 0
@@ -105,7 +107,7 @@ def _map_as_list(array: Any) -> Any:
 
 
 def checksum_of_file(storage: TaskStorage, path: str, budget: Budget) -> str:
-    """Of a whole file, read back."""
+    """The checksum of a whole file, read back from storage."""
     with ParquetInput(storage, path, budget) as file:
         checksum = Checksum(file.schema)
         for batch in file.batches(range(len(file.schema)), lambda: budget.row_group):

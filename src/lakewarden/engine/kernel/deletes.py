@@ -1,7 +1,7 @@
-"""Which rows of a group are left out: those that position deletes mask, and those that are dropped by value.
+"""Which rows of a group are left out: those masked by position deletes, and those dropped by value.
 
-Masked rows are one bit a row, whatever the number of delete files. A delete file is read once for the whole group,
-and only where it may speak of the group's own files. Paths are compared as they are stored.
+Masked rows take one bit each, however many delete files there are. A delete file is read once for the whole group, and
+only if it may name the group's files. Paths are compared exactly as stored.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _MANY_VALUES = 1 << 13
 
 
 class Masks:
-    """The masked rows of each input."""
+    """The masked rows of each input file."""
 
     def __init__(self, rows: dict[str, int]) -> None:
-        """`rows` are those of each input."""
+        """`rows` is the row count of each input."""
         self._rows = rows
         self._windows: dict[tuple[str, int], Any] = {}  # bits of a path's window of rows, once it has any
         self._pending: dict[str, list[Any]] = {}
         self._count = 0
 
     def masked(self, path: str, start: int, rows: int) -> Any | None:
-        """Bits for a run of a file's rows, true where masked; None where none is."""
+        """One bit for each row of a range, set where the row is masked; None if none is."""
         first, last = start // _WINDOW_ROWS, (start + rows - 1) // _WINDOW_ROWS
         if not any((path, number) in self._windows for number in range(first, last + 1)):
             return None
@@ -51,7 +51,7 @@ class Masks:
             self.settle()
 
     def settle(self) -> None:
-        """Turn positions into bits, which take less. Those beyond a file's end mask nothing."""
+        """Turn positions into bits, which take less memory. Positions beyond the end of a file mask nothing."""
         for path, pending in self._pending.items():
             positions = pa.concat_arrays(pending)
             positions = positions.filter(pc.less(positions, self._rows[path])).sort()
@@ -72,7 +72,7 @@ class Masks:
 
 
 def read_masks(storage: TaskStorage, inputs: Sequence[Input]) -> Masks:
-    """What every delete file of the inputs masks in those that name it."""
+    """Read every delete file of the inputs, for the inputs that list it."""
     masks = Masks({input_.path: input_.rows for input_ in inputs})
     named: dict[str, list[str]] = {}
     for input_ in inputs:
@@ -108,7 +108,7 @@ def _positions(storage: TaskStorage, delete: str, paths: list[str]) -> Iterator[
 
 
 def _may_hold(row_group: Any, paths: list[str]) -> bool:
-    """Whether a row group's bounds leave room for one of the paths. Their order is that of their bytes."""
+    """Whether a row group's bounds allow for one of the paths. Paths are ordered by their bytes."""
     for index in range(row_group.num_columns):
         chunk = row_group.column(index)
         if chunk.path_in_schema == "file_path" and chunk.is_stats_set and chunk.statistics.has_min_max:
@@ -122,7 +122,7 @@ def _bytes(bound: str | bytes) -> bytes:
 
 
 class Wanted:
-    """The values of one drop, unpacked: never changed, so that several groups can share them."""
+    """The unpacked values of one drop. Immutable, so that groups can share them."""
 
     def __init__(self, drop: Drop) -> None:
         self.field_id = drop.field_id
@@ -132,7 +132,7 @@ class Wanted:
         self._known = frozenset(self._values.to_pylist()) if len(self._values) > _MANY_VALUES else None
 
     def among(self, array: Any) -> Any:
-        """Bits of the rows that hold one of them."""
+        """A bit for each row, set if it holds one of the values."""
         array = converted(array, self._values.type, f"with field id {self.field_id}")
         if self._known is None:
             return pc.is_in(array, value_set=self._values, skip_nulls=True)

@@ -1,4 +1,4 @@
-"""What runs on Spark's executors. Travels there by value: imports only pyarrow and the standard library."""
+"""Functions that run on Spark's executors. Sent there by value: import only pyarrow and the standard library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def introduce(batches: Iterable[Any]) -> Iterator[Any]:
-    """Say which host, Python and pyarrow a task runs on."""
+    """Report the host, Python version and pyarrow version that a task runs with."""
     import pyarrow
 
     for _ in batches:
@@ -18,7 +18,7 @@ def introduce(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def as_messages(batches: Iterable[Any]) -> Iterator[Any]:
-    """Each batch as one Arrow message, so that it reaches the driver as it is."""
+    """Encode each batch as one Arrow message, so that it reaches the driver unchanged."""
     import pyarrow
 
     for batch in batches:

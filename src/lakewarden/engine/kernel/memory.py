@@ -1,4 +1,4 @@
-"""How a rewrite task's memory is shared out. It is bounded by bytes: rows may be of any width."""
+"""How a rewrite task divides its memory. Limits are in bytes, because rows can be of any width."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STATM, _STATUS = Path("/proc/self/statm"), Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class Budget:
-    """Bytes for each use. What is left over is for the writer's pages and for what allocators keep."""
+    """Bytes for each use. The rest is for the writer's pages and for allocator overhead."""
 
     row_group: int  # rows that wait to be written
     reading: int  # open pages and dictionaries of the file that is read
@@ -27,7 +27,7 @@ class Budget:
 
     @classmethod
     def within(cls, memory_bytes: int) -> Budget:
-        """What this process has already taken for itself is not there to be shared out."""
+        """Divide the memory that this process does not use already."""
         free = max(memory_bytes - resident_bytes(), _LEAST)
         return cls(
             row_group=free // 3,
@@ -38,16 +38,16 @@ class Budget:
         )
 
     def give_back(self) -> None:
-        """Give free memory back to the system if it is getting scarce. Taking it anew costs time."""
+        """Return free memory to the system when it runs low. Not always: allocating it again takes time."""
         if resident_bytes() > self.memory * 3 // 4:
             pa.default_memory_pool().release_unused()
 
 
 @contextmanager
 def plain_allocation() -> Iterator[None]:
-    """Have Arrow take memory from the C library meanwhile, which gives back what is freed.
+    """Make Arrow allocate from the C library, which returns freed memory to the system.
 
-    Arrow's own choice keeps it: as fast, but a third more at the peak.
+    Arrow's default pool is as fast but keeps freed memory, which raises the peak by a third.
     """
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
@@ -58,7 +58,7 @@ def plain_allocation() -> Iterator[None]:
 
 
 def resident_bytes() -> int:
-    """The memory this process has now."""
+    """The memory that this process uses now."""
     try:
         return int(_STATM.read_text().split()[1]) * resource.getpagesize()
     except OSError:  # not on Linux
@@ -66,7 +66,7 @@ def resident_bytes() -> int:
 
 
 def peak_bytes() -> int:
-    """The most memory this process ever had, not counting what its parent had when it was started."""
+    """The most memory that this process ever used, without what it inherited from its parent."""
     try:
         line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024

@@ -1,9 +1,8 @@
-"""What a rewrite task is told and what it reports: plain values, light to import.
+"""What a rewrite task receives and reports: plain values that are quick to import.
 
-A group of data files goes in, new Parquet files come out. The work itself is in `kernel_task` and the modules
-it stands on. All of them travel to Spark's executors by value, where there is no Lakewarden: they import only
-pyarrow and the standard library, and each other. Which files make a group, and what becomes of the new ones,
-is for others to say.
+A group of data files goes in, new Parquet files come out. The work is done in `task.py` and the modules it imports. All
+of them are sent to Spark's executors by value, where Lakewarden is not installed: they import only pyarrow, the
+standard library and each other. Callers form the groups and publish the new files.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Input:
-    """One data file."""
-
     path: str  # as Iceberg names it
     rows: int  # as the table's metadata says: with those that deletes mask
     deletes: tuple[str, ...] = ()  # position delete files; they may also hold positions of other files
@@ -40,7 +37,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Drop:
-    """Rows to leave out: those in which a column holds one of these values. Nulls are never among them."""
+    """Drop the rows in which a column holds one of these values. Nulls never match."""
 
     field_id: int
     values: bytes  # an Arrow IPC stream of one column; see kernel_task.pack
@@ -48,7 +45,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Group:
-    """What one task does."""
+    """The work of one task."""
 
     number: int
     inputs: tuple[Input, ...]
@@ -58,7 +55,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Bloom:
-    """A Bloom filter for one column."""
+    """A Bloom filter on one column."""
 
     column: str  # its path in the outputs, parts joined by dots
     false_positives: float = 0.01
@@ -68,7 +65,7 @@ class Bloom:
 
 @dataclass(frozen=True)
 class Layout:
-    """What the outputs look like."""
+    """How output files are written."""
 
     # The target's Arrow schema as an IPC message, each field with its PARQUET:field_id.
     # None: every input keeps its own schema and becomes one output, however large.
@@ -88,7 +85,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Access:
-    """How storage is reached. Local files need nothing of it."""
+    """Credentials for object storage. Local files need none."""
 
     endpoint: str | None = None
     access_key: str | None = field(default=None, repr=False)
@@ -100,8 +97,6 @@ class Access:
 
 @dataclass(frozen=True)
 class Output:
-    """One new data file."""
-
     path: str
     rows: int
     bytes: int
@@ -113,7 +108,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a group was not rewritten. Nothing that was written for it is left, as far as the storage allowed."""
+    """Why a group was not rewritten. Its output files were deleted, as far as storage allowed."""
 
     kind: Kind
     message: str
@@ -122,7 +117,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class GroupReport:
-    """What became of a group."""
+    """The result of one group."""
 
     number: int
     outputs: tuple[Output, ...] = ()
@@ -156,12 +151,12 @@ class GroupReport:
 
 
 def _by_field_id(counts: dict[str, int]) -> dict[int, int]:
-    """Counts as they were before JSON made texts of their keys."""
+    """Restore integer keys, which JSON turned into text."""
     return {int(field_id): count for field_id, count in counts.items()}
 
 
 class RewriteFault(Exception):
-    """Stops a rewrite; the task turns it into its report's failure."""
+    """Stops a rewrite. The task reports it as a failure."""
 
     def __init__(self, kind: Kind, message: str, file: str = "") -> None:
         super().__init__(message)
@@ -171,6 +166,6 @@ class RewriteFault(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, on one line."""
+    """The first line of an error's message."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

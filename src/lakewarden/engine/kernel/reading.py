@@ -1,8 +1,8 @@
-"""Reading one Parquet file in its own order, a bounded number of bytes at a time.
+"""Reads one Parquet file in file order, a bounded number of bytes at a time.
 
-A file is decoded batch by batch, all columns side by side. Where a file has so many columns that their open pages
-alone would be too much, its row groups are read a few columns at a time, window after window of rows.
-What the columns mean and which rows count is for others.
+A file is decoded batch by batch, all columns together. If it has so many columns that their open pages alone exceed the
+budget, row groups are read a few columns at a time, one window of rows after another. Interpreting columns and
+selecting rows is up to callers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FEW_COLUMNS_BYTES = 3 << 20  # no column's state needs more
 
 @dataclass
 class Widths:
-    """How many bytes decoded rows were found to need: what one file shows serves for the next."""
+    """Observed bytes per decoded row. What one file shows is used for the next."""
 
     row: float = 0.0
     columns: dict[str, float] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Widths:
 
 
 class ParquetInput:
-    """One open file. Batches come in the file's order, and none is larger than the budget's, nearly."""
+    """One open file. Batches come in file order, and stay close to the budget's batch size."""
 
     def __init__(self, storage: TaskStorage, location: str, budget: Budget, widths: Widths | None = None) -> None:
         self._budget, self._widths = budget, widths or Widths()
@@ -81,9 +81,9 @@ class ParquetInput:
         self._closing.close()
 
     def batches(self, columns: Sequence[int], room: Callable[[], int], added: float = 0.0) -> Iterator[Any]:
-        """Every row, in these columns of `schema`, counted from 0 and rising.
+        """All rows of these columns, given as ascending indexes into `schema`.
 
-        `room` tells how many bytes the taker would still like to have, `added` how many it will add to each row.
+        `room` returns how many more bytes the consumer would like, `added` is how many bytes it adds to each row.
         """
         for number in range(self.metadata.num_row_groups):
             rows = self.metadata.row_group(number).num_rows
@@ -101,7 +101,7 @@ class ParquetInput:
                 yield batch
 
     def _iterate(self, number: int, columns: Sequence[int], width: float) -> Iterator[Any]:
-        """A row group's batches; `width` is how many bytes a row was found to need when decoded."""
+        """The batches of a row group; `width` is the observed size of a decoded row."""
         row_group = self.metadata.row_group(number)
         if len(columns) == len(self.schema):
             width = max(width, row_group.total_byte_size / row_group.num_rows)
@@ -116,15 +116,18 @@ class ParquetInput:
                 yield batch if chosen is None or batch.schema.names == names else batch.select(names)
 
     def _probe(self, number: int, columns: Sequence[int]) -> Any:
-        """A few rows, to see how wide they are. The footer cannot tell: a dictionary hides how long texts are."""
+        """Decode a few rows to see how wide they are. The footer does not show it: dictionaries hide the length of
+        texts.
+        """
         row_group = self.metadata.row_group(number)
         stored = max(row_group.total_byte_size / row_group.num_rows, _LEAST_WIDTH)
         return next(self._batches(number, columns, max(1, min(_PROBE_ROWS, int(self._budget.batch / stored)))))
 
     def _windows(self, number: int, parts: list[list[int]], room: Callable[[], int], added: float) -> Iterator[Any]:
-        """A wide row group: rows by windows that fit, each window's columns part by part.
+        """Read a wide row group in windows of rows, each window a few columns at a time.
 
-        A part begins at the row group's first row again for every window, which costs time, not memory.
+        Each group of columns is decoded from the row group's first row again for every window: this costs time, not
+        memory.
         """
         rows = self.metadata.row_group(number).num_rows
         for part in parts:
@@ -139,7 +142,7 @@ class ParquetInput:
             start = stop
 
     def _window(self, number: int, parts: list[list[int]], start: int, stop: int) -> Any:
-        """Some rows of a row group, all of their columns."""
+        """A range of rows of a row group, with all columns."""
         columns: list[Any] = []
         for part in parts:
             found = list(_within(self._iterate(number, part, self._width(part) or 0.0), start, stop))
@@ -149,12 +152,12 @@ class ParquetInput:
         return pa.table(columns, schema=pa.schema(fields))
 
     def _width(self, columns: Sequence[int]) -> float | None:
-        """What these columns of a row need together, if that is known."""
+        """The known width of these columns together; None if one is unknown."""
         found = [self._widths.columns.get(self.schema.field(index).name) for index in columns]
         return None if None in found else sum(width for width in found if width is not None)
 
     def _parts(self, number: int, columns: Sequence[int]) -> list[list[int]]:
-        """Columns that may be read side by side: all of them, but in files with very many."""
+        """Columns that can be read together: all of them, unless the file has very many."""
         if self.metadata.num_columns * _FEW_COLUMNS_BYTES <= self._reading:
             return [list(columns)]
         states = self._states(number)
@@ -169,7 +172,7 @@ class ParquetInput:
         return parts
 
     def _states(self, number: int) -> list[int]:
-        """What each column of the schema needs while it is being read: a page, a dictionary, a buffer."""
+        """The memory that each column needs while it is read: a page, a dictionary, a buffer."""
         row_group = self.metadata.row_group(number)
         page_rows = _PAGE_ROWS if _KEEPS_PAGES_SHORT.match(str(self.metadata.created_by)) else None
         states: list[int] = []
@@ -190,7 +193,7 @@ class ParquetInput:
 
 
 def dictionaries(metadata: Any) -> Iterator[tuple[Leaf, int, bool]]:
-    """For each column chunk that a footer tells of: its leaf, its values, and whether a dictionary served it."""
+    """For each column chunk in a footer: its leaf, its number of values, and whether a dictionary covers it."""
     found = leaves(metadata.schema.to_arrow_schema())
     for number in range(metadata.num_row_groups):
         row_group = metadata.row_group(number)
@@ -228,7 +231,7 @@ def _dictionary_bytes(chunk: Any) -> int:
 
 
 def _has_useful_dictionary(chunk: Any) -> bool:
-    """Whether a dictionary was kept to the chunk's end. Writers give it up when it grows too large."""
+    """Whether the dictionary covers the whole chunk. Writers abandon one that grows too large."""
     encodings = set(chunk.encodings)
     if not encodings & {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}:
         return False

@@ -1,8 +1,8 @@
-"""Schemas by field id: finding fields, and making a file's columns into the target's.
+"""Schemas by field id: finding fields, and projecting a file's columns onto the target schema.
 
-A column is known by its field id and nothing else, at every level: one that was renamed takes its new name, one
-that was added is null, one that was dropped and added again under its old name is null too. Types follow Iceberg's
-promotions. Rows are neither picked nor counted here.
+Columns are identified by field id alone, at every level: a renamed column takes its new name, an added one is null, and
+one that was dropped and added again under the same name is null too. Types follow Iceberg's promotions. Selecting rows
+is up to callers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ is_ = pa.types
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column as Parquet sees it, in the order in which Parquet counts them."""
+    """A column as Parquet counts them."""
 
     path: str
     field_id: int | None
@@ -31,18 +31,17 @@ class Leaf:
 
     @property
     def key(self) -> int | str:
-        """What it is known by: its path only where it has no id."""
+        """What identifies it: its id, or its path if it has none."""
         return self.path if self.field_id is None else self.field_id
 
 
 def field_id(field: Any) -> int | None:
-    """A field's id, or None."""
     found = (field.metadata or {}).get(_FIELD_ID)
     return None if found is None or int(found) < 0 else int(found)
 
 
 def children(type_: Any) -> list[Any]:
-    """The fields within a nested type; none within any other."""
+    """The fields of a nested type; none for others."""
     if is_.is_struct(type_):
         return list(type_)
     if is_.is_map(type_):
@@ -53,7 +52,6 @@ def children(type_: Any) -> list[Any]:
 
 
 def leaves(schema: Any) -> list[Leaf]:
-    """Every leaf of a schema."""
     return [leaf for field in schema for leaf in _leaves(field, field.name)]
 
 
@@ -71,7 +69,7 @@ def _leaves(field: Any, path: str) -> Iterator[Leaf]:
 
 
 def require_field_ids(schema: Any) -> None:
-    """Refuse a file with a field that has no id: by name alone, rows would land in wrong columns."""
+    """Refuse a file with a field that has no id: matching by name could put values into the wrong column."""
 
     def without(fields: Iterator[Any], above: str) -> Iterator[str]:
         for field in fields:
@@ -84,7 +82,7 @@ def require_field_ids(schema: Any) -> None:
 
 
 def find(schema: Any, wanted: int) -> list[int] | None:
-    """Where a field is: its column's index, then its index in each struct on the way; None if it is not there."""
+    """The path to a field: its column's index, then its index in each struct above it; None if absent."""
 
     def within(fields: list[Any]) -> list[int] | None:
         for index, field in enumerate(fields):
@@ -99,7 +97,7 @@ def find(schema: Any, wanted: int) -> list[int] | None:
 
 
 def column_at(rows: Any, place: Sequence[int]) -> Any:
-    """A batch's or a table's column, by its place as `find` tells it; null where a struct above it is null."""
+    """The column of a batch or table at a path from `find`; null where a struct above it is null."""
     column = rows.column(place[0])
     for index in place[1:]:
         column = pc.struct_field(column, [index])
@@ -107,10 +105,10 @@ def column_at(rows: Any, place: Sequence[int]) -> Any:
 
 
 def nan_counts(rows: Any, schema: Any | None = None) -> dict[int, int]:
-    """How many values of each floating point column are NaN, by field id; those within structs are among them.
+    """The number of NaN values of each floating point column, by field id, including columns within structs.
 
-    Columns within lists and maps have no counts: manifests keep none of them. Where another schema holds the field
-    ids, it is handed in; its columns are those of the rows, in their order.
+    Columns within lists and maps are not counted, because manifests have no counts for them. Pass `schema` if the field
+    ids are in another schema with the same columns.
     """
     return {
         identity: pc.sum(pc.is_nan(column_at(rows, place))).as_py() or 0
@@ -119,7 +117,7 @@ def nan_counts(rows: Any, schema: Any | None = None) -> dict[int, int]:
 
 
 def _floating(fields: Any, above: list[int]) -> Iterator[tuple[int, list[int]]]:
-    """The field id and the place of every floating point field that a row has once."""
+    """The field id and path of every floating point field that occurs once per row."""
     for index, field in enumerate(fields):
         identity = field_id(field)
         if is_.is_struct(field.type):
@@ -129,9 +127,10 @@ def _floating(fields: Any, above: list[int]) -> Iterator[tuple[int, list[int]]]:
 
 
 def own_target(schema: Any, instants: Container[str]) -> Any:
-    """A file's own schema as a target: the same, but with dictionaries dissolved, since values that no row holds
-    any more would stay in them and be written. `instants` are columns of the old type for moments (INT96), which
-    does not say that it means UTC."""
+    """A file's own schema as a target, with dictionaries decoded: they would keep values that no row holds any more.
+
+    `instants` are columns of the legacy INT96 type, which does not state that its timestamps are in UTC.
+    """
     kept = {key: value for key, value in (schema.metadata or {}).items() if key != b"pandas"}
     moment = pa.timestamp("us", "UTC")
     types = [moment if field.name in instants else _dissolved(field.type) for field in schema]
@@ -153,10 +152,10 @@ def _dissolved(type_: Any) -> Any:
 
 
 class Projection:
-    """Makes batches of a file's schema into batches of the target's."""
+    """Converts batches of a file's schema to the target schema."""
 
     def __init__(self, source: Any, target: Any, by_name: bool = False) -> None:
-        """By id, or `by_name` where the target was made from the source and ids need not be there."""
+        """Columns match by id, or `by_name` if the target was derived from the source, which may have no ids."""
         self._target = target
         identify = _name if by_name else field_id
         at = {identify(field): index for index, field in enumerate(source)}
@@ -175,7 +174,7 @@ class Projection:
 
     @property
     def needed(self) -> set[int]:
-        """Which of the file's columns it takes."""
+        """The indexes of the file's columns that it reads."""
         return {index for index, _ in self._columns if index is not None}
 
     def apply(self, batch: Any) -> Any:
@@ -240,7 +239,7 @@ def _struct_step(before: Any, after: Any, identify: Callable[[Any], Any]) -> Ste
 
 
 def _list_step(before: Any, after: Any, element: Step) -> Step:
-    """Lists and maps: their offsets are kept, and all that they point into is projected."""
+    """Lists and maps: keep the offsets and project all values they point into."""
     if element is None and before == after:
         return None
 
@@ -254,7 +253,7 @@ def _list_step(before: Any, after: Any, element: Step) -> Step:
 
 
 def converted(array: Any, type_: Any, column: str) -> Any:
-    """A flat array in another type, dictionaries dissolved."""
+    """A flat array cast to another type, dictionaries decoded."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if is_.is_dictionary(array.type):
@@ -267,7 +266,7 @@ def converted(array: Any, type_: Any, column: str) -> Any:
 
 
 def _may_become(before: Any, after: Any) -> bool:
-    """Iceberg's promotions, and what is one type to Iceberg but several to Arrow."""
+    """Iceberg's promotions, plus types that are one to Iceberg but several to Arrow."""
     if before == after:
         return True
     if is_.is_dictionary(before):
@@ -287,7 +286,6 @@ def _may_become(before: Any, after: Any) -> bool:
 
 
 def is_text_or_bytes(type_: Any) -> bool:
-    """Text or bytes of any length, however Arrow keeps them."""
     return str(type_) in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 
 

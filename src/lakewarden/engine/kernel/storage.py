@@ -1,6 +1,6 @@
-"""Where a rewrite task reads and writes: Arrow's filesystems, chosen by how a location begins.
+"""The filesystems that a rewrite task reads from and writes to, chosen by the location's scheme.
 
-Locations are taken as they are spelled. Iceberg does not percent-encode them, so nothing here decodes them.
+Locations are used exactly as spelled: Iceberg does not percent-encode them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _S3 = ("s3", "s3a", "s3n")
 
 
 class TaskStorage:
-    """One task's filesystems, each made once."""
+    """The filesystems of one task, each opened once."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -39,7 +39,7 @@ class TaskStorage:
         return filesystem.open_output_stream(path)
 
     def fingerprint(self, location: str) -> str:
-        """The SHA-256 of a file as it is stored."""
+        """The SHA-256 of a file as stored."""
         digest = hashlib.sha256()
         filesystem, path = self.at(location)
         with filesystem.open_input_stream(path) as stream:
@@ -48,13 +48,13 @@ class TaskStorage:
         return digest.hexdigest()
 
     def remove(self, location: str) -> None:
-        """As far as the storage lets us."""
+        """Delete a file, if storage allows."""
         with suppress(Exception):
             filesystem, path = self.at(location)
             filesystem.delete_file(path)
 
     def at(self, location: str) -> tuple[Any, str]:
-        """The filesystem of a location, and its path there."""
+        """The filesystem of a location, and the path in it."""
         scheme, host, path = split(location)
         kind = ("s3", "") if scheme in _S3 else (scheme, host)
         if kind not in self._filesystems:
@@ -63,7 +63,7 @@ class TaskStorage:
 
 
 def fault(error: Exception, file: str) -> RewriteFault:
-    """What was raised while a file was read, told about that file."""
+    """An exception raised while reading a file, as a fault that names the file."""
     if isinstance(error, RewriteFault):
         return RewriteFault(error.kind, error.message, error.file or file)
     kind: Kind = "defect"

@@ -1,8 +1,8 @@
-"""The rewrite task: inputs, less the rows that are masked or dropped, into new files.
+"""The rewrite task: copies inputs, without masked and dropped rows, into new files.
 
-`run_task` is what Spark's executors run; `rewrite` does the same for one group in this process. Whatever is wrong
-with a file comes back in the report and names the file: raised on an executor, it would be tried four times over
-and buried in a stack trace. Sending the modules of `parts` by value, checking reports and publishing are for others.
+Spark's executors run `run_task`; `rewrite` does the same for one group in this process. Problems with a file are
+returned in the report and name the file: an exception on an executor would be retried four times and buried in a stack
+trace. Sending the modules of `parts` by value, checking reports and publishing is up to callers.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _PARTS = ("messages", "checksum", "deletes", "memory", "reading", "schema", "sto
 
 
 def parts() -> list[ModuleType]:
-    """Every module that must travel by value."""
+    """The modules that are sent to executors by value."""
     return [sys.modules[f"lakewarden.engine.kernel.{part}"] for part in _PARTS]
 
 
 def run_task(groups: Sequence[Group], layout: Layout, access: Access) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """What `mapInArrow` runs over `spark.range(0, len(groups), 1, len(groups))`: a report for each id, as JSON.
+    """What `mapInArrow` runs over `spark.range(0, len(groups), 1, len(groups))`: one report per id, as JSON.
 
-    Its result has the schema `REPORT_SCHEMA`.
+    The result has the schema `REPORT_SCHEMA`.
     """
 
     def task(batches: Iterable[Any]) -> Iterator[Any]:
@@ -60,9 +60,9 @@ def run_task(groups: Sequence[Group], layout: Layout, access: Access) -> Callabl
 
 
 def rewrite(group: Group, layout: Layout, access: Access, wanted: Sequence[Wanted] | None = None) -> GroupReport:
-    """Rewrite one group. Never raises for what is wrong with files or storage; says so in the report.
+    """Rewrite one group. Never raises for problems with files or storage; the report has them.
 
-    `wanted` are the group's drops where they were unpacked already, for several groups at once.
+    `wanted` are the group's drops, if they were unpacked already for several groups.
     """
     with plain_allocation():
         drops = [Wanted(drop) for drop in group.drops] if wanted is None else wanted
@@ -83,7 +83,7 @@ def _rewrite(rewriting: _Rewriting) -> GroupReport:
 
 
 def pack(values: Any) -> bytes:
-    """An Arrow array as a `Drop` carries it."""
+    """Encode an Arrow array for a `Drop`."""
     sink = pa.BufferOutputStream()
     batch = pa.RecordBatch.from_arrays([values], ["values"])
     with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -92,7 +92,7 @@ def pack(values: Any) -> bytes:
 
 
 class _Rewriting:
-    """One group on its way through."""
+    """The rewrite of one group."""
 
     def __init__(self, group: Group, layout: Layout, access: Access, drops: Sequence[Wanted]) -> None:
         self._started = time.monotonic()
@@ -176,7 +176,7 @@ class _Rewriting:
             self._outputs.end()
 
     def _plan(self, file: ParquetInput) -> tuple[list[int], Projection]:
-        """Which columns to read, and how they become the target's."""
+        """The columns to read, and their projection onto the target schema."""
         by_name = self._target is None
         if not by_name or self._dropping is not None:
             require_field_ids(file.schema)
@@ -196,7 +196,7 @@ class _Rewriting:
         self._outputs.begin(_own_target(file), votes, input_.path)
 
     def _kept(self, batch: Any, masked: Any | None, position: int) -> Any | None:
-        """Bits of the rows that stay; None if all do."""
+        """A bit for each row, set if it stays; None if all stay."""
         kept = None if masked is None else pc.invert(masked)
         self._rows_masked += 0 if masked is None else masked.true_count
         dropped = None if self._dropping is None else self._dropping.dropped(batch)

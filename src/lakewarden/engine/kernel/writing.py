@@ -1,7 +1,7 @@
-"""Writing a group's rows: row groups bounded by bytes, files that roll over at their target size.
+"""Writes a group's rows: row groups limited by bytes, files that roll over at their target size.
 
-Encodings are chosen from what the inputs show. Values are read back and compared by `kernel_checksum`; publishing
-the files is for others.
+Encodings follow those of the inputs. `checksum.py` reads files back and compares them; publishing them is up to
+callers.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ _CODECS = {"uncompressed": "NONE", "lz4_raw": "LZ4"}
 
 
 class DictionaryVotes:
-    """Which columns the inputs used a dictionary for, weighed by values.
+    """The columns for which the inputs used a dictionary, weighted by values.
 
-    A dictionary where there was none costs time and, with pyarrow's own choice, a quarter more bytes.
+    Adding a dictionary where there was none takes time and, with pyarrow's defaults, a quarter more space.
     """
 
     def __init__(self) -> None:
         self._balance: dict[int | str, int] = {}
 
     def count(self, metadata: Any) -> None:
-        """Count what a file's footer tells."""
         for leaf, values, useful in dictionaries(metadata):
             self._balance[leaf.key] = self._balance.get(leaf.key, 0) + (values if useful else -values)
 
@@ -50,10 +49,10 @@ class DictionaryVotes:
 
 
 class Outputs:
-    """The files of one group."""
+    """The output files of one group."""
 
     def __init__(self, storage: TaskStorage, place: str, layout: Layout, budget: Budget) -> None:
-        """`place` is how every file's path begins."""
+        """`place` is the prefix of every file's path."""
         self._storage, self._layout, self._budget = storage, layout, budget
         self._place = place
         self._token = uuid.uuid4().hex[:12]  # a second attempt at the same task never meets the first one's files
@@ -72,11 +71,11 @@ class Outputs:
         self.checksums: list[tuple[str, str]] = []  # of each file: as written, and as read back
 
     def begin(self, schema: Any, votes: DictionaryVotes, source: str | None = None) -> None:
-        """Say what the next rows look like, and which input they come from if files are not to be mixed."""
+        """Set the schema of the rows to come, and the input they come from if inputs must not be mixed."""
         self._schema, self._votes, self._source = schema, votes, source
 
     def room(self) -> int:
-        """How many bytes of rows may still wait in memory."""
+        """How many more bytes of rows may be buffered."""
         return max(0, self._row_group_bytes - self._pending_bytes)
 
     def add(self, batch: Any) -> None:
@@ -89,12 +88,12 @@ class Outputs:
             self._flush()
 
     def end(self) -> None:
-        """Close the file, if one was begun. There is no file without rows."""
+        """Close the current file, if there is one. Files without rows are not written."""
         self._flush()
         self._roll()
 
     def abandon(self) -> None:
-        """Remove every file, as far as that goes."""
+        """Delete all files, if storage allows."""
         self._pending = []
         if self._file is not None:
             self._file.abandon()
@@ -141,7 +140,7 @@ class Outputs:
                 raise RewriteFault("checksum", "holds other values than were written to it", output.path)
 
     def _count(self, table: Any) -> None:
-        """Count nulls, to be compared with the footer, and NaN, which no footer counts."""
+        """Count nulls, to compare with the footer, and NaN, which footers do not count."""
         for floating, nans in nan_counts(table, self._schema).items():
             self._nans[floating] = self._nans.get(floating, 0) + nans
         for index, field in enumerate(self._schema):
@@ -151,7 +150,7 @@ class Outputs:
 
 
 class _OutputFile:
-    """One Parquet file that is being written."""
+    """One Parquet file being written."""
 
     def __init__(self, storage: TaskStorage, path: str, schema: Any, options: dict[str, Any]) -> None:
         self._path = path
@@ -168,7 +167,7 @@ class _OutputFile:
         return int(self._sink.tell())
 
     def write(self, table: Any) -> int:
-        """Write one row group. Answers how many bytes it took."""
+        """Write one row group; returns its size in bytes."""
         before = self.bytes
         with _naming(self._path):
             self._writer.write_table(table, row_group_size=table.num_rows)
@@ -191,7 +190,7 @@ class _OutputFile:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Tell which file could not be written."""
+    """Name the file that could not be written."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -199,7 +198,7 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _options(layout: Layout, schema: Any, votes: DictionaryVotes, table: Any) -> dict[str, Any]:
-    """How to write a file that begins with these rows."""
+    """The writer options for a file that begins with these rows."""
     found = leaves(schema)
     with_dictionary = {leaf.path for leaf in found if votes.won(leaf) and not _outgrows(leaf, table, layout)}
     codec = layout.codec.lower()
@@ -226,21 +225,21 @@ def _options(layout: Layout, schema: Any, votes: DictionaryVotes, table: Any) ->
 
 
 def _plain(leaf: Leaf, layout: Layout) -> str:
-    """How a column without a dictionary is written."""
+    """The encoding of a column without a dictionary."""
     return "DELTA_BINARY_PACKED" if layout.delta_encoding and _counts(leaf.type) else "PLAIN"
 
 
 def _counts(type_: Any) -> bool:
-    """Whether values are whole numbers to Parquet."""
+    """Whether Parquet stores the values as integers."""
     is_ = pa.types
     whole = is_.is_int32(type_) or is_.is_int64(type_) or is_.is_date32(type_)
     return bool(whole or is_.is_timestamp(type_) or is_.is_time(type_))
 
 
 def _outgrows(leaf: Leaf, table: Any, layout: Layout) -> bool:
-    """Whether a column's dictionaries, each small in its file, are too much together.
+    """Whether a column's dictionaries, each small in its file, are too large together.
 
-    Given up halfway, such a column would go on as plain numbers, which take far more than deltas do.
+    Such a column would fall back to plain integers halfway, which take far more space than deltas.
     """
     index = table.schema.get_field_index(leaf.path)  # -1 within lists and structs
     if index < 0 or not layout.delta_encoding or not _counts(leaf.type):
@@ -254,7 +253,7 @@ def _outgrows(leaf: Leaf, table: Any, layout: Layout) -> bool:
 
 
 def _values_at_once(table: Any, layout: Layout) -> int:
-    """A page may end only after so many values: few where they are long, many where even the longest are short."""
+    """How many values are written before a page may end: few if values are long, many if even the longest is short."""
     usual = max((column.nbytes for column in table.columns), default=0) / table.num_rows
     longest = max((_longest(column) for column in table.columns), default=0)
     most = _MANY_VALUES if longest * _MANY_VALUES <= layout.page_bytes * _LONG_PAGES else _FEW_VALUES
@@ -262,14 +261,14 @@ def _values_at_once(table: Any, layout: Layout) -> int:
 
 
 def _longest(column: Any) -> float:
-    """The bytes of a column's longest value; of nested ones and views only that they may be long."""
+    """The size of a column's longest value in bytes; infinite for nested types and views, where it is unknown."""
     if children(column.type) or "view" in str(column.type):
         return math.inf
     return (pc.max(pc.binary_length(column)).as_py() or 0) if is_text_or_bytes(column.type) else 0
 
 
 def _bloom(bloom: Bloom, rows: int) -> dict[str, Any]:
-    """As many distinct values as asked for or as there are rows, but not more than its largest size serves."""
+    """Size for the requested number of distinct values, or one per row, within the maximum size."""
     bits_for_each = -8 / math.log(1 - bloom.false_positives ** (1 / 8))
     served = int(bloom.max_bytes * 8 / bits_for_each)
     return {"ndv": max(1, min(bloom.distinct or rows, served)), "fpp": bloom.false_positives}

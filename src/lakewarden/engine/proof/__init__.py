@@ -1,1 +1,1 @@
-"""Searching everything stored of a table for values. It shares no code with what erases."""
+"""Searches everything stored of a table for values. Shares no code with what erases."""

@@ -1,8 +1,8 @@
-"""Looks for key values in Avro files: in manifests and lists of them, and in data files of that format.
+"""Searches Avro files for key values: manifests, manifest lists, and data files.
 
-Read by fastavro with each file's own schema, so that nothing depends on how Lakewarden or PyIceberg would read it.
-Every entry of a manifest is looked at, also those of files that were removed: bounds and partition values by type,
-paths part by part, and all else as bytes.
+They are read by fastavro with each file's own schema, independently of how Lakewarden or PyIceberg would read them.
+Every manifest entry is examined, including those of removed files: bounds and partition values by type, paths part by
+part, everything else as bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATHS = ("file_path", "referenced_data_file", "manifest_path")
 
 @dataclass(frozen=True)
 class AvroFile:
-    """An Avro file that is being read: what its head says, and its records."""
+    """An open Avro file: its header and its records."""
 
     schema: Any
     head: Mapping[str, str]
@@ -42,14 +42,14 @@ class AvroFile:
 
 @dataclass(frozen=True)
 class ListedFile:
-    """A file that a manifest lists: what it says of the keys, by their field ids."""
+    """A file in a manifest, with what its entry contains of the keys."""
 
     path: str
     content: int
     is_live: bool
     bounds: Mapping[int, tuple[Token | None, Token | None]]
     partition: Mapping[tuple[int, str], Token]
-    """What transforms made of a key, by field id and transform."""
+    """Partition values derived from a key, by field id and transform."""
 
 
 def opened(source: Any) -> AvroFile:
@@ -60,12 +60,12 @@ def opened(source: Any) -> AvroFile:
 
 
 def listed_manifests(file: AvroFile) -> Iterator[str]:
-    """The manifests that a list names."""
+    """The manifests in a manifest list."""
     return (str(record["manifest_path"]) for record in file.records)
 
 
 def listed_files(file: AvroFile, keys: Sequence[WantedKey], metadata: TableMetadata) -> Iterator[ListedFile]:
-    """The files that a manifest lists."""
+    """The files in a manifest."""
     by_id = {key.field_id: key for key in keys}
     fields = list(_partition_keys(file, by_id, metadata))
     for record in file.records:
@@ -86,7 +86,7 @@ def listed_files(file: AvroFile, keys: Sequence[WantedKey], metadata: TableMetad
 
 
 def look(file: AvroFile, keys: Sequence[WantedKey], texts: Texts, metadata: TableMetadata) -> Iterator[Trace]:
-    """What an Avro file tells of the keys."""
+    """Traces of the keys in an Avro file."""
     for value in file.head.values():
         yield from texts.content(value.encode("utf-8", "surrogateescape"), "head of the file")
     if file.kind == "manifest":
@@ -98,7 +98,7 @@ def look(file: AvroFile, keys: Sequence[WantedKey], texts: Texts, metadata: Tabl
 
 
 class _Manifest:
-    """Reads one manifest, under the partition spec that it says it has."""
+    """Reads one manifest, with the partition spec in its header."""
 
     def __init__(self, file: AvroFile, keys: Sequence[WantedKey], texts: Texts, metadata: TableMetadata) -> None:
         self._records = file.records
@@ -131,7 +131,7 @@ class _Manifest:
                     yield from key.lower(bound, where) if side == "lower" else key.upper(bound, where)
 
     def _others(self, entry: Mapping[str, Any], partition: Sequence[Any]) -> Iterator[bytes]:
-        """Whatever else an entry holds as text or bytes."""
+        """All other text and bytes of an entry."""
         ours = {place for place, _, _ in self._partition}
         for place, value in enumerate(partition):
             if place not in ours:
@@ -147,7 +147,7 @@ class _Manifest:
 def _partition_keys(
     file: AvroFile, keys: Mapping[int, WantedKey], metadata: TableMetadata
 ) -> Iterator[tuple[int, WantedKey, str]]:
-    """Which values of a manifest's partitions stem from a key: their place there, and how they were made."""
+    """The partition fields of a manifest that are derived from a key: their positions, keys and transforms."""
     try:
         spec = json.loads(file.head["partition-spec"])
     except (KeyError, ValueError):
@@ -188,7 +188,7 @@ def _manifest_list(file: AvroFile, keys: Sequence[WantedKey], texts: Texts, meta
 
 
 def _summary(raw: bytes, transform: str, key: WantedKey, where: str) -> Iterator[Trace]:
-    """The smallest or largest value of a partition field: of the key's own type, or a number under most transforms."""
+    """The bound of a partition field: of the key's type for some transforms, an integer for the others."""
     if transform == "identity" or transform.startswith("truncate"):
         value: Any = key.decoded(raw)
     else:
@@ -198,7 +198,7 @@ def _summary(raw: bytes, transform: str, key: WantedKey, where: str) -> Iterator
 
 
 def _data(file: AvroFile, keys: Sequence[WantedKey], texts: Texts) -> Iterator[Trace]:
-    """Rows of a data or delete file in Avro's format."""
+    """Rows of a data or delete file in Avro format."""
     columns = [(key, names) for key in keys for names in _columns(file.schema, key)]
     rows = dict.fromkeys(range(len(columns)), 0)
     pile = Pile(texts)
@@ -229,14 +229,14 @@ def _columns(schema: Any, key: WantedKey) -> Iterator[tuple[str, ...]]:
 
 
 def _fields(schema: Any) -> Sequence[Any]:
-    """The fields of a record, also of one that may be null."""
+    """The fields of a record, also of a nullable one."""
     if isinstance(schema, list):
         return [field for one in schema for field in _fields(one)]
     return schema.get("fields", ()) if isinstance(schema, dict) and schema.get("type") == "record" else ()
 
 
 def _pairs(bounds: Any) -> Iterator[tuple[int, bytes]]:
-    """A map with numbers as keys, which Avro can only write as a list."""
+    """A map with integer keys, which Avro encodes as a list."""
     for pair in bounds or ():
         yield int(pair["key"]), pair["value"]
 

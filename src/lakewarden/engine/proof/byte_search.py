@@ -1,8 +1,8 @@
-"""Looks for many texts at once in any bytes, however long: what a proof does where nothing can be decoded.
+"""Searches any bytes, of any length, for many texts at once: how a proof searches what it cannot decode.
 
-Few texts are looked for one by one. Of many, every place of the bytes is looked at in three steps, each over whole
-blocks: by its first two bytes, by a hash of eight bytes, and by those eight bytes themselves; only what is left then is
-compared. A text that is part of a longer word, as 123456 is of 9123456, is not that text.
+Few texts are searched one by one. For many, every position is tested in three vectorised steps: by two bytes, by a hash
+of eight bytes, and by those eight bytes; only the rest is compared. A text that is part of a longer word, as 123456 is
+of 9123456, does not match.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Where one of the texts was found, with what stands around it."""
+    """Where a text was found, with its context."""
 
     offset: int
     needle: bytes
@@ -40,7 +40,7 @@ class Hit:
 
 
 class Needles:
-    """Texts to look for, prepared once. They are to have six bytes or more: shorter ones are met by chance."""
+    """Texts to search for, prepared once. They should have at least six bytes: shorter ones occur by chance."""
 
     def __init__(self, needles: Iterable[bytes]) -> None:
         import numpy as np
@@ -73,7 +73,7 @@ class Needles:
         return Needles(self._all - set(needles))
 
     def within(self, content: bytes, embedded: bool = False) -> list[Hit]:
-        """Each place of some bytes where one of the texts stands, in order; as part of a word only if that is asked."""
+        """All matches in some bytes, in order; those within a longer word only with `embedded`."""
         if not self._all:
             return []
         found = ((start, length) for start, length in self._matches(content))
@@ -81,7 +81,7 @@ class Needles:
         return [hit for hit in hits if embedded or not is_embedded(hit)]
 
     def stream(self, source: Source, mind: Callable[[int], None] = lambda read: None) -> Iterator[Hit]:
-        """The same for what is read block by block; `mind` is told how many bytes were read."""
+        """The same for a stream, read in blocks; `mind` receives the number of bytes read."""
         if not self._all:
             return
         kept, start, done = b"", 0, 0  # `kept` begins at `start`; what begins before `done` was told
@@ -102,7 +102,7 @@ class Needles:
             kept, start = content[cut:], start + cut
 
     def _telling_most(self) -> tuple[bool, int]:
-        """Which part of the texts tells them apart best: counted from their beginning or end, after some bytes."""
+        """The part of the texts that distinguishes them best: its offset, counted from the beginning or the end."""
         some = list(islice(self._all, _SAMPLE))
         parts = [(end, skipped) for skipped in range(self._lengths[0] - self._width + 1) for end in (False, True)]
         return max(parts[:_PARTS], key=lambda part: len({self._window(needle, *part) for needle in some}))
@@ -135,7 +135,7 @@ class Needles:
                 at = content.find(needle, at + 1)
 
     def _candidates(self, content: bytes) -> list[int]:
-        """Where a window of one of the texts stands."""
+        """Positions where a window of one of the texts occurs."""
         import numpy as np
 
         count = len(content) - self._width + 1
@@ -162,7 +162,7 @@ class Needles:
 
 
 def is_embedded(hit: Hit) -> bool:
-    """Whether what was found is only a part of a longer word. A length that stands before a text is no part of it."""
+    """Whether a match is only a part of a longer word. A length prefix is not part of the word."""
     if not _is_text(hit.needle):
         return False
     left = hit.before[-1:] and hit.before[-1] in _WORD and hit.needle[0] in _WORD

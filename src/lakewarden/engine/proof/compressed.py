@@ -1,7 +1,7 @@
-"""Reads objects that are compressed as a whole, for a proof of erasure: gzip is unpacked, other forms are only known.
+"""Reads compressed objects for a proof of erasure: gzip is decompressed, other formats are only recognised.
 
-Nothing can be said of what is not unpacked to its very end: a stream that was cut short, or goes on with something
-else, is an error. It is read in pieces, however much comes out of it.
+Only what is decompressed to its end proves anything: a stream that is truncated, or continues with something else, is
+an error. It is read in chunks, however large its content.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _NAMES = (".br", ".deflate", ".lz4", ".lzma", ".lzo", ".snappy")  # Hadoop write
 
 
 class NotLookedInto(Exception):
-    """An object that is whole, but of a form that cannot be looked into. It says why, and nothing of the content."""
+    """An intact object of a format that cannot be searched. The message contains nothing of its content."""
 
 
 def packed_form(beginning: bytes, path: str = "") -> str | None:
-    """How an object is compressed, by its first bytes; where these tell nothing, by its name."""
+    """The compression format of an object, by its first bytes, else by its name."""
     for magic, form in _PACKED.items():
         if beginning.startswith(magic):
             return form
@@ -47,12 +47,12 @@ def packed_form(beginning: bytes, path: str = "") -> str | None:
 
 
 def unpacked(source: Source, mind: Callable[[int], None]) -> io.BufferedReader:
-    """What a gzip file holds, all of its members; `mind` is told how many bytes of the file were read."""
+    """The content of a gzip file with all its members; `mind` receives the number of compressed bytes read."""
     return io.BufferedReader(_Unpacked(source, mind), _BUFFER)
 
 
 class Joined:
-    """Some bytes that were read already, and what comes after them."""
+    """Bytes that were read already, followed by the rest of a stream."""
 
     def __init__(self, first: bytes, rest: Source) -> None:
         self._first: Source = io.BytesIO(first)
@@ -63,7 +63,7 @@ class Joined:
 
 
 class _Unpacked(io.RawIOBase):
-    """The members of a gzip file, one after the other."""
+    """The concatenated members of a gzip file."""
 
     def __init__(self, source: Source, mind: Callable[[int], None]) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class _Unpacked(io.RawIOBase):
         return filled
 
     def _has_more(self) -> bool:
-        """Whether there is something to unpack: within a member there must be."""
+        """Whether there is more to decompress; within a member there must be."""
         while True:
             if self._member is None:
                 self._waiting = self._waiting.lstrip(b"\0")  # members may be padded

@@ -1,6 +1,6 @@
-"""Looks for key values in a table's documents: metadata files, records of quarantine, and statistics in Puffin files.
+"""Searches a table's documents for key values: metadata files, quarantine records, and statistics in Puffin files.
 
-Each text in a JSON document, and each name of a field, is looked at by itself, as a path where it can be one.
+Each text and each field name of a JSON document is searched separately, as a path if it can be one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BLOCK = 1 << 20
 
 
 def look_at_json(content: bytes, texts: Texts) -> Iterator[Trace] | None:
-    """What a JSON document tells; nothing at all where it is none."""
+    """Traces in a JSON document; None if it is not one."""
     try:
         document = json.loads(content)
     except ValueError:
@@ -46,7 +46,7 @@ def look_at_json(content: bytes, texts: Texts) -> Iterator[Trace] | None:
 
 
 def look_at_puffin(source: Any, size: int, texts: Texts, keys: Sequence[WantedKey]) -> Iterator[Trace]:
-    """What statistics tell: in the footer, and in each blob, which may be compressed."""
+    """Traces in statistics: in the footer, and in each blob, which may be compressed."""
     source.seek(size - 12)
     end = bytes(source.read(12))
     if end[8:] != _PUFFIN:
@@ -90,7 +90,7 @@ def _texts_in(value: Any, pile: Pile, above: tuple[str, ...]) -> Iterator[Trace]
 
 
 def _where(above: tuple[str, ...]) -> str:
-    """The part of a document that a text stands in, in words; only names that tell nothing are shown."""
+    """The part of a document that a text is in; shows only names that reveal nothing."""
     if above[:2] == ("snapshots", "summary"):
         return "snapshot summary"
     return _PARTS.get(above[0], "document") if above else "document"

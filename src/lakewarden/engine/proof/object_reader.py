@@ -1,4 +1,4 @@
-"""Looks at one object for a proof of erasure: opens it, sees what it is, and has each part of it looked through."""
+"""Searches one object for a proof of erasure: opens it, determines its format, and searches each part of it."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _SMALL = 4 << 20
 
 @dataclass(frozen=True)
 class Looked:
-    """What one object tells."""
+    """The result for one object."""
 
     found: StoredObject
     kind: str
     is_live: bool
     traces: Sequence[Trace] = ()
     problem: str = ""
-    """Why it could not be read. It never holds what a decoder said: that may quote the content."""
+    """Why it could not be read. Never contains a decoder's message, which may quote the content."""
 
 
 class ObjectReader:
-    """Looks at objects of one table. Several threads may call it."""
+    """Searches objects of one table. Thread-safe."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ObjectReader:
         self._mind = mind
 
     def look(self, found: StoredObject, reached: Reached) -> Looked:
-        """What an object tells; what goes wrong is told with it, unless the object is gone by now."""
+        """Search an object. Problems are part of the result, unless the object is gone by now."""
         is_live = not found.is_earlier and found.path in reached.files
         name = self._name(found.path)
         if not found.bytes:
@@ -151,7 +151,7 @@ class ObjectReader:
         return "metadata", list(traces)
 
     def _orc(self, source: io.BufferedReader) -> Iterator[Trace]:
-        """Files of this format tell field ids to nobody here, so columns are known by their names."""
+        """pyarrow does not expose field ids of ORC files, so columns are matched by name."""
         import pyarrow as pa
         import pyarrow.compute as pc
         from pyarrow import orc
@@ -183,17 +183,17 @@ def _check_not_packed(beginning: bytes, path: str = "") -> None:
 
 
 def _nothing(read: int) -> None:
-    """For what was counted already, before it was unpacked."""
+    """For compressed content, whose bytes were counted before."""
 
 
 def _too_many(hits: Sequence[Hit]) -> Iterator[Trace]:
-    """Where there are more than were looked at, nobody can say that each is a part of a longer value that stays."""
+    """If there are more matches than were examined, they cannot all be explained by longer values that stay."""
     if len(hits) >= _MOST_HITS:
         yield Trace(f"bytes, {_MOST_HITS:,} times and more")
 
 
 class _Stopped(Exception):
-    """Ends a thread whose work nobody waits for any more."""
+    """Ends a thread whose result is no longer needed."""
 
 
 def stop() -> None:

@@ -1,7 +1,7 @@
-"""What a proof of erasure looks through: every object where a table's files are, and what its metadata leads to.
+"""What a proof of erasure searches: every object in a table's folders, and what its metadata references.
 
-Objects are listed, not taken from metadata, so that orphans, quarantined files and whatever else lies there are among
-them, and on buckets that keep versions the earlier ones too. What an object is, its content tells.
+Objects come from listing storage, not from metadata, so that orphans, quarantined files and anything else are included,
+and old versions in versioned buckets. An object's format is determined by its content.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BEGINNINGS = {b"PAR1": "parquet", b"PARE": "encrypted", b"Obj\x01": "avro", b"P
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object, or one version of it; a folder or a mark of a deletion has nothing but its name."""
+    """An object, or one version of it; folders and delete markers have only a name."""
 
     path: str
     bytes: int = 0
@@ -51,23 +51,23 @@ class StoredObject:
 
 @dataclass
 class Reached:
-    """What the table's metadata leads to."""
+    """What the table's metadata references."""
 
     files: ReachableSet
     manifests: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
-    """Files that were not listed at the table's places: they lie elsewhere, behind a link, or are new."""
+    """Referenced files that were not listed: they are outside the table's folders, behind a link, or new."""
     not_read: list[str] = field(default_factory=list)
 
 
 def places(table: Table) -> list[str]:
-    """Where to look: places that lie within one another are one."""
+    """The folders to search, without those inside another."""
     every = own_places(table)
     return [place for place in every if not any(is_below(place, other) for other in every)]
 
 
 def stored_objects(table: Table, storage: StoredFiles) -> Generator[StoredObject, None, None]:
-    """Every object at the table's places, with its earlier versions where the storage keeps them."""
+    """Every object in the table's folders, with old versions if the storage keeps them."""
     for place in places(table):
         if storage.keeps_versions(place):
             for version in storage.versions(place):
@@ -78,7 +78,7 @@ def stored_objects(table: Table, storage: StoredFiles) -> Generator[StoredObject
 
 
 def folders(table: Table, storage: StoredFiles) -> Iterator[StoredObject]:
-    """Folders, whose names may tell something even where nothing is in them."""
+    """Folders, whose names may contain a value even if they are empty."""
     for place in places(table):
         if not storage.keeps_versions(place):  # there they are among the versions
             yield from (StoredObject(folder) for folder in storage.folders(place))
@@ -86,22 +86,22 @@ def folders(table: Table, storage: StoredFiles) -> Iterator[StoredObject]:
 
 @dataclass(frozen=True)
 class Listed:
-    """What there is at a table's places."""
+    """The contents of a table's folders."""
 
     paths: ReachableSet
     objects: int
     bytes: int
     earlier: int
     kept: list[StoredObject] | None = None
-    """All of them, where they are not too many to be kept."""
+    """All objects, unless there are too many to keep."""
 
     def again(self, table: Table, storage: StoredFiles) -> Generator[StoredObject, None, None]:
-        """The objects, one by one; listed once more where they were too many."""
+        """The objects one by one; listed again if there were too many to keep."""
         yield from stored_objects(table, storage) if self.kept is None else self.kept
 
 
 def listed(table: Table, storage: StoredFiles) -> Listed:
-    """List all there is at a table's places; of very many objects only a few bytes of each path are kept."""
+    """List everything in a table's folders; of very many objects only a digest of each path is kept."""
     objects = total = earlier = 0
     kept: list[StoredObject] | None = []
 
@@ -119,7 +119,7 @@ def listed(table: Table, storage: StoredFiles) -> Listed:
 
 
 def size(table: Table, storage: StoredFiles) -> tuple[int, int]:
-    """How many objects there are to look through, and how many bytes."""
+    """The number of objects to search, and their total size."""
     objects = total = 0
     for found in stored_objects(table, storage):
         objects, total = objects + 1, total + found.bytes
@@ -127,14 +127,14 @@ def size(table: Table, storage: StoredFiles) -> tuple[int, int]:
 
 
 def reach(table: Table, keys: Sequence[WantedKey], storage: StoredFiles, known: ReachableSet) -> Reached:
-    """Follow the table's metadata through lists and manifests to every file that a version of it has."""
+    """Follow the table's metadata through manifest lists and manifests to the files of all versions."""
     following = _Following(table, keys, storage, known)
     files = ReachableSet(following.noted())
     return Reached(files, following.manifests, list(dict.fromkeys(following.elsewhere)), following.not_read)
 
 
 class _Following:
-    """One walk from a table's metadata to its files."""
+    """One traversal from a table's metadata to its files."""
 
     def __init__(self, table: Table, keys: Sequence[WantedKey], storage: StoredFiles, known: ReachableSet) -> None:
         self._table = table
@@ -190,7 +190,7 @@ class _Following:
 def live_data(
     reached: Reached, table: Table, keys: Sequence[WantedKey], storage: StoredFiles
 ) -> Generator[ListedFile, None, None]:
-    """Every data file that a version of the table has, once for each manifest that lists it."""
+    """Every data file of every version, once for each manifest that lists it."""
     for manifest in reached.manifests:
         with open_buffered(storage, manifest) as source:
             found = listed_files(opened(source), keys, table.metadata)
@@ -198,12 +198,12 @@ def live_data(
 
 
 def open_buffered(storage: StoredFiles, path: str, size: int = _BUFFER) -> io.BufferedReader:
-    """A file, read in larger pieces than a decoder asks for; of a small one, no larger than it is."""
+    """A file with a read buffer larger than decoders use, but no larger than the file."""
     return io.BufferedReader(_Raw(storage.open(path)), min(max(size, io.DEFAULT_BUFFER_SIZE), _BUFFER))
 
 
 class _Raw(io.RawIOBase):
-    """Arrow's file as Python's own readers expect one."""
+    """An Arrow file as a Python raw stream."""
 
     def __init__(self, source: Any) -> None:
         super().__init__()
@@ -233,14 +233,14 @@ class _Raw(io.RawIOBase):
 
 
 def open_object(storage: StoredFiles, found: StoredObject) -> io.BufferedReader:
-    """An object, or that version of it, to read from anywhere in it."""
+    """An object, or a version of it, seekable."""
     if found.version is not None:
         return storage.open_version(found.version)
     return open_buffered(storage, found.path, found.bytes)
 
 
 def form_of(beginning: bytes) -> str:
-    """What an object is by its first bytes."""
+    """The format of an object, by its first bytes."""
     for magic, form in _BEGINNINGS.items():
         if beginning.startswith(magic):
             return form

@@ -1,7 +1,7 @@
-"""Reads the dictionary page of a Parquet column as it is stored, so that entries which no row uses are seen too.
+"""Reads the dictionary page of a Parquet column as stored, including entries that no row uses.
 
-Libraries decode rows, and a dictionary's unused entries with them for texts only. Parsed here is just what stands
-before such a page: its header, in Thrift's compact form.
+Libraries decode rows, and return unused dictionary entries for texts only. This module parses only the page header, in
+Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BOOLEANS, _STRUCT = (1, 2), 12
 
 
 def dictionary_tokens(source: Any, chunk: ColumnChunkMetaData, key: WantedKey) -> Iterator[Token]:
-    """All entries of a column chunk's dictionary; none where it has none."""
+    """All entries of a column chunk's dictionary; none if it has none."""
     if not chunk.num_values:
         return
     start = chunk.dictionary_page_offset or chunk.data_page_offset  # some writers do not tell where it is
@@ -49,7 +49,7 @@ def _plain(page: bytes, codec: str, size: int) -> bytes:
 
 
 def _decoded(page: bytes, physical: str, count: int, key: WantedKey) -> Iterator[Token]:
-    """Entries in Parquet's plain encoding, as the key's tokens."""
+    """Plain-encoded entries, as the key's tokens."""
     if physical in ("INT32", "INT64"):
         import numpy as np
 
@@ -72,14 +72,14 @@ def _token(raw: bytes, key: WantedKey) -> Token:
 
 
 class _Thrift:
-    """Thrift's compact form, as far as a page's header needs it: numbers and structs, by their field's number."""
+    """Thrift's compact protocol, as far as a page header needs it: numbers and structs by field number."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._at = 0
 
     def struct(self) -> tuple[dict[int, Any], int]:
-        """A struct's fields, and how many bytes were read so far."""
+        """A struct's fields, and the number of bytes read so far."""
         fields: dict[int, Any] = {}
         number = 0
         while head := self._byte():

@@ -1,7 +1,7 @@
-"""Looks for key values in Parquet files, whether they hold rows or deletes: rows, dictionaries, statistics, footers.
+"""Searches Parquet data and delete files for key values: rows, dictionaries, statistics and footers.
 
-A key's column is known by its field id, or by any name it ever had where a file has no ids or nothing leads to it.
-Rows are decoded by type; whatever stands elsewhere in a file is for `texts.py` to find as bytes.
+A key's column is found by field id, or by any name it ever had if a file has no ids or is not referenced. Rows are
+decoded by type; `texts.py` searches everything else as bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Leaf = tuple[tuple[str, ...], int | None]  # the path of a column, name by name,
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a file that holds a key: the names that lead to it."""
+    """A column of a file that holds a key, by its path of names."""
 
     names: tuple[str, ...]
 
@@ -38,7 +38,7 @@ class Column:
 
 
 def look(source: Any, keys: Sequence[WantedKey], texts: Texts, by_name: bool) -> tuple[list[Trace], list[range], bool]:
-    """What a file tells in the columns of keys, where in the file these are, and whether it deletes by position."""
+    """Traces in the key columns of a file, the byte ranges of those columns, and whether it is a position delete file."""
     traces: list[Trace] = []
     spans: list[range] = []
     with opened(source) as file:
@@ -56,14 +56,14 @@ def look(source: Any, keys: Sequence[WantedKey], texts: Texts, by_name: bool) ->
 
 
 def opened(source: Any) -> ParquetFile:
-    """A file to read page by page: a whole column of it may not fit into memory."""
+    """A file to read page by page: a whole column may not fit into memory."""
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER)
 
 
 def columns_of(schema: pa.Schema, key: WantedKey, by_name: bool) -> list[Column]:
-    """The columns of a file that are the key's."""
+    """The columns of a file that hold a key."""
     return _columns_among(list(_leaves(schema)), key, by_name)
 
 
@@ -78,7 +78,7 @@ def _columns_among(leaves: Sequence[Leaf], key: WantedKey, by_name: bool) -> lis
 
 
 def values_of(file: ParquetFile, column: Column, rows: int = _ROWS) -> Iterator[pa.Array]:
-    """The values of a column, some at a time."""
+    """The values of a column, in batches."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -92,7 +92,7 @@ def values_of(file: ParquetFile, column: Column, rows: int = _ROWS) -> Iterator[
 
 
 def matches(values: pa.Array, key: WantedKey) -> pa.Array:
-    """Which of some values are among the key's; those of another type are compared by how they are written."""
+    """Which values are among the key's; values of another type are compared as text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -104,13 +104,13 @@ def matches(values: pa.Array, key: WantedKey) -> pa.Array:
 
 
 def span(chunk: ColumnChunkMetaData) -> range:
-    """Where a column chunk is in its file."""
+    """The byte range of a column chunk."""
     start = min(at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at)
     return range(start, start + chunk.total_compressed_size)
 
 
 def column_at(source: Any, offset: int) -> str:
-    """The column whose pages are at a place of a file; nothing where it is in no column."""
+    """The column whose pages are at an offset; empty if none."""
     with opened(source) as file:
         for group in range(file.metadata.num_row_groups):
             found = file.metadata.row_group(group)
@@ -147,7 +147,7 @@ def _in_statistics(column: Column, chunks: Sequence[ColumnChunkMetaData], key: W
 
 
 def _in_paths(file: ParquetFile, columns: Sequence[tuple[str, ...]], texts: Texts) -> Iterator[Trace]:
-    """Delete files name data files by path, and a path may tell of a value."""
+    """Delete files contain paths of data files, which may contain a value."""
     import pyarrow.compute as pc
 
     pile = Pile(texts)
@@ -159,12 +159,12 @@ def _in_paths(file: ParquetFile, columns: Sequence[tuple[str, ...]], texts: Text
 
 
 def _is_path(names: tuple[str, ...], number: int | None, schema: pa.Schema) -> bool:
-    """Whether a column holds the paths of data files that rows are deleted from."""
+    """Whether a column holds the data file paths of a delete file."""
     return number == PATHS_OF_DELETES or (names == ("file_path",) and "pos" in schema.names)
 
 
 def _in_footer(file: ParquetFile, texts: Texts) -> Iterator[Trace]:
-    """What writers note in a footer; Arrow's note of its schema is encoded, so it is looked at decoded."""
+    """Key-value metadata of a footer; Arrow's schema is base64-encoded there, so it is searched decoded."""
     for noted in (file.metadata.metadata or {}, file.schema_arrow.metadata or {}):
         for name, value in noted.items():
             yield from texts.content(name + b"\0" + value, "footer")
@@ -177,7 +177,7 @@ def _chunks(file: ParquetFile, column: Column) -> list[ColumnChunkMetaData]:
 
 
 def _leaves(schema: pa.Schema) -> Iterator[Leaf]:
-    """Every column that is no struct, with its field id; those within lists and maps are nobody's key."""
+    """Every column that is not a struct, with its field id; keys are never within lists and maps."""
     import pyarrow as pa
 
     def walk(field: pa.Field, above: tuple[str, ...]) -> Iterator[Leaf]:

@@ -1,4 +1,4 @@
-"""What a proof of erasure came to, as values: where something is left, what was not read, and how it was looked."""
+"""The result of a proof of erasure: what remains, what could not be read, and how the search was done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class Place:
-    """Something that still holds a value."""
+    """Something that still contains a value."""
 
     object: str
     version: str
@@ -19,7 +19,7 @@ class Place:
 
 @dataclass(frozen=True)
 class NotRead:
-    """An object that nothing can be said of."""
+    """An object that could not be examined."""
 
     object: str
     version: str
@@ -28,13 +28,13 @@ class NotRead:
 
 @dataclass
 class Proof:
-    """What looking through all that is stored of a table came to."""
+    """The result of searching everything stored of a table."""
 
     metadata: str
     snapshots: int
     places: list[Place] = field(default_factory=list)
     young: list[Place] = field(default_factory=list)
-    """In objects that nothing leads to, and that are so new that somebody may be about to commit them."""
+    """In unreferenced objects so new that a writer may be about to commit them."""
     youngest: datetime | None = None
     """When the newest of these was written."""
     not_read: list[NotRead] = field(default_factory=list)

@@ -1,8 +1,8 @@
-"""Looks for erased values in all that is stored of a table, and says where any is left.
+"""Searches everything stored of a table for erased values, and reports what remains.
 
-Made to trust nothing that erases: objects come from listing storage, manifests are read by another library, and each
-object is judged by its own content. Several threads look at objects; a bounded number of them is in memory. What an
-object of each form tells is in the other `proof_*` modules. No value, and no path that tells one, leaves this module.
+It trusts nothing that erases: objects come from listing storage, manifests are read by another library, and each object
+is judged by its own content. Several threads search objects, with a bounded number in memory. The other modules of this
+package search each format. No value, and no path that contains one, leaves this module.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def prove(
     reload: Callable[[], Table] | None = None,
     progress: Progress | None = None,
 ) -> Proof:
-    """Look through every object of a table for the values of keys.
+    """Search every object of a table for key values.
 
-    An object that nothing leads to and that was written after `before` is told apart. Where the table has moved on
-    meanwhile, as `reload` tells, what came with that is looked through too.
+    Matches in unreferenced objects written after `before` are reported separately. If the table changed meanwhile,
+    according to `reload`, the new objects are searched too.
     """
     looking = _Looking(table, keys, storage, before, progress)
     looking.round(table)
@@ -78,7 +78,7 @@ def prove(
 
 
 class _Looking:
-    """One proof while it is made."""
+    """One proof in progress."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class _Looking:
         self._objects = self._bytes = 0
 
     def round(self, table: Table) -> None:
-        """Look at all that was not looked at before, and again at what could not be read."""
+        """Search everything that was not searched before, and retry what could not be read."""
         self._listed = listed(table, self._storage)
         self._total = max(self._listed.bytes, self._read)
         if self._texts is None or not _is_built_alike(table, self._table):
@@ -118,7 +118,7 @@ class _Looking:
         self._look_at(self._objects_of(table))
 
     def proof(self, table: Table) -> Proof:
-        """What was found, once it is known which doubts a surviving row explains."""
+        """The result, once it is known which doubtful traces remaining rows explain."""
         self._look_at(self._still_unread())
         doubts = {trace.doubt for looked in self._told for trace in looked.traces if trace.doubt is not None}
         left: set[Doubt] = set()
@@ -155,7 +155,7 @@ class _Looking:
             self._progress(min(self._read, self._total), self._total)
 
     def _still_unread(self) -> Iterator[StoredObject]:
-        """What could not be read may have been in the midst of being written: it is looked at once more."""
+        """Retry what could not be read: it may have been in the middle of being written."""
         unread, self._unread, self._problems = self._unread, [], {}
         current = self._storage.look([found.path for found in unread if found.version is None])
         for found in unread:
@@ -191,7 +191,7 @@ class _Looking:
         return True
 
     def _looked(self, objects: Iterator[StoredObject]) -> Generator[Looked, None, None]:
-        """Look at objects in several threads, some ahead; progress is told while they are at it."""
+        """Search objects in several threads, a limited number ahead, and report progress."""
         parts = _together(objects)
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="prove") as threads:
             waiting: set[Future[list[Looked]]] = set()
@@ -236,7 +236,7 @@ class _Looking:
             self._told.append(looked)
 
     def _is_live(self, found: StoredObject) -> bool:
-        """By the newest metadata: what nothing led to at first may have been committed since."""
+        """By the newest metadata: an unreferenced object may have been committed since."""
         return not found.is_earlier and found.path in self._reached.files
 
     def _is_young(self, found: StoredObject) -> bool:
@@ -245,7 +245,7 @@ class _Looking:
         return found.modified_at is not None and found.modified_at > self._before
 
     def _shown(self, path: str) -> str:
-        """A path without what it tells, be it in a partition's folder or in a name that somebody gave."""
+        """A redacted path: without values in partition folders or other names."""
         return self._known.veiled(self._veil.path(path))
 
     def _places(self, looked: Looked, left: set[Doubt]) -> Iterator[Place]:
@@ -259,7 +259,7 @@ class _Looking:
 
 
 def _together(objects: Iterator[StoredObject]) -> Iterator[list[StoredObject]]:
-    """Objects that a thread takes at once: handing small ones over one by one costs as much as looking at them."""
+    """Objects for one thread: scheduling small ones one by one costs as much as searching them."""
     part: list[StoredObject] = []
     size = 0
     for found in objects:
@@ -273,7 +273,7 @@ def _together(objects: Iterator[StoredObject]) -> Iterator[list[StoredObject]]:
 
 
 def _is_built_alike(table: Table, other: Table) -> bool:
-    """Whether two states of a table have the same columns and partitions, under the same names."""
+    """Whether two states of a table have the same columns, partitions, location and properties."""
     one, another = table.metadata, other.metadata
     return (one.schemas, one.partition_specs, one.location, one.properties) == (
         another.schemas,
@@ -284,7 +284,7 @@ def _is_built_alike(table: Table, other: Table) -> bool:
 
 
 def _method(keys: Sequence[WantedKey], texts: Texts, there: Listed, explained: int) -> Iterator[str]:
-    """How it was looked, in words."""
+    """How the search was done, as sentences."""
     columns = ", ".join(f"{key.path} ({key.kind})" for key in keys)
     yield f"every object where the table's files are was listed and opened: {there.objects} in all"
     yield f"{there.earlier} of them are earlier versions that the storage keeps"

@@ -1,8 +1,8 @@
-"""Sketches of how many different values a column has: a small one keeps a hash of each value, and so tells of it.
+"""Sketches of the number of distinct values: a small one keeps a hash of each value, and so reveals it.
 
-Read is the form in which Iceberg's engines store them, a compact theta sketch of Apache DataSketches. Its hashes are
-compared with those of the values that are looked for. A large sketch keeps only some hashes: what it lacks proves
-nothing, what it has is a trace.
+Supports the format that Iceberg's engines store, compact theta sketches of Apache DataSketches. Its hashes are compared
+with those of the wanted values. A large sketch keeps only some hashes: a missing hash proves nothing, a present one is
+a trace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNSIGNED = (1 << 64) - 1
 
 
 def holds_one_of(sketch: bytes, key: WantedKey) -> bool:
-    """Whether a sketch of a key's column has the hash of one of its values."""
+    """Whether a sketch of a key's column contains the hash of one of its values."""
     import mmh3
 
     kept = set(_hashes(sketch))
@@ -45,7 +45,7 @@ def _hashes(sketch: bytes) -> Iterator[int]:
 
 
 def _written(token: Token, key: WantedKey) -> Iterator[bytes]:
-    """A value in Iceberg's bytes for single values; of a column that can be widened, as it is before and after."""
+    """A value in Iceberg's single-value encoding; if the column can be widened, in both widths."""
     if isinstance(token, str):
         yield token.encode("utf-8", "surrogatepass")
     elif isinstance(token, bytes):

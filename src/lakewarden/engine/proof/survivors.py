@@ -1,8 +1,7 @@
-"""Whether a trace in doubt stems from a row that is to stay: looks for one that yields the same.
+"""Checks whether a doubtful trace comes from a remaining row: looks for a row that yields the same.
 
-A bound that was cut short, a bucket's number and the like stand for many values. Only where no surviving row yields
-them do they tell of an erased one. Read are the key's columns of the data files that can yield what is in doubt, and
-only until all doubts are explained.
+A truncated bound, a bucket number and the like stand for many values. They reveal an erased one only if no remaining
+row yields them. Reads the key columns of data files that can explain a doubt, until all doubts are explained.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 def unexplained(
     doubts: Iterable[Doubt], keys: Sequence[WantedKey], files: Iterator[ListedFile], storage: StoredFiles
 ) -> set[Doubt]:
-    """The doubts that no surviving row explains: they are traces."""
+    """The doubts that no remaining row explains: they are traces."""
     open_doubts = {key.field_id: _Doubts(key, doubts) for key in keys}
     looked_at: set[int] = set()
     for file in files:
@@ -44,7 +43,7 @@ def unexplained(
 
 
 class _Doubts:
-    """What is in doubt about one key."""
+    """The doubtful traces of one key."""
 
     def __init__(self, key: WantedKey, doubts: Iterable[Doubt]) -> None:
         mine = [doubt for doubt in doubts if isinstance(doubt, Around) or doubt.field_id == key.field_id]
@@ -76,7 +75,7 @@ class _Doubts:
         )
 
     def explain(self, values: pa.Array) -> bool:
-        """Take out what one of these rows' values yields; whether anything is left. Erased values explain nothing."""
+        """Remove the doubts that these values explain; returns whether any remain. Erased values explain nothing."""
         import pyarrow.compute as pc
 
         survivors = values.filter(pc.invert(matches(values, self.key))).drop_null()
@@ -124,7 +123,7 @@ class _Doubts:
 
 
 def _stands_within(doubt: Around, value: str, text: str) -> bool:
-    """Whether what was found is a part of a longer value that stands at its place, in the same spelling."""
+    """Whether a match is part of a longer value at its position, in the same spelling."""
     for spell in (str, quote_plus, lambda part: json.dumps(part)[1:-1]):
         spelled = spell(text).encode()
         if spelled != doubt.needle:
@@ -139,7 +138,7 @@ def _stands_within(doubt: Around, value: str, text: str) -> bool:
 
 
 def _explain(doubts: _Doubts, path: str, storage: StoredFiles) -> None:
-    """Look at the key's values in a file; one that cannot be read explains nothing, and is told of elsewhere."""
+    """Check the key's values in a file; an unreadable file explains nothing, and is reported elsewhere."""
     try:
         with storage.open(path) as source, opened(source) as file:
             for column in columns_of(file.schema_arrow, doubts.key, by_name=False):

@@ -1,9 +1,9 @@
-"""Looks for key values in paths and in any text or bytes that an object of a table holds.
+"""Searches paths, texts and bytes of a table's objects for key values.
 
-In a path, the folder of a partition tells the value of one field, and is judged by that field's transform; all else
-is looked through as bytes. Words that the table's own schema and names are made of cannot be told from a value that
-is spelled alike: such values are looked for only where values stand. Short numbers cannot be told from counts and parts
-of file names: they are looked for where they are a whole text, or a whole part of a path.
+In a path, a partition folder contains the value of one field, which is judged by its transform; the rest is searched as
+bytes. A value that equals a word of the table's schema or names cannot be distinguished from it, and is searched only
+where values occur. Short numbers cannot be distinguished from counts and parts of file names: they match only a whole
+text or a whole path component.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KNOWN_PROPERTIES = ("commit.", "format", "gc.", "history.", "read.", "schema.",
 
 
 class Texts:
-    """What is looked for in the texts and bytes of one table's objects."""
+    """What to search for in the texts and bytes of one table's objects."""
 
     def __init__(self, table: Table, keys: Sequence[WantedKey], total_bytes: int) -> None:
         metadata = table.metadata
@@ -69,7 +69,7 @@ class Texts:
         self._not_shown = Needles((long | numbers) - names) if numbers else self.needles
 
     def fields(self, path: str, where: str) -> tuple[list[Trace], str]:
-        """What the folders of partitions in a path tell, and the rest of it below the places that are the table's."""
+        """Traces in the partition folders of a path, and the rest of the path below the table's folders."""
         if not self._fields:
             return [], self._below(path)
         traces: list[Trace] = []
@@ -84,23 +84,23 @@ class Texts:
         return traces, "/".join(rest)
 
     def veiled(self, text: str) -> str:
-        """A text that is to be shown, without the values that stand in it."""
+        """A text with all values redacted."""
         content = text.encode("utf-8", "surrogatepass")
         for needle in {hit.needle for hit in self._not_shown.within(content, embedded=True)}:
             content = content.replace(needle, b"*")
         return content.decode("utf-8", "replace")
 
     def content(self, content: bytes, where: str) -> Iterator[Trace]:
-        """What some bytes tell."""
+        """Traces in some bytes."""
         yield from (in_doubt(hit, where) for hit in self.needles.within(content))
 
     def whole(self, text: str, where: str) -> Iterator[Trace]:
-        """What a text by itself tells of values that look like short numbers."""
+        """Traces of short numbers in a text by itself."""
         if text in self._numbers:
             yield Trace(where)
 
     def whole_parts(self, path: str, where: str) -> Iterator[Trace]:
-        """The same of the parts of a path. Where a table spreads its files over numbered folders, of the last one."""
+        """The same for the components of a path; only the last one if the table uses numbered folders."""
         if self._numbers and "/" in path:
             *folders, name = path.split("/")
             parts = {name, name.partition(".")[0], *(() if self._parts_are_numbers else folders)}
@@ -112,7 +112,7 @@ class Texts:
 
 
 class Pile:
-    """Many small texts, looked through together: one by one would take far longer."""
+    """Many small texts, searched together: one by one would take far longer."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
@@ -129,11 +129,11 @@ class Pile:
         yield from self.text(rest, where)
 
     def whole(self, text: str, where: str) -> Iterator[Trace]:
-        """A text that is no count: what it tells by itself."""
+        """A text that is not a count, by itself."""
         return self._texts.whole(text, where)
 
     def text(self, text: str, where: str) -> Iterator[Trace]:
-        """Add a text, and what it is when it is read as part of an address."""
+        """Add a text, both as is and URL-decoded."""
         yield from self.add(text.encode("utf-8", "surrogatepass"), where)
         if "%" in text or "+" in text:
             yield from self.add(unquote_plus(text).encode("utf-8", "surrogatepass"), where)
@@ -149,7 +149,7 @@ class Pile:
             yield from self.end()
 
     def end(self) -> Iterator[Trace]:
-        """What all that was added tells."""
+        """Traces in everything that was added."""
         for hit in self._texts.needles.within(b"\0".join(self._pieces)):
             yield in_doubt(hit, self._wheres[bisect_right(self._starts, hit.offset) - 1])
         self._pieces, self._wheres, self._starts, self._size = [], [], [], 0
@@ -160,7 +160,7 @@ def in_doubt(hit: Hit, where: str) -> Trace:
 
 
 def _vocabulary(table: Table, places: Sequence[str]) -> bytes:
-    """The words that a table's schemas, specs and names are made of: no value can be told from them."""
+    """The words in a table's schemas, specs and names, which cannot be distinguished from values."""
     metadata = table.metadata
     words = [*_FORMAT_WORDS.split(), *places, *table.name()]
     words += [name for name in metadata.properties if name.startswith(_KNOWN_PROPERTIES)]

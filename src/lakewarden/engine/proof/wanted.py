@@ -1,9 +1,9 @@
-"""What a proof of erasure looks for: the values of key columns, in every form in which they can have been written.
+"""What a proof of erasure searches for: the values of key columns, in every form in which they may be stored.
 
-A value is compared as a token of its type: a number for whole numbers, days and decimals, a text, or a uuid's bytes.
-Not every trace is certain: a bound that was cut short, or a partition's bucket, may stem from a row that is to stay.
-Such a one is told with its doubt, which is what a surviving row would have to yield. Finding such a row is left to
-`survivors.py`. Nothing here logs or raises a value.
+A value is compared as a token of its type: an integer for whole numbers, days and decimals, a text, or a UUID's bytes.
+Not every trace is certain: a truncated bound or a bucket number may come from a remaining row. Such a trace has a
+doubt: what a remaining row would have to yield. `survivors.py` looks for such a row. Nothing here logs or raises a
+value.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """In doubt where a surviving row's value begins so."""
+    """Doubtful: a remaining row's value may begin with this text."""
 
     field_id: int
     text: str
@@ -45,7 +45,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """In doubt where a transform makes the same of a surviving row's value."""
+    """Doubtful: a remaining row's value may have the same transform result."""
 
     field_id: int
     transform: str
@@ -54,7 +54,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """In doubt where what was found as bytes stands within a surviving row's longer value."""
+    """Doubtful: the match may be part of a remaining row's longer value."""
 
     needle: bytes
     before: bytes
@@ -66,7 +66,7 @@ Doubt = Prefix | Image | Around
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Something that holds a value: where in its object, and what would explain it otherwise."""
+    """Something that contains a value: where in its object, and what else would explain it."""
 
     where: str
     doubt: Doubt | None = None
@@ -74,7 +74,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class WantedKey:
-    """A key column and the values of it that must be nowhere."""
+    """A key column and its values that must not occur anywhere."""
 
     field_id: int
     kind: str
@@ -104,7 +104,7 @@ class WantedKey:
         return int(re.findall(r"\d+", self.kind)[1])
 
     def token(self, value: Any) -> Token:
-        """A value, as libraries give it, in the one form in which it is compared."""
+        """A value from any library, in the form that is compared."""
         if isinstance(value, date):
             return (value - _EPOCH).days
         if isinstance(value, Decimal):
@@ -116,7 +116,7 @@ class WantedKey:
         return bytes(value).decode(errors="replace") if self.is_text else bytes(value)
 
     def decoded(self, raw: bytes) -> Token | None:
-        """A value from Iceberg's own bytes for single values; nothing where they are of another type."""
+        """A value from Iceberg's single-value encoding; None if the bytes are of another type."""
         if self.is_text:
             return raw.decode(errors="replace")
         if self.kind == "uuid":
@@ -125,16 +125,16 @@ class WantedKey:
         return int.from_bytes(raw, order, signed=True) if 0 < len(raw) <= 16 else None
 
     def begins(self, prefix: str) -> bool:
-        """Whether one of the values begins so."""
+        """Whether one of the values begins with this text."""
         place = bisect_left(self.in_order, prefix)
         return place < len(self.in_order) and self.in_order[place].startswith(prefix)
 
     def lower(self, bound: Token, where: str) -> Iterator[Trace]:
-        """What a smallest value tells, which may be cut short."""
+        """Traces in a lower bound, which may be truncated."""
         yield from self._bound(bound, bound, where)
 
     def upper(self, bound: Token, where: str) -> Iterator[Trace]:
-        """What a largest value tells: one that was cut short has its last character raised."""
+        """Traces in an upper bound: a truncated one has its last character incremented."""
         yield from self._bound(bound, _lowered(bound) if isinstance(bound, str) else bound, where)
 
     def _bound(self, bound: Token, stem: Token, where: str) -> Iterator[Trace]:
@@ -151,7 +151,7 @@ class WantedKey:
             yield Trace(where, Prefix(self.field_id, stem))
 
     def partition(self, transform: str, value: Any, where: str) -> Iterator[Trace]:
-        """What a partition's value tells, under the transform that made it."""
+        """Traces in a partition value, by its transform."""
         if value is None or transform == "void":
             return
         token = self.token(value)
@@ -162,7 +162,7 @@ class WantedKey:
             yield Trace(where, Image(self.field_id, transform, token))
 
     def partition_text(self, transform: str, text: str, where: str) -> Iterator[Trace]:
-        """The same of a value as a path has it."""
+        """The same for a value in a path."""
         if transform == "identity":
             if text in self.texts and text != "null":
                 yield Trace(where)
@@ -171,7 +171,7 @@ class WantedKey:
                 yield Trace(where, Image(self.field_id, transform, token))
 
     def images(self, transform: str) -> dict[Token, str]:
-        """What a transform makes of the values, and how paths spell that."""
+        """The transform results of the values, and how paths spell them."""
         if transform not in self._images:
             self._images[transform] = transformed(self, transform, self.arrow.to_pylist())
         return self._images[transform]
@@ -194,7 +194,7 @@ class WantedKey:
 
 
 def transformed(key: WantedKey, transform: str, values: Iterable[Any]) -> dict[Token, str]:
-    """What a transform makes of values, by token, with how paths spell it."""
+    """The transform results of values, by token, and how paths spell them."""
     from pyiceberg.transforms import parse_transform
 
     kind: Any = iceberg_type(key.kind)
@@ -231,7 +231,7 @@ def wanted_keys(metadata: TableMetadata, keys: Sequence[HiddenKey]) -> list[Want
 
 
 def needles_of(keys: Iterable[WantedKey]) -> Iterator[bytes]:
-    """The values of texts and uuids as bytes: plain, as addresses have them, and as JSON has them."""
+    """Texts and UUIDs as bytes: plain, URL-encoded, and as in JSON."""
     for key in keys:
         if key.kind == "uuid":
             for text in key.texts:
@@ -244,7 +244,7 @@ def needles_of(keys: Iterable[WantedKey]) -> Iterator[bytes]:
 
 
 def text_of(needle: bytes, key: WantedKey) -> str | None:
-    """The value that a needle stands for, if it is one of a key's."""
+    """The value of a needle, if it is one of the key's."""
     try:
         text = needle.decode()
         spelled = (text, unquote_plus(text), json.loads(f'"{text}"') if "\\" in text else text)
@@ -263,7 +263,7 @@ def _spellings(text: str) -> set[bytes]:
 
 
 def _mapped(metadata: TableMetadata, field_id: int) -> Iterator[str]:
-    """Names that the table says a column has in files without field ids."""
+    """A column's names in the table's name mapping, for files without field ids."""
 
     def names(fields: Any, above: str) -> Iterator[str]:
         for mapped in fields:
@@ -279,7 +279,7 @@ def _mapped(metadata: TableMetadata, field_id: int) -> Iterator[str]:
 
 
 def _lowered(bound: str) -> str:
-    """A bound before its last character was raised."""
+    """A bound before its last character was incremented."""
     if not bound or ord(bound[-1]) == 0:
         return bound
     before = ord(bound[-1]) - 1

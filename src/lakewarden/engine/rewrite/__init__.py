@@ -1,1 +1,1 @@
-"""Rewriting data files in Spark tasks or in this process."""
+"""Rewrites data files, in Spark tasks or in this process."""

@@ -1,9 +1,8 @@
-"""The rewrite kernel's own side: sends groups of files to Spark's tasks, and believes nothing that it has not checked.
+"""The driver of the rewrite kernel: sends groups of files to Spark tasks, and checks every report.
 
-Each task takes one group (`task.py`), writes new files into a folder of the action's own, and reports. Here
-rows in less rows dropped must equal rows out, the footers of the new files are read back, and null counts and
-bounds are compared, before the files are handed on as what the commit layer may publish. What no report names,
-such as the files of a task that was tried twice, is removed.
+Each task takes one group (`task.py`), writes new files into the action's folder, and reports. Here rows in minus rows
+dropped must equal rows out, the footers of the new files are read back, and null counts and bounds are compared, before
+the files may be published. Files that no report names, such as those of a retried task, are deleted.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _FOOTER_READERS = 8
 
 @dataclass(frozen=True)
 class FileGroup:
-    """Live files of one partition whose rows are to be written anew, together."""
+    """Live files of one partition to rewrite together."""
 
     number: int
     files: tuple[LiveFile, ...]
@@ -56,11 +55,11 @@ class FileGroup:
 
 @dataclass(frozen=True)
 class RewriteResult:
-    """Groups that are ready to be published, and what they measured."""
+    """Groups that are ready to publish."""
 
     groups: tuple[RewrittenGroup, ...]
     peak_bytes: int
-    """The most memory that any task's process had."""
+    """The highest memory use of any task's process."""
 
 
 class Rewriter:
@@ -74,7 +73,7 @@ class Rewriter:
     def rewrite(
         self, table: Table, groups: Sequence[FileGroup], layout: Layout, folder: str, progress: Progress
     ) -> RewriteResult:
-        """Write the rows of each group anew into a folder; raises, and leaves nothing there, if anything is amiss."""
+        """Rewrite each group into a folder; if anything fails, it raises and leaves nothing there."""
         about = f"table {'.'.join(table.name())}"
         tasks = [_task(group, folder) for group in groups]
         with self._staged(folder), told(about):
@@ -94,9 +93,9 @@ class Rewriter:
         folder: str,
         progress: Progress,
     ) -> dict[str, RewrittenFile]:
-        """Write each file anew without the rows that drops name, under its own schema, whatever deletes mask of it.
+        """Rewrite each file without the dropped rows, keeping its schema and masked rows; returns results by path.
 
-        The folder is this call's own; nothing is left there if anything is amiss. Answers by path.
+        The folder belongs to this call; if anything fails, nothing is left there.
         """
         about = f"table {'.'.join(table.name())}"
         if not files:
@@ -116,7 +115,7 @@ class Rewriter:
             return rewritten
 
     def discard(self, group: RewrittenGroup) -> None:
-        """Remove the new files of a group that is not published."""
+        """Delete the new files of a group that is not published."""
         self._storage.delete_all([added.file.file_path for added in group.added])
 
     def _run(
@@ -143,7 +142,7 @@ class Rewriter:
     def _run_here(
         self, tasks: Sequence[Group], layout: Layout, sizes: Mapping[str, int], progress: Progress
     ) -> dict[int, GroupReport]:
-        """Run tasks in this process: for little work, Spark takes longer to start than it would work."""
+        """Run tasks in this process: for little work, starting Spark would take longer."""
         from lakewarden.engine.kernel.deletes import Wanted
         from lakewarden.engine.kernel.memory import plain_allocation
         from lakewarden.engine.kernel.task import rewrite
@@ -162,7 +161,7 @@ class Rewriter:
 
     @contextmanager
     def _staged(self, folder: str) -> Iterator[None]:
-        """A folder for new files, of which nothing is left if anything is amiss."""
+        """A folder for new files, emptied if the body raises."""
         self._storage.make_folder(folder)
         try:
             yield
@@ -204,7 +203,7 @@ class Rewriter:
 
 
 def access_of(settings: LakeSettings) -> Access:
-    """How tasks reach a lake's storage; it travels inside the task, and in no plan that Spark shows."""
+    """The credentials for a lake's storage; sent inside the task, so that no query plan shows them."""
     given = settings.storage
     return Access(
         given.endpoint, given.access_key, given.secret_key, given.session_token, given.region, given.path_style
@@ -219,7 +218,7 @@ def _task(group: FileGroup, folder: str) -> Group:
 def _rewritten(
     table: Table, group: FileGroup, report: GroupReport, footers: Mapping[str, Any], about: str
 ) -> RewrittenGroup:
-    """One group as the commit layer may publish it, once all that can be compared is equal."""
+    """One group, ready to publish, once all checks pass."""
     rows_in = sum(file.rows for file in group.files)
     rows_out = sum(footers[output.path].metadata.num_rows for output in report.outputs)
     if report.rows_in != rows_in or rows_out != rows_in - report.rows_masked - report.rows_dropped:
@@ -262,7 +261,7 @@ def _check_failures(about: str, reports: Any) -> None:
 
 @contextmanager
 def _lacking_told() -> Iterator[None]:
-    """Say what to do where the executors cannot run the task at all."""
+    """Explain what to do if the executors lack a module."""
     try:
         yield
     except SparkUnavailable as error:

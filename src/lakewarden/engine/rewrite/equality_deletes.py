@@ -1,8 +1,8 @@
-"""Equality delete files without the rows of erased keys: they say of others what is deleted, and go on saying it.
+"""Rewrites equality delete files without the rows of erased keys; they keep deleting other rows.
 
-A row of such a file deletes all rows that are like it. Where the key is among the columns that are compared, what it
-deletes is erased anyway, so the row goes. Where the key only stands beside them, the column goes and the row stays:
-else rows of other people would come back.
+A row of such a file deletes all rows that are equal to it. If the key is among the compared columns, the rows it
+deletes are erased anyway, so the row is dropped. If the key is only an extra column, the column is dropped and the row
+stays: otherwise other people's rows would reappear.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def without_keys(
     table: Table, delete: DeleteFile, keys: Sequence[HiddenKey], storage: Storage, folder: str
 ) -> RewrittenFile:
-    """Write a file of equality deletes anew without what it tells of the keys."""
+    """Rewrite an equality delete file without what it reveals of the keys."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -73,7 +73,7 @@ def _without_rows(rows: Any, keys: Sequence[KeyValues]) -> Any:
 
 
 def _column(rows: Any, key: KeyValues) -> Any:
-    """A key's column by its field id, wherever in a struct it is; nothing where the file has none."""
+    """A key's column by field id, also within structs; None if the file lacks it."""
     from lakewarden.engine.kernel.messages import RewriteFault
     from lakewarden.engine.kernel.schema import column_at, find
 
@@ -87,7 +87,7 @@ def _column(rows: Any, key: KeyValues) -> Any:
 
 
 def _without_columns(rows: Any, compared: set[int]) -> Any:
-    """Only the columns that are compared: what stands beside them is nobody's need."""
+    """Only the compared columns: nothing needs the others."""
     from lakewarden.engine.kernel.schema import children, field_id
 
     def serves(field: Any) -> bool:

@@ -1,7 +1,7 @@
-"""Files that are rewritten each by itself: how they are shared out among tasks, and what is believed of the answers.
+"""Files that are rewritten one by one: distributing them over tasks, and checking the reports.
 
-A file keeps its own schema, order and partition; only rows that are dropped leave it. Running the tasks is for
-`driver.py`, and what becomes of the new files for whoever asked.
+A file keeps its schema, order and partition; only dropped rows are left out. `driver.py` runs the tasks, and callers
+publish the new files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import LiveFile
 
 HERE_BYTES = 64 * MIB
-"""As much is rewritten by this process in less time than Spark takes to start."""
+"""This process rewrites as much in less time than Spark takes to start."""
 HERE_FILES = 512
 HERE_THREADS = 4
 _TASKS = 32  # at least so many, where there is enough for each to do: cores are kept busy to the end
@@ -35,32 +35,32 @@ _LEAST_TASK, _LARGEST_TASK = 16 * MIB, 256 * MIB
 
 @dataclass(frozen=True)
 class RewrittenFile:
-    """A file that was rewritten by itself, and what takes its place: nothing where all its rows went."""
+    """A rewritten file and its replacement: None if all rows were dropped."""
 
     path: str
     file: DataFile | None = field(repr=False)
     rows_in: int
     rows_dropped: int
     dropped: Sequence[int] = field(repr=False)
-    """The positions of the rows that went, in order."""
+    """The positions of the dropped rows, in order."""
     sha256_before: str
     sha256_after: str | None
 
 
 def fits_here(files: Sequence[LiveFile], folder: str, settings: LakeSettings) -> bool:
-    """Whether this process is quicker than Spark, and reaches the files as a task would."""
+    """Whether this process is faster than Spark, and can access the files."""
     if len(files) > HERE_FILES or sum(file.bytes for file in files) > HERE_BYTES:
         return False
     return all(_reached(place, settings) for place in (folder, *(file.path for file in files)))
 
 
 def _reached(location: str, settings: LakeSettings) -> bool:
-    """Object stores only with the keys that tasks are given: without, each place has rights of its own."""
+    """Object stores only with explicit keys: without them, each host may have different permissions."""
     return is_local(location) or (apart(location)[0].startswith("s3:") and settings.storage.access_key is not None)
 
 
 def shared_out(files: Sequence[LiveFile], drops: Sequence[Drop], folder: str, tasks: int | None = None) -> list[Group]:
-    """Files as groups of about the same size, each whole in one of them: the largest first, always to the smallest."""
+    """Distribute files over groups of about the same size: the largest first, each to the smallest group."""
     if tasks is None:
         whole = sum(file.bytes for file in files)
         tasks = -(-whole // min(max(whole // _TASKS, _LEAST_TASK), _LARGEST_TASK))
@@ -82,7 +82,7 @@ def checked(
     footers: Mapping[str, Footer],
     about: str,
 ) -> dict[str, RewrittenFile]:
-    """Each file with what takes its place, once all that can be compared is equal."""
+    """Each file with its replacement, once all checks pass."""
     answers: dict[str, RewrittenFile] = {}
     live = {file.path: file for file in files}
     for report in reports:

@@ -1,7 +1,7 @@
-"""Parquet's bloom filters: whether a column chunk can hold one of some values, without reading its pages.
+"""Parquet's Bloom filters: whether a column chunk can hold one of some values, without reading its pages.
 
-pyarrow writes them and tells where they are, but does not ask them. Few values are looked up at a time, so hashing them
-here is quick enough: with many, some filter always says perhaps, and asking it is no use.
+pyarrow writes them and knows their offsets, but does not query them. Only few values are looked up at a time, so
+hashing in Python is fast enough: with many values a filter nearly always matches.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _ALL = 0xFFFFFFFFFFFFFFFF
 
 
 def may_hold(source: Any, chunk: Any, length: int, values: Iterable[int | bytes]) -> bool:
-    """Whether a chunk's filter lets one of the values through; also where there is no filter that can be read.
+    """Whether a chunk's filter matches one of the values; True if there is no readable filter.
 
-    Values are as files store them; `length` is that of the column's values, where all have one.
+    Values are as stored in files; `length` is the column's fixed length, if it has one.
     """
     blocks = _blocks(source, getattr(chunk, "bloom_filter_offset", None))
     if blocks is None:
@@ -40,7 +40,7 @@ def may_hold(source: Any, chunk: Any, length: int, values: Iterable[int | bytes]
 
 
 def xxhash64(data: bytes) -> int:
-    """The hash that filters are made with, of seed 0."""
+    """The hash function of the filters, with seed 0."""
     size, place = len(data), 0
     if size >= 32:
         lanes = [(_P1 + _P2) & _ALL, _P2, 0, -_P1 & _ALL]
@@ -77,7 +77,7 @@ def _turned(word: int, by: int) -> int:
 
 
 def _blocks(source: Any, offset: int | None) -> bytes | None:
-    """A filter's bits, where there is one of the kind that is known."""
+    """A filter's bits, if it exists and is of a known kind."""
     if offset is None:
         return None
     head = source.read_at(_HEADER_BYTES, offset)
@@ -103,7 +103,7 @@ def _is_in(blocks: bytes, hashed: int) -> bool:
 
 
 def _plain(value: int | bytes, physical: str, length: int) -> bytes:
-    """A value as pages have it, which is what was hashed; raises OverflowError for one that the column cannot hold."""
+    """A value in Parquet's plain encoding, which is what was hashed; OverflowError if the column cannot hold it."""
     if isinstance(value, bytes):
         return value
     if physical in ("INT32", "INT64"):

@@ -1,6 +1,6 @@
-"""The values of key columns in one Parquet file, as the texts that requests for erasure know them by.
+"""The values of key columns in one Parquet file, as canonical texts.
 
-Only those columns are read, some rows at a time, and of equal values in them one is told, with how many rows have it.
+Only those columns are read, in batches, and each distinct value is returned with its number of rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BUFFER = 1 << 20
 
 
 def column_names(metadata: TableMetadata, fields: Iterable[int]) -> dict[int, str]:
-    """What columns are called now, or were last called: for files that know no field ids."""
+    """The current or last names of columns, for files without field ids."""
     found: dict[int, str] = {}
     for schema in [*metadata.schemas, metadata.schema()]:
         found |= {id: name for id in fields if (name := schema.find_column_name(id))}
@@ -34,9 +34,9 @@ def column_names(metadata: TableMetadata, fields: Iterable[int]) -> dict[int, st
 def column_texts(
     storage: StoredFiles, file: Arrival, kinds: Mapping[int, str], names: Mapping[int, str]
 ) -> Iterator[tuple[int, Counts]]:
-    """For each column that a file has, by field id: the different values of some rows, each with its number of rows.
+    """For each column of a file, by field id: distinct values of a batch, with their number of rows.
 
-    `kinds` are the columns' types. `names` are what they are called in files that came by another way and know no ids.
+    `kinds` are the columns' types. `names` are their names in files without ids, written by other tools.
     """
     import pyarrow as pa
 
@@ -79,7 +79,7 @@ def _read(
 
 
 def _place(schema: Any, id: int, name: str) -> list[int] | None:
-    """Where a column is in a file: by its id, or by its name where the file knows no ids."""
+    """The path to a column in a file: by id, or by name if the file has no ids."""
     from lakewarden.engine.kernel.schema import field_id, find
 
     if any(field_id(field) is not None for field in schema):
@@ -104,7 +104,7 @@ def _path(schema: Any, place: list[int]) -> list[str]:
 
 
 def _counted(column: Any, kind: str) -> Counts:
-    """How many rows each value is in; a row without a value is nobody's."""
+    """The number of rows for each value; nulls belong to nobody."""
     import pyarrow.compute as pc
 
     column = getattr(column, "storage", column)  # a uuid's storage are its bytes
@@ -113,7 +113,7 @@ def _counted(column: Any, kind: str) -> Counts:
 
 
 def _texts(values: Any, kind: str) -> list[str]:
-    """Values as `keys.canonical` spells them: of the type that the file has, which may be wider or narrower."""
+    """Values as `keys.canonical` spells them; the file's type may be wider or narrower than the column's."""
     import pyarrow as pa
 
     match kind.split("(")[0]:

@@ -1,6 +1,6 @@
-"""Leaves rows out that nobody may see any more: those whose key columns hold values that are to be erased.
+"""Filters out hidden rows: those whose key columns hold values that are to be erased.
 
-Few values become part of the filter that a reader is given. Many are looked up row by row, in a set made once.
+Few values become part of the reader's filter. Many are looked up row by row in a set.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _FEW = 2_000
 
 @dataclass(frozen=True)
 class Hiding:
-    """What is hidden in one version of a table, by the names its columns have there."""
+    """What is hidden in one version of a table, by its column names."""
 
     few: tuple[tuple[str, HiddenKey], ...] = ()
     many: tuple[tuple[str, HiddenKey], ...] = ()
 
     @staticmethod
     def of(keys: Iterable[HiddenKey], schema: Schema) -> Hiding:
-        """What of a table's hidden keys concerns a version of this schema."""
+        """The hidden keys of a table that apply to a version with this schema."""
         named = [(path, key) for key in keys if key.values and (path := schema.find_column_name(key.field_id))]
         few = tuple(each for each in named if len(each[1].values) <= _FEW and each[1].kind != "uuid")
         return Hiding(few, tuple(each for each in named if each not in few))  # Arrow compares no uuids in filters
@@ -40,7 +40,7 @@ class Hiding:
         return bool(self.few or self.many)
 
     def within(self, predicate: BooleanExpression) -> BooleanExpression:
-        """A filter that also leaves out the rows of the few values; a row without a value is nobody's, and stays."""
+        """Extend a filter to exclude the rows of the few values; rows with null belong to nobody, and stay."""
         from pyiceberg.expressions import And, IsNull, NotIn, Or, Reference
 
         for path, key in self.few:
@@ -49,11 +49,11 @@ class Hiding:
         return predicate
 
     def needs(self, selected: Sequence[str]) -> tuple[str, ...]:
-        """The columns that must be read to tell; all of them are where none is selected."""
+        """The columns to read, including the keys; empty means all."""
         return (*selected, *(path for path, _ in self.many if path not in selected)) if selected else ()
 
     def left_out(self, batches: Iterable[pa.RecordBatch], wanted: pa.Schema, limit: int | None) -> Iterator[Any]:
-        """Batches without the rows of the many values, and with the wanted columns only."""
+        """Batches without the rows of the many values, with the wanted columns only."""
         import pyarrow as pa
 
         sets = [(path.split("."), as_arrow(key.kind, key.values)) for path, key in self.many]
@@ -83,7 +83,7 @@ def _shown(batch: Any, sets: Sequence[tuple[list[str], Any]]) -> Any:
 
 
 def comparable(column: Any, values: Any) -> tuple[Any, Any]:
-    """Both as one type, whichever was promoted since. No cast here can fail and tell of a value."""
+    """Both arrays as one type, whichever was promoted. These casts cannot fail, so no error can quote a value."""
     import pyarrow as pa
 
     if column.type == values.type:
@@ -97,7 +97,7 @@ def comparable(column: Any, values: Any) -> tuple[Any, Any]:
 
 
 def _pruned(column: Any, wanted: Any) -> Any:
-    """A column with only those fields of a struct that were asked for."""
+    """A column with only the wanted fields of a struct."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,7 +1,7 @@
-"""Looks into one Parquet file for rows of key values: its footer first, then its key columns, and nothing else of it.
+"""Searches one Parquet file for rows with key values: reads its footer first, then its key columns, nothing else.
 
-Columns are found by field id, also within structs. Row groups are left out by their statistics and bloom filters.
-Memory is bounded: rows come in batches. Which files are worth it is known from `pruning.py`.
+Columns are found by field id, also within structs. Row groups are skipped by statistics and Bloom filters. Rows are
+read in batches, so memory is bounded. `pruning.py` decides which files to search.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SMALL = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What came of it: rows that hold a value, and whether pages had to be read to know."""
+    """The number of matching rows, and whether pages had to be read."""
 
     matching: int
     was_read: bool
@@ -36,7 +36,7 @@ class Looked:
 
 @dataclass(frozen=True)
 class _Column:
-    """Where a key's column is in a file."""
+    """Where a key column is in a file."""
 
     key: KeyValues
     path: str
@@ -55,8 +55,8 @@ def look_into(
 ) -> Looked:
     """Count a file's rows that hold a value of one of the keys, whether or not deletes mask them.
 
-    Where the file lacks a key's column and is of a partition of one of its values (`by_partition`), all rows do. One
-    that metadata says is small is read at once.
+    If the file lacks a key column and its partition is one of the key's values (`by_partition`), all rows match. Small
+    files are read at once.
     """
     import pyarrow as pa
 
@@ -85,7 +85,7 @@ def _look(source: Any, keys: Sequence[KeyValues], by_partition: Collection[int])
 
 
 def _by_dictionaries(source: Any, footer: Any, columns: Sequence[_Column]) -> Any:
-    """A reader that decodes no row of columns which dictionaries serve; of few rows, that costs more than it saves."""
+    """A reader that keeps dictionary-encoded columns encoded; not worth it for few rows."""
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(
@@ -99,7 +99,7 @@ def _by_dictionaries(source: Any, footer: Any, columns: Sequence[_Column]) -> An
 
 
 def _columns(footer: Any, keys: Sequence[KeyValues]) -> Iterator[_Column]:
-    """Those of the keys' columns that a file has; one that was added later is not in it, and so is no value of it."""
+    """The key columns that a file has; one added after the file was written holds no values in it."""
     from lakewarden.engine.kernel.messages import RewriteFault
     from lakewarden.engine.kernel.schema import require_field_ids
 
@@ -115,7 +115,7 @@ def _columns(footer: Any, keys: Sequence[KeyValues]) -> Iterator[_Column]:
 
 
 def _places_of(schema: Any) -> Mapping[int | None, tuple[int, Leaf]]:
-    """Which column of a file is where, by field id. Files of one table are mostly alike: the last one's is kept."""
+    """The columns of a file by field id. Files of a table mostly have the same schema, so the last result is kept."""
     from lakewarden.engine.kernel.schema import leaves
 
     known = getattr(_last, "schema", None)
@@ -150,7 +150,7 @@ def _chunk_may_hold(source: Any, chunk: Any, column: _Column) -> bool:
 
 
 def _served_by_dictionaries(footer: Any, columns: Sequence[_Column]) -> list[str]:
-    """Columns of text that dictionaries serve throughout: then each entry is looked up once, not each row."""
+    """Text columns that are fully dictionary-encoded: each entry is looked up once instead of each row."""
     from lakewarden.engine.kernel.reading import dictionaries
 
     without = {leaf.field_id for leaf, _, is_useful in dictionaries(footer) if not is_useful}
@@ -163,7 +163,7 @@ def _batches(file: Any, groups: Sequence[int], columns: Sequence[_Column]) -> It
 
 
 def _matching(batch: Any, columns: Sequence[_Column]) -> int:
-    """How many rows of a batch hold a value of any key."""
+    """The number of rows of a batch that hold a value of any key."""
     import pyarrow.compute as pc
 
     from lakewarden.engine.kernel.schema import column_at, find

@@ -1,7 +1,7 @@
-"""The values of one key column, made ready once for looking them up in many files, however many values there are.
+"""The values of one key column, prepared once for lookups in many files.
 
-Bounds are compared with values as files store them: text and UUIDs as bytes, numbers, days and unscaled decimals as
-whole numbers. So types that were promoted compare as they are. Which file has which bounds is for `pruning.py`.
+Bounds are compared with values as stored in files: text and UUIDs as bytes, numbers, days and unscaled decimals as
+integers, so that promoted types compare correctly. `pruning.py` applies this to files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 class KeyValues:
-    """One key's values, sorted for bounds, transformed for partitions, and as a set for rows."""
+    """One key's values: sorted for bounds, transformed for partitions, and as a set for rows."""
 
     def __init__(self, key: HiddenKey) -> None:
         self.field_id, self.kind = key.field_id, key.kind
@@ -47,24 +47,24 @@ class KeyValues:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What tells the same values of the same column again, without holding one."""
+        """Identifies these values of this column without containing one."""
         digest = blake2b(f"{self.field_id} {self.kind}".encode(), digest_size=16)
         for text in sorted(self._texts):
             digest.update(b"\0" + text.encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     def may_be_within(self, low: Stored | None, high: Stored | None) -> bool:
-        """Whether one of the values may lie between two bounds."""
+        """Whether one of the values may be between two bounds."""
         return any(start < end for start, end in self._spans(low, high))
 
     def within(self, low: Stored | None, high: Stored | None, most: int) -> Sequence[Stored] | None:
-        """The values that may lie between two bounds, unless there are more than `most`."""
+        """The values that may be between two bounds; None if there are more than `most`."""
         spans = self._spans(low, high)
         start, end = spans[0] if len(spans) == 1 else (0, len(self.stored))
         return self.stored[start:end] if end - start <= most else None
 
     def _spans(self, low: Stored | None, high: Stored | None) -> list[tuple[int, int]]:
-        """Where the values between two bounds begin and end, in each of the orders that the bounds may be of."""
+        """The range of values between two bounds, in each order that the bounds may have."""
         return [
             (
                 0 if low is None else bisect_left(values, order(low)),
@@ -74,7 +74,7 @@ class KeyValues:
         ]
 
     def bound(self, encoded: bytes | None) -> Stored | None:
-        """A bound as Iceberg's manifests have it; those of files written before a type was promoted are shorter."""
+        """A bound from an Iceberg manifest; those written before a type was promoted are shorter."""
         if encoded is None or self._family == "string":
             return encoded
         if not encoded or (self._family == "uuid" and len(encoded) != 16):
@@ -84,13 +84,13 @@ class KeyValues:
         return int.from_bytes(encoded, "big" if self._family == "decimal" else "little", signed=True)
 
     def statistic(self, raw: Any) -> Stored:
-        """A bound as a Parquet footer has it."""
+        """A bound from a Parquet footer."""
         if self._family == "decimal" and isinstance(raw, bytes):
             return int.from_bytes(raw, "big", signed=True)
         return raw  # type: ignore[no-any-return]
 
     def transformed(self, transform: Transform[Any, Any]) -> frozenset[Any] | None:
-        """All that a partition transform makes of the values; none where that cannot be told."""
+        """The results of a partition transform for all values; None if unknown."""
         name = str(transform)
         with self._lock:
             if name not in self._transformed:
@@ -98,7 +98,7 @@ class KeyValues:
             return self._transformed[name]
 
     def spelled(self, transform: Transform[Any, Any]) -> frozenset[str]:
-        """What a partition transform makes of the values, as paths and summaries spell it."""
+        """The results of a partition transform, as spelled in paths and summaries."""
         name = f"{transform} spelled"
         made = self.transformed(transform) or frozenset()
         with self._lock:
@@ -110,7 +110,7 @@ class KeyValues:
         return transform.to_human_string(iceberg_type(self.kind), partition_value(value))
 
     def is_told_by(self, bound: bytes | None, lengths: Collection[int], is_upper: bool) -> bool:
-        """Whether a bound is one of the values, or of the beginning of one, cut to one of these lengths."""
+        """Whether a bound is one of the values, or the beginning of one, truncated to one of these lengths."""
         value = self.bound(bound)
         if value is None:
             return False
@@ -124,7 +124,7 @@ class KeyValues:
         return self._begins(value) or (is_upper and self._begins(_lowered(text)))
 
     def matches(self, array: Any) -> Any:
-        """Which rows of an array hold one of the values; dictionaries are looked up by their entries."""
+        """Which rows of an array hold one of the values; dictionaries are looked up by entry."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -170,7 +170,7 @@ class KeyValues:
         return (array.cast(pa.int32()) if self._family == "date" else array).to_pylist()  # type: ignore[no-any-return]
 
     def _raised(self, high: Any) -> Any:
-        """Above all texts that begin like the bound: no byte of a text is 0xff."""
+        """A bound above all texts that begin with `high`: no UTF-8 byte is 0xff."""
         return high + b"\xff" if self._family == "string" else high
 
     def _transform(self, transform: Transform[Any, Any]) -> frozenset[Any] | None:
@@ -193,13 +193,13 @@ class KeyValues:
         return place < len(self.stored) and self.stored[place] == value
 
     def _begins(self, beginning: bytes) -> bool:
-        """Whether a value begins so."""
+        """Whether a value begins with these bytes."""
         place = bisect_left(self.stored, beginning)
         return place < len(self.stored) and self.stored[place].startswith(beginning)  # type: ignore[union-attr]
 
 
 def partition_value(value: Any) -> Any:
-    """A partition's value as transforms make it here: days as numbers, UUIDs as bytes."""
+    """A partition value as transforms produce it here: days as numbers, UUIDs as bytes."""
     if isinstance(value, UUID):
         return value.bytes
     return value.toordinal() - _EPOCH if isinstance(value, date) else value
@@ -220,7 +220,7 @@ def _stored(family: str, text: str) -> Stored:
 
 
 def _lowered(text: str) -> bytes:
-    """What an upper bound was before its last character was raised to stand above all that begins so."""
+    """An upper bound before its last character was incremented."""
     before = ord(text[-1]) - 1 if text else -1
     before = _SURROGATES.start - 1 if before in _SURROGATES else before
     return (text[:-1] + chr(before)).encode() if before >= 0 else text.encode()

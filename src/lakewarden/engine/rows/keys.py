@@ -1,7 +1,7 @@
-"""Key columns: which column is meant by a path, and its values as texts, as Arrow values, and back.
+"""Key columns: finding the column of a path, and converting its values between texts and Arrow.
 
-A value is kept as one canonical text of its type, so that two spellings of one value are one. No message made here
-holds a value: what is wrong is told by its place.
+Each value has one canonical text for its type, so that two spellings of one value are equal. No error message contains
+a value: it names the value's position.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """A column whose values tell whose rows are meant: its path when it was asked for, and what it is for good."""
+    """A column that identifies whose rows are meant: its path at the time of the request, and its permanent field id
+    and type.
+    """
 
     path: str
     field_id: int
@@ -35,7 +37,7 @@ class KeyColumn:
 
 
 def find_key(metadata: TableMetadata, path: str, about: str) -> KeyColumn:
-    """The column of a path in the table's schema, or in the newest earlier one that had it."""
+    """The column of a path in the current schema, or in the newest earlier one that has it."""
     from pyiceberg.types import PrimitiveType
 
     for schema in [metadata.schema(), *reversed(metadata.schemas)]:
@@ -57,7 +59,7 @@ def find_key(metadata: TableMetadata, path: str, about: str) -> KeyColumn:
 def canonical(
     kind: str, texts: Iterable[str], about: str, place_of: Callable[[int], str] = "value {}".format
 ) -> Iterator[str]:
-    """Each value in the one spelling of its type; one that is none is told by its place, never by itself."""
+    """Each value in canonical form; an invalid one is reported by its position, never quoted."""
     read = _reader(kind)
     for place, text in enumerate(texts, start=1):
         try:
@@ -69,7 +71,7 @@ def canonical(
 
 
 def is_of_kind(kind: str, text: str) -> bool:
-    """Whether a text is a value of a type."""
+    """Whether a text is a valid value of a type."""
     try:
         _reader(kind)(text)
     except (ValueError, InvalidOperation):
@@ -78,7 +80,7 @@ def is_of_kind(kind: str, text: str) -> bool:
 
 
 def as_arrow(kind: str, values: Sequence[str]) -> pa.Array:
-    """Canonical texts as Arrow values of the column's own type."""
+    """Canonical texts as an Arrow array of the column's type."""
     import pyarrow as pa
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
@@ -101,7 +103,7 @@ def as_arrow(kind: str, values: Sequence[str]) -> pa.Array:
 def widest(kind: str, values: Sequence[str]) -> pa.Array:
     """Canonical texts in the widest type of their family, which all of a column's files can be read as.
 
-    A column may have grown since somebody asked, and hold larger values than those of its type of then.
+    The column may have been promoted since the request, and hold values too large for its former type.
     """
     import pyarrow as pa
 
@@ -116,7 +118,7 @@ def _is_keyable(kind: PrimitiveType) -> bool:
 
 
 def _check_not_repeated(schema: Schema, field_id: int, path: str, about: str) -> None:
-    """A value within a list or map belongs to no single row's owner."""
+    """A value within a list or map does not identify the owner of a row."""
     from pyiceberg.types import ListType, MapType
 
     parts = path.split(".")

@@ -1,8 +1,7 @@
-"""Files that came to a table since a moment, in whichever version.
+"""Files added to a table since a point in its history, in any version.
 
-A moment in a table's life is a mark: its sequence number, and where format v1 has none the snapshots that were there.
-A file that Lakewarden's own rewrite made of others brings nothing new as long as those others are looked at.
-What they hold is for others to look at.
+That point is a mark: a sequence number, or for format v1 the set of existing snapshots. Files that Lakewarden's own
+rewrites produced contain nothing new as long as their inputs are examined. Callers examine the contents.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ _READERS = 8
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment in a table's life: whatever had come by then is behind it."""
+    """A point in a table's history; everything that existed then is covered by it."""
 
     sequence: int = 0
     snapshots: frozenset[int] = frozenset()
 
     @staticmethod
     def now(metadata: TableMetadata, before: Mark, arrived: Iterable[Arrival] = ()) -> Mark:
-        """The moment of this metadata, all that is told to have arrived being behind it."""
+        """The mark for this metadata, which also covers the files in `arrived`."""
         sequence = getattr(metadata, "last_sequence_number", 0)  # which format v1 has not
         if sequence:
             return Mark(sequence)
@@ -46,21 +45,23 @@ class Mark:
 
     @staticmethod
     def at(table: Table, snapshots: Iterable[int]) -> Mark:
-        """The moment at which these were the heads of a table, as far as it still knows them."""
+        """The mark at which these snapshots were the heads of a table, as far as it still knows them."""
         known = [found for id in snapshots if (found := table.snapshot_by_id(id)) is not None]
         behind = lines_of(table, (head.snapshot_id for head in known))
         return Mark(max((head.sequence_number or 0 for head in known), default=0), frozenset(behind))
 
     @staticmethod
     def earliest(marks: Sequence[Mark]) -> Mark:
-        """What is behind every one of some marks; nothing where there is none."""
+        """What every one of these marks covers; nothing if there are none."""
         sequence = min((mark.sequence for mark in marks), default=0)
         unnumbered = [mark.snapshots for mark in marks if not mark.sequence]
         return Mark(sequence, frozenset.intersection(*unnumbered) if unnumbered else frozenset())
 
     def covers(self, sequence: int | None, added_by: int | None) -> bool:
-        """Whether what was added with this number, by this snapshot, is behind it. Once there are numbers, all is
-        behind them that has none."""
+        """Whether a file added with this sequence number, by this snapshot, is covered.
+
+        Once a table has sequence numbers, everything without one is covered.
+        """
         if sequence:
             return sequence <= self.sequence
         return self.sequence > 0 or added_by in self.snapshots
@@ -68,7 +69,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Arrival:
-    """A file that holds rows, or equality deletes, of a table."""
+    """A data file or equality delete file that was added to a table."""
 
     path: str
     bytes: int
@@ -77,16 +78,16 @@ class Arrival:
     format: str
     added_by: int
     partition: Mapping[int, Any]
-    """Values that all rows have in a column, by its field id: a file that came by another way may not hold them."""
+    """Identity partition values by field id: files written by other tools may lack these columns."""
 
 
 def fingerprint(path: str) -> str:
-    """What a file is known by where its path may not be written down."""
+    """An id for a file whose path must not be stored."""
     return sha256(path.encode()).hexdigest()[:32]
 
 
 def arrivals(table: Table, since: Mark, again: Collection[str] = ()) -> list[Arrival]:
-    """Files of any version that came after a mark, and those of these fingerprints that are still there."""
+    """Files of any version added after a mark, and existing files with these fingerprints."""
     metadata, about = table.metadata, f"table {'.'.join(table.name())}"
     rewritten = _own_rewrites(metadata)
     newer = [s for s in metadata.snapshots if again or not since.covers(s.sequence_number, s.snapshot_id)]
@@ -111,7 +112,7 @@ def arrivals(table: Table, since: Mark, again: Collection[str] = ()) -> list[Arr
 
 
 def _own_rewrites(metadata: TableMetadata) -> frozenset[int]:
-    """Snapshots that Lakewarden made to hold the same as those before them, which are still there to be looked at."""
+    """Lakewarden's rewrite snapshots whose parents still exist, so that the rows are examined there."""
     there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     return frozenset(s.snapshot_id for s in metadata.snapshots if s.parent_snapshot_id in there and _is_own_rewrite(s))
 
@@ -124,7 +125,7 @@ def _is_own_rewrite(snapshot: Snapshot) -> bool:
 
 
 def _entries(io: FileIO, manifest: ManifestFile) -> Sequence[ManifestEntry]:
-    """What a manifest lists that holds values of columns: data files, and equality deletes."""
+    """The entries of a manifest that contain column values: data files and equality deletes."""
     from pyiceberg.manifest import DataFileContent
 
     positions = DataFileContent.POSITION_DELETES

@@ -1,9 +1,9 @@
-"""Position deletes that hide rows of requests: which rows a data file has of whom, and the files that name them.
+"""Position deletes that hide the rows of erasure requests: reading and writing the files.
 
-A hide file is for one data file and serves every request that has rows there: a thousand requests leave one file for
-each data file, and not a thousand. Its bounds are that data file's path, so that engines open it only where they read
-that data file. Its Parquet footer lists the requests it serves, which no engine reads. Whose row is whose is not
-stored: it follows from the key column, for as long as a request's values are known.
+A hide file applies to one data file and serves all requests with rows in it: a thousand requests leave one hide file
+per data file, not a thousand. Its bounds are the data file's path, so that engines open it only for that file. Its
+Parquet footer lists the requests, which engines ignore. Which row belongs to which request is not stored: it follows
+from the key column as long as a request's values are known.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def file_name(stamp: Stamp, token: str, number: int) -> str:
 
 
 def is_hide(path: str) -> bool:
-    """Whether a file of deletes hides rows of requests; those that other engines wrote do not."""
+    """Whether a delete file hides the rows of requests; those of other engines do not."""
     return _HIDES.search(path) is not None
 
 
 def served_requests(path: str, opened: Callable[[str], Any]) -> frozenset[str]:
-    """The requests for which a hide file hides rows, by its footer; none for any other file of deletes."""
+    """The requests that a hide file serves, from its footer; none for other delete files."""
     import pyarrow.parquet as pq
 
     def read() -> frozenset[str]:
@@ -62,7 +62,7 @@ _footers: Kept[frozenset[str]] = Kept(_FOOTERS_KEPT, lambda _: 1)  # files never
 def named_positions(
     storage: StoredFiles, delete: DeleteFile | str, paths: Collection[str] | None = None
 ) -> dict[str, set[int]]:
-    """The rows of some data files, or of all, that deletes name by position; deletes by equality name none."""
+    """The positions in data files, or only in some of them, that position deletes mask; none for equality deletes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -88,7 +88,7 @@ def write(
     like: LiveFile | DeleteFile,
     requests: Iterable[str] = (),
 ) -> AddedFile:
-    """Write a file that names rows of data files, all of them in the partition of `like`."""
+    """Write a position delete file for data files in the partition of `like`."""
     import numpy
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
@@ -112,7 +112,7 @@ def write(
 
 
 def write_rows(io: FileIO, path: str, runs: Mapping[str, Sequence[Any]], requests: Iterable[str] = ()) -> int:
-    """Write names of data files with positions, which come in any number of arrays each; answers how many.
+    """Write paths of data files with positions, given as arrays; returns the number of rows.
 
     The footer of a hide file lists the requests it serves.
     """
@@ -133,7 +133,7 @@ def write_rows(io: FileIO, path: str, runs: Mapping[str, Sequence[Any]], request
 
 
 def _in_order(runs: Mapping[str, Sequence[Any]]) -> Iterator[pa.Table]:
-    """What a file of deletes holds: sorted by path and position, as Iceberg asks, and not a row group for every few."""
+    """The rows of a delete file, sorted by path and position as Iceberg requires, in large row groups."""
     import numpy
     import pyarrow as pa
 
@@ -163,7 +163,7 @@ def _schema() -> pa.Schema:
 
 
 def _note_named(batch: Any, wanted: Any, found: dict[str, set[int]]) -> None:
-    """Note the positions that a run of deletes has for the wanted data files."""
+    """Add the positions in a batch of deletes for the wanted data files."""
     import pyarrow.compute as pc
 
     known = batch.column("file_path").unique() if wanted is None else wanted
@@ -174,7 +174,7 @@ def _note_named(batch: Any, wanted: Any, found: dict[str, set[int]]) -> None:
 
 
 def _of_vector(content: bytes, delete: DeleteFile) -> dict[str, set[int]]:
-    """The rows that a deletion vector masks, of the one data file that it is for."""
+    """The rows that a deletion vector masks in its data file."""
     from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
     from pyiceberg.table.puffin import PuffinFile
 

@@ -1,7 +1,7 @@
-"""Which files may hold rows of key values, and which entries tell of one, by what a table's metadata says of them.
+"""Which files may hold rows with key values, and which metadata mentions one, judged by metadata.
 
-A file is left out only where its metadata rules all values out: by its partition, by its bounds, or because its column
-holds nothing but nulls. What is left must be looked into, which `key_columns.py` does.
+A file is excluded only if its metadata rules out all values: by its partition, by its bounds, or because its column is
+all null. `key_columns.py` searches the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Image = tuple[int, str, str]  # column, transform, and what it made of a value, 
 
 @dataclass(frozen=True)
 class Tale:
-    """What metadata tells of values by itself: for certain, or by what a transform makes of other values too."""
+    """What metadata reveals about values: with certainty, or by a transform that other values may share."""
 
     is_certain: bool = False
     images: frozenset[Image] = frozenset()
@@ -35,12 +35,12 @@ class Tale:
         return self.is_certain or bool(self.images)
 
     def is_trace(self, surviving: Set[Image]) -> bool:
-        """Whether it tells of a value, where these are images of rows that stay."""
+        """Whether it reveals a value, given the transform results of remaining rows."""
         return self.is_certain or not self.images <= surviving
 
 
 class Sieve:
-    """What a table's metadata tells of some keys."""
+    """What a table's metadata reveals about some keys."""
 
     def __init__(self, metadata: TableMetadata, keys: Sequence[KeyValues]) -> None:
         self._keys = keys
@@ -65,7 +65,7 @@ class Sieve:
         return tuple(key for key in self._keys if key.field_id not in ruled_out and _may_be_within(file, key))
 
     def holds_by_partition(self, file: DataFile) -> frozenset[int]:
-        """The keys that every row of a file has a value of: where the file lacks the column, its partition tells it."""
+        """The keys of which every row has a value: if the file lacks the column, its partition has it."""
         return frozenset(
             key.field_id
             for place, field, key in self._fields.get(file.spec_id or 0, ())
@@ -73,7 +73,7 @@ class Sieve:
         )
 
     def images(self, file: DataFile) -> frozenset[Image]:
-        """What transforms made of a file's values and make of some that are looked for; each value of it has these."""
+        """Transform results in a file's partition that some of the wanted values share."""
         return frozenset(
             (key.field_id, str(field.transform), key.spell(field.transform, file.partition[place]))
             for place, field, key in self._fields.get(file.spec_id or 0, ())
@@ -81,7 +81,7 @@ class Sieve:
         )
 
     def told_by(self, file: DataFile) -> Tale:
-        """What an entry tells, whatever became of its file."""
+        """What an entry reveals, whether or not its file still exists."""
         lower, upper = file.lower_bounds or {}, file.upper_bounds or {}
         is_certain = bool(self.holds_by_partition(file)) or any(
             key.is_told_by(lower.get(key.field_id), self._lengths[key.field_id], is_upper=False)
@@ -91,7 +91,7 @@ class Sieve:
         return Tale(is_certain, self.images(file))
 
     def told_by_summary(self, summary: Mapping[str, str]) -> Tale:
-        """What a snapshot's summary tells, which may name partitions."""
+        """What a snapshot's summary reveals: it may name partitions."""
         names = [name.removeprefix(_SUMMARY) for name in summary if name.startswith(_SUMMARY)]
         found = [image for name in names for part in name.split("/") for image in self._told_by_name(part)]
         return Tale(any(image[1] == _IDENTITY for image in found), frozenset(found))

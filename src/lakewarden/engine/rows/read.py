@@ -1,6 +1,6 @@
-"""Rows of a table's version: as Arrow batches without a JVM, or as a Spark DataFrame.
+"""Reads the rows of a version: as Arrow batches without a JVM, or as a Spark DataFrame.
 
-The one place that reads rows, so that what must be left out of reads is left out here, for everyone.
+All reads of rows go through this module, so that hidden rows are filtered out everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Rows:
-    """Reads the rows of one version of one table."""
+    """Reads the rows of one version of a table."""
 
     def __init__(self, spark: Callable[[], Spark], hidden: Callable[[Resolved], Sequence[HiddenKey]]) -> None:
         self._spark = spark
@@ -43,7 +43,7 @@ class Rows:
         limit: int | None = None,
         raw: bool = False,
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Stream the rows as Arrow batches; memory stays bounded whatever the table's size. Raw: hidden ones too."""
+        """Stream the rows as Arrow batches, with bounded memory. `raw` includes hidden rows."""
         schema = version_schema(version)
         selected = _known_columns(version, schema, columns)
         predicate = _predicate(version, schema, where)
@@ -57,9 +57,9 @@ class Rows:
             return self._through_spark(version, predicate, selected, limit, raw)
 
     def count(self, version: Resolved, where: str, raw: bool, known: int | None, most_bytes: int) -> int | None:
-        """How many rows there are; unknown where telling that would read more than so many bytes.
+        """The number of rows; None if counting would read more than `most_bytes`.
 
-        `known` is how many the metadata says there are, which holds where nothing is filtered or hidden.
+        `known` is the count from metadata, which is valid if nothing is filtered or hidden.
         """
         from pyiceberg.expressions import AlwaysTrue
 
@@ -85,14 +85,14 @@ class Rows:
             return None
 
     def files_of(self, version: Resolved, where: str) -> set[str]:
-        """The data files that may hold rows of a filter, by their partitions and bounds."""
+        """The data files that may hold rows of a filter, by partition and bounds."""
         predicate = _predicate(version, version_schema(version), where)
         scan = _pinned(version).scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
         with told(f"table {version.name}"):
             return {task.file.file_path for task in scan.plan_files()}
 
     def dataframe(self, version: Resolved, raw: bool = False) -> DataFrame:
-        """The version as a Spark DataFrame. Raw: hidden rows too."""
+        """The version as a Spark DataFrame. `raw` includes hidden rows."""
         name = version.name
         keys = [] if raw else self._hidden(version)
         with spark_told():
@@ -126,7 +126,9 @@ class Rows:
 def _hidden_left_out(
     version: Resolved, predicate: BooleanExpression, selected: tuple[str, ...], hiding: Hiding, limit: int | None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Rows of a scan; where very many values are hidden, each is looked up, and then cut to what is asked for."""
+    """Rows of a scan; if very many values are hidden, each row is looked up, and the result is cut to what was
+    requested.
+    """
     if not hiding.many:
         return _scanned(version, predicate, selected, limit)
     wanted, _ = _scanned(version, predicate, selected, 0)
@@ -149,7 +151,7 @@ def _scanned(
 
 
 def _spark_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    """Arrow batches as they are on the executors: no value passes through Python, where times lose their zone."""
+    """Arrow batches as the executors have them: converted to Python values, timestamps would lose their zone."""
     import pyarrow as pa
 
     send_by_value(executor_functions)
@@ -160,7 +162,7 @@ def _spark_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
 
 
 def version_schema(version: Resolved) -> Schema:
-    """The schema a version is read with, as Spark does it: a branch has the table's present one, all else its own."""
+    """The schema to read a version with, as Spark does: a branch has the table's current one, others their own."""
     ref = version.table.metadata.refs.get(version.reference.ref or "main")
     if ref is not None and str(ref.snapshot_ref_type) == "branch":
         return version.table.schema()
@@ -170,7 +172,7 @@ def version_schema(version: Resolved) -> Schema:
 
 
 def _pinned(version: Resolved) -> Table:
-    """The table as if the version and its schema were all it has: PyIceberg binds filters to the present schema."""
+    """The table reduced to one version and its schema: PyIceberg binds filters to the current schema."""
     from copy import copy
 
     schema_id = version_schema(version).schema_id

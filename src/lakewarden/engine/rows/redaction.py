@@ -1,7 +1,7 @@
-"""Keeps key values out of what is shown and stored: paths of files tell them where a table is partitioned by its key.
+"""Keeps key values out of what is shown and stored: paths contain them if a table is partitioned by its key.
 
-A path such as `data/email=a%40b.org/00.parquet` holds the value itself, or the beginning of it. A veil puts `*` in
-its place, in a single path and wherever such a path stands in a text.
+A path such as `data/email=a%40b.org/00.parquet` contains the value, or the beginning of it. Redaction replaces it with
+`*`, in a path or in any text with such a path.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TELLING = ("identity", "truncate")
 
 
 def telling_fields(metadata: TableMetadata, field_ids: Iterable[int]) -> Iterator[tuple[str, PartitionField]]:
-    """Partition fields whose values in paths tell of these columns, under each name that paths spell them by."""
+    """Partition fields that put values of these columns into paths, under each spelling of their names."""
     keys = set(field_ids)
     for spec in metadata.partition_specs:
         for field in spec.fields:
@@ -35,17 +35,17 @@ def telling_fields(metadata: TableMetadata, field_ids: Iterable[int]) -> Iterato
 
 @dataclass(frozen=True)
 class Veil:
-    """What hides the values of some partition fields in the paths of one table."""
+    """Redacts the values of some partition fields in a table's paths."""
 
     names: frozenset[str]
 
     @staticmethod
     def of(metadata: TableMetadata, field_ids: Iterable[int]) -> Veil:
-        """For a table with these key columns, under whatever specs it ever had."""
+        """For a table with these key columns, under all specs that it ever had."""
         return Veil(frozenset(name for name, _ in telling_fields(metadata, field_ids)))
 
     def path(self, path: str) -> str:
-        """A file's path without what it tells of a key."""
+        """A redacted path."""
         if not self.names:
             return path
         parts = path.split("/")
@@ -54,10 +54,10 @@ class Veil:
         )
 
     def text(self, text: str) -> str:
-        """A message without what paths in it tell of a key.
+        """A redacted message.
 
-        A value may have spaces and quotes, as in paths of migrated tables, so it goes on until the next slash, or else
-        to the end of the line: rather are words of the message hidden too than a part of a value told.
+        A value may contain spaces and quotes, as in paths of migrated tables, so everything up to the next slash or the
+        end of the line is replaced: better to hide a few words of the message than to show a part of a value.
         """
         if not self.names:
             return text
@@ -66,7 +66,7 @@ class Veil:
 
     @contextmanager
     def over_errors(self) -> Iterator[None]:
-        """Errors that come out of this tell of no key."""
+        """Redact errors raised in the body."""
         try:
             yield
         except LakewardenError as error:

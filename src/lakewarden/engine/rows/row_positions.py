@@ -1,4 +1,4 @@
-"""Where a table has rows of some keys: which of its versions, and at which places of which files."""
+"""Where a table has rows with some keys: in which versions, and at which positions of which files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _READERS = 8
 
 
 class KeyRows:
-    """Looks rows up by key. Places in a file are looked up once, however many versions have it."""
+    """Looks up rows by key. Positions in a file are looked up once, however many versions share it."""
 
     def __init__(self, keys: Sequence[HiddenKey], files: Files, storage: StoredFiles) -> None:
         self._keys, self._files, self._storage = keys, files, storage
@@ -29,11 +29,11 @@ class KeyRows:
         self._known: dict[str, list[int]] = {}
 
     def search(self, table: Table, snapshots: Collection[int]) -> Searched:
-        """Which files of some versions hold such rows, whether or not deletes mask them."""
+        """The files of some versions that hold such rows, whether or not deletes mask them."""
         return search(table, self._keys, self._files, self._storage, only=snapshots)
 
     def is_told_by(self, table: Table, snapshot: int) -> bool:
-        """Whether files of a version hold such a row, or deletes that apply to nothing any more name one that did."""
+        """Whether files of a version hold such a row, or dangling deletes name one that did."""
         if self.search(table, {snapshot}).matches:
             return True
         files = self._files.of(table, table.snapshot_by_id(snapshot))
@@ -41,7 +41,7 @@ class KeyRows:
         return any(files.masks.get(delete.identity, {}).keys() & self._known.keys() for delete in dangling)
 
     def places(self, table: Table, snapshot: int) -> list[tuple[str, int]]:
-        """Each such row of a version, by its data file and its position there."""
+        """Each such row of a version, by data file and position."""
         matches = self.search(table, {snapshot}).matches.values()
         paths = [match.path for match in matches if match.content == "data"]
         unknown = [path for path in paths if path not in self._known]

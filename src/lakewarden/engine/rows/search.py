@@ -1,7 +1,7 @@
-"""Which files of which versions of a table hold rows of key values: found without Spark, and by reading little.
+"""Finds the files and versions of a table that hold rows with key values, without Spark and with few reads.
 
-Each manifest and each file is read once, however many versions share it. Whatever metadata rules out is not opened;
-of the rest only key columns are read. Nothing is changed here, and no message tells a value.
+Each manifest and file is read once, however many versions share it. Files that metadata rules out are not opened; of
+the rest only key columns are read. No error message contains a value.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FILES_KEPT = 100_000
 
 @dataclass(frozen=True)
 class Match:
-    """A file that holds rows of the values, whether or not deletes mask them."""
+    """A file that holds matching rows, whether or not deletes mask them."""
 
     path: str
     bytes: int
@@ -55,19 +55,19 @@ class Match:
 
 @dataclass(frozen=True)
 class Searched:
-    """What was found, and how much had to be read for it."""
+    """The result of a search, and how much was read."""
 
     matches: Mapping[str, Match]
     snapshots: Mapping[int, int]
-    """Every snapshot with a match, and how many matching rows its live data files hold, masked or not."""
+    """Every snapshot with a match, and the number of matching rows in its live data files, masked or not."""
     tainted: frozenset[int]
-    """Snapshots whose own metadata tells of a value: entries of files that are gone, names of partitions."""
+    """Snapshots whose own metadata reveals a value: entries of removed files, names of partitions."""
     listed: int
     pruned: int
     read: int
     bytes_read: int
     leaving: Mapping[str, int] = field(default_factory=dict)
-    """Files without a match that no ref has, only snapshots that hold a match or mention one: their sizes."""
+    """Sizes of files without a match that only snapshots with a match or a mention reference, and no ref."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class _Listing:
     """Data files and equality deletes, with their sizes."""
     suspects: tuple[_Suspect, ...]
     images: Mapping[str, tuple[int, frozenset[Image]]]
-    """Live files with what transforms made of all their rows, and how many these are."""
+    """Live files with their row counts and partition transform results."""
     removed: Mapping[str, Tale]
-    """Files whose entries say that they were removed, and what these entries tell."""
+    """Removed files, with what their entries reveal."""
 
 
 def search(
@@ -101,7 +101,7 @@ def search(
     only: Collection[int] | None = None,
     progress: Progress | None = None,
 ) -> Searched:
-    """Find the rows of key values in all of a table's snapshots, or only in some."""
+    """Find the rows with key values in all snapshots of a table, or in some."""
     with Veil.of(table.metadata, [key.field_id for key in keys]).over_errors():
         return _Search(table, [KeyValues(key) for key in keys if key.values], files, storage).run(only, progress)
 
@@ -164,7 +164,7 @@ class _Search:
         )
 
     def _entries(self, manifest: ManifestFile) -> Iterable[ManifestEntry]:
-        """All entries of a manifest. Those that are kept in memory leave out what was removed."""
+        """All entries of a manifest. The cached ones do not include removed files."""
         if manifest.deleted_files_count == 0:
             return self._reader.entries(self._table.io, manifest)
         return read_entries(self._table.io, manifest, live=False)
@@ -177,7 +177,7 @@ class _Search:
         matches: Mapping[str, Match],
         live: Set[str],
     ) -> frozenset[int]:
-        """Snapshots that tell of a value where no live file has it, and no row that stays explains it."""
+        """Snapshots that mention a value which no live file holds and no remaining row explains."""
         surviving: set[Image] = set()
         for listing in listings.values():
             for path, (rows, images) in listing.images.items():
@@ -196,7 +196,7 @@ class _Search:
         )
 
     def _looked(self, suspects: Collection[_Suspect], progress: Progress | None) -> dict[str, Looked]:
-        """Look into files that were not looked into yet for the same values: files never change."""
+        """Search files that were not searched for the same values before: files never change."""
         looked = {path: self._known[path] for one in suspects if (path := one.file.file_path) in self._known}
         new = [suspect for suspect in suspects if suspect.file.file_path not in looked]
         for suspect, seen in zip(new, _in_threads(self._look, new), strict=True):
@@ -235,7 +235,7 @@ def _match(file: DataFile, seen: Looked) -> Match:
 def _rows(
     lists: Mapping[int, Sequence[str]], listings: Mapping[str, _Listing], matches: Mapping[str, Match]
 ) -> dict[int, int]:
-    """For each snapshot with a match, its rows: what a manifest holds is worked out once for all that share it."""
+    """The number of matching rows of each snapshot with a match; computed once per manifest."""
     dirty: dict[str, int] = {}
     for path, listing in listings.items():
         if held := [matches[file] for file in listing.live if file in matches]:
@@ -253,7 +253,7 @@ def _leaving(
     going: Set[int],
     matches: Mapping[str, Match],
 ) -> dict[str, int]:
-    """Files that only snapshots which go reference, but for those that hold a match."""
+    """Files without a match that only expiring snapshots reference."""
     kept = {manifest for snapshot, manifests in lists.items() if snapshot not in going for manifest in manifests}
     needed = {path for manifest in kept for path in listings[manifest].live}
     only_theirs = {manifest for snapshot in going for manifest in lists[snapshot]} - kept
@@ -266,9 +266,9 @@ def _leaving(
 
 
 def _in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Results in order, some items at a time; the first failure calls off what has not begun.
+    """Results in order, a limited number of items at a time; the first failure cancels those not started.
 
-    Of many items, a thread takes several at once: handing them over one by one costs as much as a small file does.
+    A thread takes several items at once: scheduling one by one would cost as much as reading a small file.
     """
     left = iter(items)
     with ThreadPoolExecutor(_READERS, thread_name_prefix="search") as threads:

@@ -1,4 +1,4 @@
-"""A filter that PyIceberg has read, as a Spark column: the same meaning, and no text pasted into SQL."""
+"""A PyIceberg filter as a Spark column: the same meaning, without text in SQL."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _NO_VALUE: dict[str, Callable[[Any], Any]] = {
 
 
 def as_column(predicate: BooleanExpression, schema: Schema) -> Column:
-    """The filter for DataFrame.where; its values travel as literals of their own types."""
+    """The filter for DataFrame.where; values are passed as literals of their types."""
     from pyiceberg.expressions.visitors import bind
 
     return _column(bind(schema, predicate, case_sensitive=True), schema)
 
 
 def without_hidden(session: SparkSession, frame: DataFrame, keys: Sequence[HiddenKey], schema: Schema) -> DataFrame:
-    """A DataFrame without the rows of hidden values. They travel as rows to join with: in no plan can they be read."""
+    """A DataFrame without hidden rows. The values are joined as data, so that no query plan shows them."""
     from pyspark.sql.functions import col
 
     for key in keys:
@@ -88,7 +88,7 @@ def _column(bound: Any, schema: Schema) -> Column:
 
 
 def _literal(value: Any, kind: str) -> Column:
-    """Iceberg counts days and microseconds; Spark's literals are dates and times, without a zone only by a cast."""
+    """Iceberg counts days and microseconds; Spark has date and timestamp literals, without a zone only by a cast."""
     from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
     from pyspark.sql.functions import lit
 

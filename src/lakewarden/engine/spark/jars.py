@@ -1,7 +1,6 @@
-"""Jars by coordinate and checksum: resolved once by the Ivy that comes with Spark, cached, checked on every start.
+"""Jars by coordinate and checksum: resolved once by the Ivy that ships with Spark, cached, checked at every start.
 
-Ivy's own default repositories are used, or those of the settings file named by the Spark setting
-`spark.jars.ivySettings`, as Spark itself would.
+Ivy's default repositories are used, or those in the settings file of `spark.jars.ivySettings`, as in Spark.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Jar:
 
 
 def wanted(s3: bool) -> list[Jar]:
-    """The jars for a session; the large one for S3 only where a lake is on S3."""
+    """The jars for a session; the large S3 one only if a lake is on S3."""
     text = resources.files("lakewarden.engine.spark").joinpath("jars.toml").read_text(encoding="utf-8")
     jars = [_jar(each) for each in tomllib.loads(text)["jar"]]
     return [jar for jar in jars if s3 or jar.wanted_by != "s3"]
@@ -53,12 +52,12 @@ def _jar(entry: dict[str, str]) -> Jar:
 
 
 def missing(jars: Iterable[Jar], cache: Path) -> list[Jar]:
-    """Those that are not in the cache, or not as they should be."""
+    """The jars that are not in the cache, or have the wrong checksum."""
     return [jar for jar in jars if not _is_good(jar, cache / jar.file_name)]
 
 
 def resolve(jars: Iterable[Jar], cache: Path, java: Java, ivy_settings: str | None = None) -> list[Path]:
-    """Paths of the jars, fetched first where the cache lacks them."""
+    """The paths of the jars; those not in the cache are fetched first."""
     jars = list(jars)
     for jar in missing(jars, cache):
         log.info("fetching %s (once)", jar.coordinate)

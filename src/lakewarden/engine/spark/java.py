@@ -1,4 +1,4 @@
-"""Finds the Java that Spark will run on, and says what to do where there is none."""
+"""Finds the Java that Spark runs on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Java:
 
 @cache
 def find(home: Path | None) -> Java:
-    """Java of JAVA_HOME or else of the PATH, if it is new enough."""
+    """The Java of JAVA_HOME, else of the PATH, if it is recent enough."""
     command = home / "bin" / "java" if home else Path(shutil.which("java") or "java")
     try:
         said = subprocess.run([command, "-version"], capture_output=True, text=True, check=True, timeout=30).stderr

@@ -1,4 +1,4 @@
-"""What the doctor looks at in the engine: Python, Java, Spark, executors, catalogs and storage."""
+"""The doctor's checks of the engine: Python, Java, Spark, executors, catalogs and storage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def engine_probes(settings: Settings, environment: Environment, catalogs: Catalogs, spark: Spark) -> list[Probe]:
-    """Cheap ones first; those that start Spark last."""
+    """Cheap checks first; those that start Spark last."""
     lakes = [Probe(_guarded(f"lake {lake}", partial(_lake, lake, settings, catalogs))) for lake in settings.lakes]
     local = [] if spark.is_remote else [Probe(_guarded("java", lambda: _java(environment, settings)))]
     return [
@@ -84,7 +84,7 @@ def _lake(lake: str, settings: Settings, catalogs: Catalogs) -> Iterator[Check]:
 
 
 def _storage(lake: str, storage: Storage, warehouse: str) -> Check:
-    """Write, read, list and delete one small object."""
+    """Write, read, list and delete a small object."""
     name = f"lakewarden-probe-{uuid.uuid4().hex[:12]}"
     place, content, step = f"{warehouse}/{name}", name.encode(), "write"
     try:
@@ -121,7 +121,7 @@ def _spark(settings: Settings, spark: Spark) -> Iterator[Check]:
 
 
 def _executors(session: SparkSession) -> Check:
-    """Run one task where rows would be rewritten."""
+    """Run a task where rows would be rewritten."""
     send_by_value(executor_functions)
     try:
         seen = (
@@ -138,7 +138,7 @@ def _executors(session: SparkSession) -> Check:
 
 
 def _guarded(part: str, look: Callable[[], Iterator[Check]]) -> Callable[[], Sequence[Check]]:
-    """A probe that tells what went wrong as one more line, after those it already had."""
+    """A probe that reports an error as one more check, after those that succeeded."""
 
     def guarded() -> Sequence[Check]:
         checks: list[Check] = []

@@ -1,7 +1,7 @@
-"""The Spark session: started when rows must move, once a process, from the same configuration as everything else.
+"""The Spark session, started on first use, once per process.
 
-Local, on a cluster (`master`) or elsewhere (`remote`, Spark Connect): what uses the session cannot tell
-and must not ask. Nothing here or above reaches for `_jvm` or `sparkContext`.
+It may be local, on a cluster (`master`) or remote (`remote`, Spark Connect); code that uses the session must work with
+all of them, so nothing uses `_jvm` or `sparkContext`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class Spark:
-    """One installation's session, which knows its lakes. Sessions of one process share one engine underneath."""
+    """The session of one installation, configured with its lakes. The sessions of a process share one JVM."""
 
     def __init__(self, settings: Settings, environment: Environment) -> None:
         self._settings = settings
@@ -56,9 +56,9 @@ class Spark:
     def session(self) -> SparkSession:
         """The running session; the first call in a process takes seconds.
 
-        It is started in a thread of its own. In the main thread pyspark would install a handler for SIGINT that
-        loses one which comes while the JVM answers, and turns it into an error. An interrupt of the wait leaves
-        the start to itself, whole; the next call waits for it.
+        It is started in a separate thread. In the main thread, pyspark would install a SIGINT handler that loses
+        signals while the JVM responds and turns them into errors. If the wait is interrupted, the start continues, and
+        the next call waits for it.
         """
         if self._session is not None:
             return self._session
@@ -80,7 +80,7 @@ class Spark:
             started.set_exception(error)
 
     def sql(self, statement: str, **values: Any) -> DataFrame:
-        """Run a statement; values travel beside it as `:name`, never in its text."""
+        """Run a statement; values are passed as `:name` parameters, never in the text."""
         with spark_told():
             return self.session().sql(statement, args=values or None)
 
@@ -137,7 +137,7 @@ class Spark:
             ) from error
 
     def _tell(self, session: SparkSession) -> None:
-        """Tell a new session of the lakes, and of what Lakewarden's statements rely on."""
+        """Configure a new session with the lakes, and with the settings that Lakewarden's statements rely on."""
         for lake, settings in self._settings.lakes.items():
             for key, value in spark_properties(lake, settings).items():
                 session.conf.set(key, value)
@@ -162,9 +162,9 @@ class Spark:
 
 
 def _choose_python(master: str, given: object) -> None:
-    """The Python of Spark's workers: what the configuration says, or on this machine this very one.
+    """Set the Python for Spark's workers: the configured one, or locally this one.
 
-    Spark takes it from the environment only.
+    Spark reads it from the environment only.
     """
     if given:
         os.environ["PYSPARK_PYTHON"] = str(given)
@@ -173,7 +173,7 @@ def _choose_python(master: str, given: object) -> None:
 
 
 class _Stderr:
-    """This process's stderr, sent to a log file while a JVM starts, which keeps it for as long as it lives."""
+    """Redirects this process's stderr to a log file while a JVM starts, which inherits it."""
 
     def __init__(self, log_file: Path) -> None:
         self._log_file = log_file
@@ -199,7 +199,7 @@ class _Stderr:
         self.give_back()
 
     def give_back(self) -> None:
-        """Make it the terminal again: the JVM has started, or nobody waits for it any more."""
+        """Restore stderr: the JVM has started, or the wait for it has ended."""
         with self._lock:
             self._is_over = True
             if self._terminal is not None:
@@ -210,14 +210,14 @@ class _Stderr:
 
 
 def _knock(remote: str) -> None:
-    """See that somebody listens: the client itself would go on trying for many minutes."""
+    """Check that the server listens: the client itself would retry for many minutes."""
     address = urlsplit(remote)
     if address.scheme == "sc" and address.hostname:
         socket.create_connection((address.hostname, address.port or _CONNECT_PORT), timeout=10).close()
 
 
 def send_by_value(module: ModuleType) -> None:
-    """Let a module's functions travel to executors as code, since those do not have Lakewarden."""
+    """Pickle a module's functions by value for executors, which do not have Lakewarden."""
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
@@ -225,7 +225,7 @@ def send_by_value(module: ModuleType) -> None:
 
 @contextmanager
 def spark_told() -> Iterator[None]:
-    """Turn what Spark raises into an error with one line."""
+    """Translate Spark's errors into a one-line error."""
     try:
         yield
     except LakewardenError:

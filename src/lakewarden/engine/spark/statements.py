@@ -1,6 +1,6 @@
-"""Statements of Iceberg's on Spark that change one table: each is a commit of its own, and looks at the fence before.
+"""Iceberg's statements on Spark that change one table: each is a separate commit, and checks the fence first.
 
-What they are to come to, and in which order, is for `spark_route.py` and `working_branch.py`.
+`spark_route.py` and `working_branch.py` decide which statements run, and in which order.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TableStatements:
         self._spark, self._fence, self._name = spark, fence, name
 
     def create_branch(self, branch: str, snapshot: int | None) -> None:
-        """Create a branch at a snapshot; in a table that has none, Iceberg makes an empty one for it."""
+        """Create a branch at a snapshot; in an empty table, Iceberg creates an empty snapshot for it."""
         at = f" AS OF VERSION {int(snapshot)}" if snapshot is not None else ""
         self._run_again(altered(self._name, f"CREATE BRANCH {identifier(branch)}{at}"))
 
@@ -50,28 +50,28 @@ class TableStatements:
         self._run(altered(self._name, f"DROP TAG {identifier(tag)}"))
 
     def move_tag(self, tag: str, snapshot: int) -> None:
-        """Point a tag elsewhere; it keeps its settings."""
+        """Point a tag at another snapshot; it keeps its settings."""
         self._run(altered(self._name, f"REPLACE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}"))
 
     def fast_forward(self, branch: str, to: str) -> None:
-        """Let a branch follow another one that was built on it; refused by Iceberg where it was not."""
+        """Move a branch to a descendant; Iceberg refuses anything else."""
         self._run(called(self._name, "fast_forward", f"branch => {literal(branch)}", f"to => {literal(to)}"))
 
     def set_branch(self, branch: str, snapshot: int) -> None:
-        """Point a branch elsewhere, wherever it is."""
+        """Point a branch at any snapshot."""
         if branch == MAIN:
             self._run(called(self._name, "set_current_snapshot", f"snapshot_id => {literal(snapshot)}"))
         else:
             self._run(altered(self._name, f"REPLACE BRANCH {identifier(branch)} AS OF VERSION {int(snapshot)}"))
 
     def cherry_pick(self, snapshot: int) -> None:
-        """Commit what a snapshot appended on top of main; refused by Iceberg if its `wap.id` was published before."""
+        """Commit what a snapshot appended on top of main; Iceberg refuses if its `wap.id` was published before."""
         self._run(called(self._name, "cherrypick_snapshot", f"snapshot_id => {literal(snapshot)}"))
 
     def append(
         self, branch: str, rows: DataFrame, properties: Mapping[str, str], look: Callable[[], None] = lambda: None
     ) -> None:
-        """Write rows to a branch, in one snapshot with these properties; `look` is called now and then meanwhile."""
+        """Write rows to a branch, in one snapshot with these properties; `look` is called regularly meanwhile."""
         self._fence()
         reach("statement.fenced")
         writer = rows.writeTo(_on(self._name, branch))
@@ -82,7 +82,7 @@ class TableStatements:
         reach("statement.done")
 
     def delete_files(self, branch: str, view: str) -> None:
-        """Delete all rows of a branch that are in the files that a view names."""
+        """Delete all rows of a branch in the files that a view lists."""
         files = identifier(view)
         self._run(f"DELETE FROM {_on(self._name, branch)} WHERE _file IN (SELECT file FROM {files})")  # noqa: S608 - names
 
@@ -106,13 +106,13 @@ class TableStatements:
         self._run(altered(self._name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in keys)})"))
 
     def delete_rows(self, branch: str, view: str) -> None:
-        """Delete the rows of a branch whose file and position a view names: no value of theirs is in the statement."""
+        """Delete the rows of a branch whose file and position are in a view: the statement contains no values."""
         table = _on(self._name, branch)
         places = identifier(view)
         self._run(f"DELETE FROM {table} WHERE (_file, _pos) IN (SELECT file, position FROM {places})")  # noqa: S608 - names
 
     def append_nothing(self, branch: str) -> None:
-        """Make a version of a branch that is like the last, but whose manifests tell of nothing that was removed."""
+        """Create a snapshot like the last one, whose manifests no longer list removed files."""
         table = _on(self._name, branch)
         self._run(f"INSERT INTO {table} SELECT * FROM {table} WHERE false")  # noqa: S608 - names
 
@@ -121,13 +121,13 @@ class TableStatements:
         self._run(called(self._name, "rewrite_data_files", f"branch => {literal(branch)}", f"options => map({pairs})"))
 
     def read(self, branch: str) -> DataFrame:
-        """A branch's rows, with the file and the position of each."""
+        """A branch's rows, with the file and position of each."""
         with spark_told():
             frame = self._spark.session().table(_on(self._name, branch))
             return frame.select("*", "_file", "_pos")
 
     def view(self, view: str, rows: Sequence[tuple[str, int]]) -> DataFrame:
-        """Let statements know places of rows under a name. They travel as data: in no plan can they be read."""
+        """Register row positions as a temporary view. They are passed as data, so that no query plan shows them."""
         with spark_told():
             frame = self._spark.session().createDataFrame(rows, "file string, position bigint")
             frame.createOrReplaceTempView(view)
@@ -139,7 +139,7 @@ class TableStatements:
 
     @contextmanager
     def telling(self, properties: Mapping[str, str]) -> Iterator[None]:
-        """Versions made meanwhile have these properties; those that Iceberg's procedures make have not."""
+        """Add these properties to snapshots created in the body, except by Iceberg's procedures."""
         conf = self._spark.session().conf
         for key, value in properties.items():
             conf.set(_SUMMARY + key, value)
@@ -150,7 +150,7 @@ class TableStatements:
                 conf.unset(_SUMMARY + key)
 
     def _run_again(self, statement: str) -> None:
-        """Run a statement until it does not lose against other writers: Iceberg itself tries these only once."""
+        """Retry a statement that loses to other writers: Iceberg itself tries these only once."""
         for left in reversed(range(_ATTEMPTS)):
             try:
                 self._run(statement)
@@ -171,7 +171,7 @@ class TableStatements:
 
 
 def _on(name: TableName, branch: str) -> str:
-    """A branch of a table, as statements name it."""
+    """The identifier of a branch of a table."""
     return identifier(name.lake, name.identifier, f"branch_{branch}")
 
 

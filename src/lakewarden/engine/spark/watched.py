@@ -1,4 +1,4 @@
-"""A Spark job that is watched: its progress is reported now and then, and an interrupt or a pause ends it."""
+"""Watches a Spark job: reports its progress regularly, and cancels it on an interrupt or a pause."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOOK_EVERY = 2.0  # seconds
 
 
 class watched:
-    """While a job runs, calls `look` every few seconds. An interrupt, also one that comes out of it, ends the job."""
+    """Calls `look` every few seconds while a job runs. An interrupt, in the body or in `look`, cancels the job."""
 
     def __init__(self, look: Callable[[], None], end_job: Callable[[], object]) -> None:
         self._look_at_it, self._end_job = look, end_job
@@ -43,6 +43,6 @@ class watched:
                 return
 
     def _end(self) -> None:
-        """Else its tasks would continue to write files that nobody will publish."""
+        """Cancel the job, whose tasks would otherwise continue to write files that nobody publishes."""
         with suppress(Exception):  # they are swept when the operation is resumed
             self._end_job()

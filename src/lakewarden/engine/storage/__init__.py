@@ -1,1 +1,1 @@
-"""Files wherever they lie: on disk, in S3, in quarantine."""
+"""Files on disk, in object stores and in quarantine."""

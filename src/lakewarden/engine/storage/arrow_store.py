@@ -1,7 +1,7 @@
-"""What files are stored on: local disks, and whatever else Arrow has a filesystem for. S3 has a module of its own.
+"""Storage backends: local disks, and everything else that Arrow has a filesystem for. S3 has a separate module.
 
-A store does single steps and decides nothing: what may be deleted or moved, in which order, and what is told of
-it, is `storage.py`'s.
+A store carries out single steps and decides nothing: `storage.py` decides what is deleted or moved, in which order, and
+what is reported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REMOTE_THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as it is stored; when it was written is not known everywhere."""
+    """A stored file; not every storage knows when it was written."""
 
     path: str
     bytes: int
@@ -40,7 +40,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredVersion:
-    """One version of an object on storage that keeps earlier ones; a deletion leaves a mark that is a version too."""
+    """One version of an object in storage that keeps old versions; a delete marker is a version too."""
 
     path: str
     version: str
@@ -54,35 +54,35 @@ class Store(Protocol):
     """One kind of storage."""
 
     renames: bool
-    """Whether a move is a change of name: no bytes are copied."""
+    """Whether a move is a rename, without copying."""
 
     def walk(self, folder: str, without: Collection[str]) -> Iterator[StoredFile]:
-        """Every file in a folder and below, streamed; folders right below it of these names are left out."""
+        """All files below a folder, streamed; direct subfolders with these names are skipped."""
         ...
 
     def folders(self, folder: str) -> Iterator[str]:
-        """Every folder below one, also where nothing is in it; object stores have only those that somebody made."""
+        """All folders below a folder, including empty ones; in object stores, those created as objects."""
         ...
 
     def look(self, location: str) -> StoredFile | None:
-        """The file at a place, if there is one."""
+        """The file at a location, if there is one."""
         ...
 
     def delete(self, locations: Sequence[str]) -> dict[str, str]:
-        """Delete files; answers with those that could not be, and why. One that is not there is no problem."""
+        """Delete files; returns those that could not be deleted, and why. A missing file is not an error."""
         ...
 
     def move(self, file: StoredFile, target: str) -> None:
-        """Put a file at another place, where nothing is."""
+        """Move a file to a location where no file exists."""
         ...
 
     def remove_empty_folder(self, location: str) -> bool:
-        """Take a folder away that nothing is in; whether it is gone."""
+        """Remove a folder if it is empty; returns whether it is gone."""
         ...
 
 
 class LocalStore:
-    """Files on disks of this machine, or mounted there. Links are not followed, nor are they listed."""
+    """Files on local or mounted disks. Links are neither followed nor listed."""
 
     renames = True
 
@@ -133,7 +133,7 @@ class LocalStore:
             old.unlink()
 
     def write(self, location: str, content: bytes) -> None:
-        """Write a file that appears under its name only when it is whole, and stays after a power cut."""
+        """Write a file that appears under its name only when complete, and survives a power failure."""
         path = local_path(location)
         part = path.with_name(f"{path.name}.part")
         with part.open("wb") as out:
@@ -143,10 +143,10 @@ class LocalStore:
         part.replace(path)
 
     def clear_away(self, gone: Sequence[str], within: Sequence[str]) -> None:
-        """Remove what is left beside files that are gone: their checksums by Hadoop, and folders that are empty now.
+        """Remove what remains beside deleted files: Hadoop's checksum files, and folders that are empty now.
 
-        Folders go as far as they lie below one of the places in `within`. Those right below one, such as `data`, stay:
-        writers may be about to write there.
+        Only folders below one of the locations in `within` are removed. Direct children of one, such as `data`, stay: a
+        writer may be about to use them.
         """
         tops = {same_place(place).rstrip("/") for place in within}
         for place in gone:
@@ -173,7 +173,7 @@ class LocalStore:
 
 
 class ArrowStore:
-    """Any storage that Arrow has a filesystem for, folder by folder."""
+    """Any storage with an Arrow filesystem, listed folder by folder."""
 
     def __init__(self, filesystem: FileSystem) -> None:
         self._filesystem = filesystem
@@ -234,7 +234,7 @@ class ArrowStore:
 
 
 def one_by_one(locations: Sequence[str], delete: Callable[[str], None], threads: int) -> dict[str, str]:
-    """Delete files each by a call of its own; answers with those that could not be, and why."""
+    """Delete files with one call each; returns those that could not be deleted, and why."""
 
     def problem(location: str) -> str:
         try:
@@ -261,7 +261,7 @@ def arrow_path(location: str) -> str:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a file's name can be written down; what cannot was made by no client of ours."""
+    """Whether a file name is valid text; no Iceberg client writes other names."""
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
@@ -274,7 +274,7 @@ def _regular(path: str, entry: os.DirEntry[str]) -> StoredFile | None:
 
 
 def _copy_whole(old: Path, new: Path) -> None:
-    """Copy a file to another disk, where it appears under its name only when it is whole."""
+    """Copy a file to another disk, where it appears under its name only when complete."""
     part = new.with_name(f"{new.name}.part")
     shutil.copy2(old, part)
     part.rename(new)

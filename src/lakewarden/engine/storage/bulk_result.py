@@ -1,16 +1,16 @@
-"""What deleting and moving many files came to: as many as can be are done, and the others are told of."""
+"""Results of deleting and moving many files: everything possible is done, failures are reported."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 Failures = tuple[tuple[str, str], ...]
-"""Where files are that it could not be done to, each with why."""
+"""Locations that failed, each with the reason."""
 
 
 @dataclass(frozen=True)
 class Removed:
-    """What a deletion came to: bytes are those that the files had."""
+    """The result of a deletion; bytes are the sizes of the deleted files."""
 
     files: int = 0
     bytes: int = 0
@@ -28,7 +28,7 @@ class Removed:
 
 @dataclass(frozen=True)
 class Moved:
-    """Where files are after they were moved; one that was at its new place already counts as moved."""
+    """The result of moving files; one that was at its destination already counts as moved."""
 
     files: int = 0
     bytes: int = 0

@@ -1,8 +1,8 @@
-"""The mark that a request for erasure leaves with a table: which control database knows whose rows are hidden.
+"""The mark that an erasure request leaves at a table: which control database knows the hidden rows.
 
-Hidden rows are known to the control database alone. Where the configuration names another one, or a file that is not
-there, nothing would be hidden and nobody would notice: so the table itself has a mark, an object of Lakewarden's own
-folder at its location, that no value is in. Reads refuse where the mark is not of the control database at hand.
+Only the control database knows which rows are hidden. If the configuration named another database, or a missing file,
+nothing would be hidden and nobody would notice. So the table has a mark, an object in Lakewarden's folder at its
+location that contains no values. Reads are refused if the mark names another control database.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _FEW = 5  # tables that the doctor names
 
 @dataclass(frozen=True)
 class Mark:
-    """Which control database has requests about a table; the table is known by its UUID, whatever is at its place."""
+    """The control database that has requests for a table. The table is identified by its UUID, whatever is at its
+    location.
+    """
 
     uuid: str
     control: str
@@ -53,7 +55,7 @@ def read_mark(storage: StoredFiles, table: Table) -> Mark | None:
 
 
 def leave_mark(storage: Storage, table: Table, control: str) -> None:
-    """Mark a table, unless it is marked."""
+    """Mark a table, unless it is marked already."""
     if read_mark(storage, table) is None:
         place = place_of(table)
         storage.make_folder(place.rpartition("/")[0])
@@ -61,7 +63,7 @@ def leave_mark(storage: Storage, table: Table, control: str) -> None:
 
 
 def refuse_foreign_mark(storage: StoredFiles, name: TableName | str, table: Table, control: str) -> None:
-    """Refuse where requests about a table are registered in another control database than the one at hand."""
+    """Refuse if requests for a table are registered in a control database other than the current one."""
     mark = read_mark(storage, table)
     if mark is not None and mark.control != control:
         raise StateUnavailable(
@@ -73,7 +75,7 @@ def refuse_foreign_mark(storage: StoredFiles, name: TableName | str, table: Tabl
 
 @dataclass(frozen=True)
 class MarkProbe:
-    """Looks, for `lake doctor`, whether tables are marked by another control database."""
+    """Checks for `lake doctor` whether tables are marked by another control database."""
 
     tables: Tables
     storage: Callable[[str], StoredFiles]

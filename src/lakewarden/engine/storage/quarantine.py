@@ -1,11 +1,11 @@
-"""Where files go before they are deleted: a batch of them is kept under its table's own location for a while.
+r"""Quarantine: files are kept in a batch under their table's location for a while before they are deleted.
 
     {table location}/_lakewarden/quarantine/{batch id}/batch.json
     {table location}/_lakewarden/quarantine/{batch id}/files/000001-{name}
 
-The record is written before the first file is moved and taken away after the last, so that a process killed
-anywhere leaves every file either at its place or here, and all that must be known to go on is in the lake itself.
-Clients of Iceberg do not look into folders whose names begin with `_`. Which files may go is for others to say.
+The record is written before the first file is moved and deleted after the last, so that a killed process leaves every
+file either in place or here, with all that is needed to continue. Iceberg clients ignore folders whose names begin with
+`_`. Callers decide which files go to quarantine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_NAME = 200  # bytes; most disks take 255
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedFile:
-    """A file of a batch: where it was, and what it is called here."""
+    """A file of a batch: its original path, and its name in quarantine."""
 
     path: str
     bytes: Bytes
@@ -43,7 +43,7 @@ class QuarantinedFile:
 
 @dataclass(frozen=True)
 class Batch:
-    """Files that left a table together, why, and until when they can come back."""
+    """Files that were moved to quarantine together, why, and until when they can be restored."""
 
     id: str
     location: str
@@ -74,9 +74,9 @@ class Batch:
 
 
 def stash(storage: Storage, batch: Batch, progress: Progress | None = None) -> Moved:
-    """Take files away into a batch; what an earlier try took away already is among what is answered.
+    """Move files into a batch; the result includes files that an earlier attempt moved.
 
-    Files that the batch has not got yet are added to it. Called again after it stopped anywhere, it goes on.
+    Files are added to an existing batch. Can be called again after a failure, to continue.
     """
     known = find(storage, batch.location, batch.id)
     whole = _joined(batch, known)
@@ -95,13 +95,13 @@ def stash(storage: Storage, batch: Batch, progress: Progress | None = None) -> M
 
 
 def batches(storage: StoredFiles, location: str) -> list[Batch]:
-    """The batches that are kept under a table's location, oldest first."""
+    """The batches under a table's location, oldest first."""
     found = (find(storage, location, name) for name in storage.list(_quarantine(location)) if _NAMEABLE.fullmatch(name))
     return sorted((batch for batch in found if batch is not None), key=lambda batch: (batch.made_at, batch.id))
 
 
 def find(storage: StoredFiles, location: str, id: str) -> Batch | None:
-    """One batch by its id; nothing where its record is not there."""
+    """A batch by id; None if it has no record."""
     if not _NAMEABLE.fullmatch(id):
         raise BadValue(f"{id!r} cannot name a batch in quarantine", "lakewarden orphan list shows them.")
     record = f"{_quarantine(location)}/{id}/batch.json"
@@ -122,7 +122,7 @@ def find(storage: StoredFiles, location: str, id: str) -> Batch | None:
 
 
 def existing(storage: StoredFiles, location: str, id: str) -> Batch:
-    """A batch that must be there."""
+    """A batch by id; raises if it does not exist."""
     batch = find(storage, location, id)
     if batch is None:
         raise NotFound(f"no batch {id} in quarantine at {location}", "lakewarden orphan list shows what is there.")
@@ -130,9 +130,9 @@ def existing(storage: StoredFiles, location: str, id: str) -> Batch:
 
 
 def restore(storage: Storage, batch: Batch, progress: Progress | None = None) -> Moved:
-    """Bring every file of a batch back to its place, and end the batch. Called again, it goes on.
+    """Move every file of a batch back, and remove the batch. Can be called again to continue.
 
-    Refuses where another file has taken a place meanwhile: nothing is brought back then.
+    Refuses, and restores nothing, if another file is at one of the original paths.
     """
     _refuse_if_taken(storage, batch)
     moved = storage.move_all([(batch.place(file), file.path) for file in batch.files], progress)
@@ -154,7 +154,7 @@ def restore(storage: Storage, batch: Batch, progress: Progress | None = None) ->
 
 
 def discard(storage: Storage, batch: Batch, progress: Progress | None = None) -> Removed:
-    """Delete every file of a batch for good, and then the batch, unless some could not be. Called again, it goes on."""
+    """Permanently delete all files of a batch, then the batch unless a file could not be deleted. Can be repeated."""
     removed = storage.delete_all([batch.place(file) for file in batch.files], progress)
     if not removed.failed:
         _end(storage, batch)
@@ -162,9 +162,9 @@ def discard(storage: Storage, batch: Batch, progress: Progress | None = None) ->
 
 
 def forget(storage: Storage, batch: Batch, names: Collection[str]) -> None:
-    """Write a batch's record without some files, which were erased; where none is left, the batch ends.
+    """Remove erased files from a batch's record; without files left, the batch is removed.
 
-    Earlier versions of the record go too, where the storage keeps them: it tells where each file had been.
+    Old versions of the record are deleted too, if the storage keeps them: it lists the original paths.
     """
     left = tuple(file for file in batch.files if file.name not in names)
     if not left:
@@ -178,7 +178,7 @@ def forget(storage: Storage, batch: Batch, names: Collection[str]) -> None:
 
 
 def _joined(batch: Batch, known: Batch | None) -> Batch:
-    """The batch as it is to be: what it has got keeps its names, what is new gets the next ones."""
+    """The batch with new files added: known files keep their names."""
     if known is not None and (known.uuid, known.reason) != (batch.uuid, batch.reason):
         raise AlreadyExists(f"there is another batch {batch.id} in quarantine, of {known.table}", "Choose another id.")
     if not _NAMEABLE.fullmatch(batch.id):
@@ -191,13 +191,13 @@ def _joined(batch: Batch, known: Batch | None) -> Batch:
 
 
 def _name(number: int, path: str) -> str:
-    """A name of its own for every file: two folders may hold files that are called the same."""
+    """A unique name for every file: two folders may contain files of the same name."""
     kept = file_name(path).encode()[-_LONGEST_NAME:].decode(errors="ignore")
     return f"{number:06}-{kept}"
 
 
 def _refuse_if_taken(storage: Storage, batch: Batch) -> None:
-    """A file that is at its place and here as well may be the same one, by a move that stopped halfway."""
+    """A file that is both in place and in quarantine may be the same one, from an interrupted move."""
     at_place = storage.sizes(file.path for file in batch.files)
     here = storage.sizes(batch.place(file) for file in batch.files)
 
@@ -217,7 +217,7 @@ def _refuse_if_taken(storage: Storage, batch: Batch) -> None:
 
 
 def _end(storage: Storage, batch: Batch) -> None:
-    """Take away the record, and the folders where nothing else is in them."""
+    """Delete the record, and the folders if they are empty."""
     removed = storage.delete_all([batch.record])
     if removed.failed:
         raise StorageUnavailable(

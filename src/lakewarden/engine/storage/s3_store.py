@@ -1,7 +1,7 @@
-"""Objects on S3, through boto3: listed page by page, deleted a thousand at a time, moved by copying.
+"""Objects on S3 through boto3: listed page by page, deleted a thousand at a time, moved by copying.
 
-Used where boto3 is installed (`lakewarden[s3]`) and can be told all that the lake's settings say; else `storage.py`
-takes Arrow's filesystem, which lists folder by folder and deletes one by one.
+Used if boto3 is installed (`lakewarden[s3]`) and supports all of the lake's settings; otherwise `storage.py` uses
+Arrow's filesystem, which lists folder by folder and deletes one by one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _BEYOND_BOTO = ("s3.role-arn", "client.role-arn", "s3.signer", "s3.proxy-uri", "
 
 
 def can_serve(properties: Mapping[str, str]) -> bool:
-    """Whether boto3 is there, and the lake's properties ask for nothing that only Arrow is told of."""
+    """Whether boto3 is installed, and the lake's properties need nothing that only Arrow supports."""
     return not any(properties.get(name) for name in _BEYOND_BOTO) and find_spec("boto3") is not None
 
 
 class S3Store:
-    """One S3 service: which bucket is meant is part of each location."""
+    """One S3 service; locations include the bucket."""
 
     renames = False
 
@@ -64,7 +64,7 @@ class S3Store:
         return (file for file in traverse([("", 0)], look, THREADS, "walk") if not file.path.endswith("/"))
 
     def folders(self, folder: str) -> Iterator[str]:
-        """Objects that stand for folders, as Hadoop's clients make them."""
+        """Objects that represent folders, as Hadoop's clients create them."""
         top = folder.rstrip("/")
         bucket, prefix = _key(f"{top}/")
         with _told(folder):
@@ -73,12 +73,12 @@ class S3Store:
                 yield from (f"{top}/{key.removeprefix(prefix)}" for key in keys if key.endswith("/") and key != prefix)
 
     def remove_empty_folder(self, location: str) -> bool:
-        """Remove the object that stands for a folder; what has another name is in no folder to this service."""
+        """Delete the object that represents a folder."""
         made = f"{location.rstrip('/')}/"
         return not self.erase([made])[1] if self.keeps_versions(location) else not self.delete([made])
 
     def unfinished_uploads(self, folder: str) -> int:
-        """How many objects somebody began to write and never ended: their parts are kept, and nobody can read them."""
+        """The number of multipart uploads that were never completed: their parts are stored but cannot be read."""
         bucket, prefix = _key(f"{folder.rstrip('/')}/")
         try:
             pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=prefix)
@@ -87,7 +87,7 @@ class S3Store:
             return 0
 
     def keeps_versions(self, location: str) -> bool:
-        """Whether earlier versions of what is overwritten or deleted stay in the bucket."""
+        """Whether the bucket keeps old versions of overwritten and deleted objects."""
         with _told(location):
             return self._versions.are_kept(_key(location)[0])
 
@@ -102,7 +102,7 @@ class S3Store:
             return self._versions.open(*_key(version.path), version)
 
     def erase(self, locations: Sequence[str]) -> tuple[dict[str, list[StoredVersion]], dict[str, str]]:
-        """Remove objects with all their versions: answers with what there was, and with what could not go and why."""
+        """Delete objects with all their versions; returns what existed, and what could not be deleted and why."""
         there: dict[str, list[StoredVersion]] = {}
         problems: dict[str, str] = {}
         for bucket, keys in _by_bucket(locations).items():
@@ -144,7 +144,7 @@ class S3Store:
             self._client.delete_object(**source)
 
     def _folder(self, bucket: str, prefix: str) -> list[Any] | None:
-        """A folder's own objects and its subfolders; nothing where these are too many to list each by itself."""
+        """A folder's objects and subfolders; None if there are too many subfolders to list each one."""
         pages: list[Any] = []
         with _told(f"s3://{bucket}/{prefix}"):
             for page in self._pages(bucket, prefix, Delimiter="/"):
@@ -160,7 +160,7 @@ class S3Store:
             return
 
     def _delete(self, bucket: str, keys: Sequence[str]) -> dict[str, str]:
-        """Delete in one request; where a service cannot, or refuses it as a whole, one by one."""
+        """Delete in one request; if the service does not support that or refuses it, one by one."""
         asked = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
         try:
             answer = self._client.delete_objects(Bucket=bucket, Delete=asked)
@@ -204,7 +204,7 @@ def _client(properties: Mapping[str, str]) -> Any:
 
 @contextmanager
 def _told(about: str) -> Iterator[None]:
-    """To boto3 a missing answer is no error of the operating system; to us it is the storage that does not answer."""
+    """Translate boto3's errors."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -221,7 +221,7 @@ def _key(location: str) -> tuple[str, str]:
 
 
 def _by_bucket(locations: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Locations by bucket, and there by key."""
+    """Locations by bucket and key."""
     buckets: dict[str, dict[str, str]] = {}
     for location in locations:
         bucket, key = _key(location)
@@ -230,5 +230,5 @@ def _by_bucket(locations: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def _stored(top: str, prefix: str, item: Any) -> StoredFile:
-    """An object as a file, spelled as the folder was that it was looked for in."""
+    """An object as a file, with the folder's spelling of the location."""
     return StoredFile(f"{top}/{str(item['Key']).removeprefix(prefix)}", int(item["Size"]), item["LastModified"])

@@ -1,7 +1,7 @@
-"""Earlier versions of objects on S3: a bucket may keep what was overwritten or deleted, out of sight but there.
+"""Old versions of objects on S3: a bucket may keep what was overwritten or deleted.
 
-Listed, read and removed here, through the client that `s3_store.py` made. Where a bucket keeps no versions there
-is nothing to see, and deleting an object is enough.
+Lists, reads and deletes versions, through the client of `s3_store.py`. Without versioning, deleting an object is
+enough.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class ObjectVersions:
         self._lock = threading.Lock()
 
     def are_kept(self, bucket: str) -> bool:
-        """Whether a bucket keeps versions, or did once: those from then are still there."""
+        """Whether a bucket keeps versions, or did once: old versions are still there."""
         with self._lock:
             if bucket not in self._kept:
                 self._kept[bucket] = self._asked(bucket)
             return self._kept[bucket]
 
     def below(self, bucket: str, prefix: str, spell: Callable[[str], str]) -> Iterator[StoredVersion]:
-        """Every version of every object whose key begins so, and every mark of a deletion."""
+        """All versions and delete markers of objects whose keys have this prefix."""
         for page in self._client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
             yield from _on(page, spell)
 
     def of(self, bucket: str, keys: Mapping[str, str]) -> dict[str, list[StoredVersion]]:
-        """The versions of each of these objects, by the location that a key is told under."""
+        """The versions of each of these objects, by location."""
 
         def look(key: str) -> list[StoredVersion]:
             found: list[StoredVersion] = []
@@ -55,7 +55,7 @@ class ObjectVersions:
             return {keys[key]: versions for key, versions in zip(keys, threads.map(look, keys), strict=True)}
 
     def delete(self, bucket: str, keys: Mapping[str, str], versions: Sequence[StoredVersion]) -> dict[str, str]:
-        """Remove versions for good; answers with the locations of which one could not be, and why."""
+        """Permanently delete versions; returns the locations where one could not be deleted, and why."""
         key_at = {location: key for key, location in keys.items()}
         problems: dict[str, str] = {}
         for start in range(0, len(versions), _PAGE):
@@ -67,7 +67,7 @@ class ObjectVersions:
         return problems
 
     def open(self, bucket: str, key: str, version: StoredVersion) -> io.BufferedReader:
-        """One version, to read from anywhere in it."""
+        """One version, seekable."""
         return io.BufferedReader(_VersionReader(self._client, bucket, key, version), _BUFFER)
 
     def _asked(self, bucket: str) -> bool:
@@ -84,7 +84,7 @@ class ObjectVersions:
 
 
 class _VersionReader(io.RawIOBase):
-    """Reads one version of an object in pieces."""
+    """Reads one version of an object in chunks."""
 
     def __init__(self, client: Any, bucket: str, key: str, version: StoredVersion) -> None:
         super().__init__()

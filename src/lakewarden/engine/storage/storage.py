@@ -1,8 +1,8 @@
-"""Files and objects of a lake, whatever they are stored on: a part to look at them, and one to change them.
+"""The files of a lake, on any storage: one class to read them, one to change them.
 
-Whoever only reads is given `StoredFiles`, which cannot change anything. `Storage` adds what an action may do. It
-looks at its fence before each batch of deletions or moves, so that whoever lost a lease stops there. How files
-are listed, deleted and moved on each kind of storage is in `arrow_store.py` and `s3_store.py`.
+Readers get `StoredFiles`, which cannot change anything. `Storage` adds what an action may do. It checks its fence
+before each batch of deletions or moves, so that a process that lost its lease stops there. `arrow_store.py` and
+`s3_store.py` implement listing, deleting and moving.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COMPARED = 1 << 20  # bytes of two files that are compared at a time
 
 
 class Stores:
-    """What one lake's files are stored on: opened when first used, and kept."""
+    """The storage backends of one lake, opened on first use."""
 
     def __init__(self, settings: LakeSettings) -> None:
         self.settings = settings
@@ -84,27 +84,27 @@ class Stores:
 
 
 class StoredFiles:
-    """One lake's files, to look at."""
+    """Read access to a lake's files."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
 
     def renames(self, location: str) -> bool:
-        """Whether moving a file within a place copies nothing."""
+        """Whether moving a file within a location copies nothing."""
         return self._stores.of(location).renames
 
     def read(self, location: str, most: int | None = None) -> bytes:
-        """A file's content, or only the beginning of it."""
+        """A file's content, or the beginning of it."""
         with told(location), self._opened(location) as stream:
             return bytes(stream.read(most))
 
     def open(self, location: str) -> NativeFile:
-        """A file to read from anywhere in it."""
+        """A file, seekable."""
         with told(location):
             return self._stores.filesystem(location).open_input_file(arrow_path(location))
 
     def list(self, location: str) -> list[str]:
-        """The names right below a place; none where it is not there."""
+        """The names directly below a location; none if it does not exist."""
         from pyarrow.fs import FileSelector
 
         selector = FileSelector(arrow_path(location), allow_not_found=True)
@@ -112,43 +112,43 @@ class StoredFiles:
             return [info.base_name for info in self._stores.filesystem(location).get_file_info(selector)]
 
     def walk(self, location: str, without: Collection[str] = ()) -> Generator[StoredFile, None, None]:
-        """Every file at a place and below, in any order, spelled as the place is; none where it is not there.
+        """All files below a location, in any order; none if it does not exist.
 
-        Folders right below it that have one of the names in `without` are left out. Streamed, and listed by several
-        threads: however many files there are, some thousands are in memory at a time.
+        Direct subfolders with names in `without` are skipped. Streamed and listed by several threads: only some
+        thousands of files are in memory at a time.
         """
         with told(location):
             yield from self._stores.of(location).walk(location, without)
 
     def folders(self, location: str) -> Generator[str, None, None]:
-        """Every folder below a place, also an empty one: its name may tell something. Links are not followed."""
+        """All folders below a location, including empty ones: a name may contain a value. Links are not followed."""
         with told(location):
             yield from self._stores.of(location).folders(location)
 
     def sees_versions(self, location: str) -> bool:
-        """Whether it can be told here what a bucket keeps of objects that were overwritten or deleted."""
+        """Whether old versions of overwritten or deleted objects can be listed here."""
         store = self._stores.of(location)
         return not apart(location)[0].startswith("s3:") or not isinstance(store, ArrowStore)
 
     def unfinished_uploads(self, location: str) -> int:
-        """How many writes below a place were begun and not ended, as far as the storage tells."""
+        """The number of incomplete uploads below a location, if the storage can tell."""
         store = self._stores.of(location)
         return 0 if isinstance(store, LocalStore | ArrowStore) else cast("S3Store", store).unfinished_uploads(location)
 
     def keeps_versions(self, location: str) -> bool:
-        """Whether what is overwritten or deleted there stays as an earlier version."""
+        """Whether overwritten and deleted files are kept as old versions."""
         with told(location):
             return self._versioned(location) is not None
 
     def versions(self, location: str) -> Generator[StoredVersion, None, None]:
-        """Every version of what is or was at a place and below; none where the storage keeps no versions."""
+        """All versions of current and deleted objects below a location; none if the storage keeps no versions."""
         with told(location):
             store = self._versioned(location)
             if store is not None:
                 yield from store.versions(location)
 
     def open_version(self, version: StoredVersion) -> io.BufferedReader:
-        """One version of an object, to read from anywhere in it."""
+        """One version of an object, seekable."""
         with told(version.path):
             store = self._versioned(version.path)
             if store is None:
@@ -156,7 +156,7 @@ class StoredFiles:
             return store.open_version(version)
 
     def look(self, locations: Iterable[str]) -> dict[str, StoredFile | None]:
-        """The files at these places, where there are any."""
+        """The files at these locations, None where there is none."""
         asked = iter(locations)
         found: dict[str, StoredFile | None] = {}
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="look") as threads:
@@ -165,11 +165,11 @@ class StoredFiles:
         return found
 
     def sizes(self, locations: Iterable[str]) -> dict[str, int | None]:
-        """How large the files at these places are; none where there is no file."""
+        """The sizes of the files at these locations, None where there is none."""
         return {location: file.bytes if file else None for location, file in self.look(locations).items()}
 
     def same_content(self, one: str, other: str) -> bool:
-        """Whether two files hold the same, byte by byte."""
+        """Whether two files are equal byte by byte."""
         with told(one), self._opened(one) as a, self._opened(other) as b:
             while True:
                 left, right = a.read(_COMPARED), b.read(_COMPARED)
@@ -182,7 +182,7 @@ class StoredFiles:
         return self._stores.filesystem(location).open_input_stream(arrow_path(location))
 
     def _versioned(self, location: str) -> S3Store | None:
-        """What a place is stored on, where that keeps versions."""
+        """The storage of a location, if it keeps versions."""
         store = self._stores.of(location)
         if isinstance(store, LocalStore | ArrowStore):
             return None
@@ -195,14 +195,14 @@ class StoredFiles:
 
 
 class Storage(StoredFiles):
-    """One lake's files, to change."""
+    """Write access to a lake's files."""
 
     def __init__(self, stores: Stores, fence: Fence = lambda: None) -> None:
         super().__init__(stores)
         self._fence = fence
 
     def write(self, location: str, content: bytes) -> None:
-        """Write a file, whole or not at all; over one that is there."""
+        """Write a file completely or not at all, replacing an existing one."""
         self._fence()
         with told(location):
             if is_local(location):
@@ -216,7 +216,7 @@ class Storage(StoredFiles):
             self._stores.filesystem(location).delete_file(arrow_path(location))
 
     def delete_all(self, locations: Sequence[str], progress: Progress | None = None) -> Removed:
-        """Delete files, as many as can be: one that cannot is told of, one that is not there is counted apart."""
+        """Delete as many files as possible; failures are reported, missing files are counted separately."""
         files = freed = missing = 0
         failed: list[tuple[str, str]] = []
         for batch in self._batches(locations, progress):
@@ -235,10 +235,10 @@ class Storage(StoredFiles):
     def erase_all(
         self, locations: Sequence[str], within: Sequence[str] = (), progress: Progress | None = None
     ) -> Removed:
-        """Delete files as `delete_all` does, and leave nothing of them: no earlier version, and no mark of a deletion.
+        """Delete files as `delete_all` does, with all old versions and delete markers.
 
-        On local disks folders that are empty then go too, as far as they lie below one of the places in `within`: the
-        name of a partition's folder may hold what is to be erased. Bytes are those of all versions.
+        On local disks, folders below `within` that are empty afterwards are removed too: the name of a partition's
+        folder may contain an erased value. Bytes include all versions.
         """
         asked = list(dict.fromkeys(locations))
         removed, done = Removed(), 0
@@ -256,15 +256,15 @@ class Storage(StoredFiles):
         return removed
 
     def move(self, source: str, target: str) -> bool:
-        """See to it that a file is at another place; false where it is at neither.
+        """Ensure that a file is at another location; False if it is at neither.
 
-        A move that stopped halfway is brought to its end. Another file that is there is never overwritten.
+        Completes an interrupted move. Never overwrites another file.
         """
         with told(source):
             return self._put(source, target) is not None
 
     def move_all(self, moves: Sequence[tuple[str, str]], progress: Progress | None = None) -> Moved:
-        """Move files, each from a place to another, as many as can be."""
+        """Move as many files as possible."""
         files = size = 0
         missing: list[str] = []
         failed: list[tuple[str, str]] = []
@@ -281,15 +281,15 @@ class Storage(StoredFiles):
         return Moved(files, size, tuple(missing), tuple(failed))
 
     def make_folder(self, location: str) -> None:
-        """Needed on local disks only; object stores have no folders."""
+        """Create a folder on local disks; object stores have none."""
         if is_local(location):
             with told(location):
                 self._stores.filesystem(location).create_dir(arrow_path(location), recursive=True)
 
     def remove_empty_folder(self, location: str) -> None:
-        """Take a folder away that nothing is in; one that holds something stays.
+        """Remove a folder if it is empty.
 
-        In object stores only those can be taken away that somebody made, as objects whose names end with a slash.
+        In object stores this works only for folders that were created as objects with a trailing slash.
         """
         with told(location):
             self._stores.of(location).remove_empty_folder(location)
@@ -303,7 +303,7 @@ class Storage(StoredFiles):
                 progress(start + len(batch), len(items))
 
     def _seen(self, locations: Sequence[str]) -> dict[str, StoredFile | str | None]:
-        """The file at each place, or why it cannot be looked at."""
+        """The file at each location, or why it cannot be checked."""
 
         def see(location: str) -> StoredFile | str | None:
             try:
@@ -345,7 +345,7 @@ class Storage(StoredFiles):
         return removed
 
     def _moved(self, move: tuple[str, str]) -> int | str | None:
-        """How large the moved file is; nothing where there is none, and in words why it could not be moved."""
+        """The size of the moved file; None if there is none; text if it could not be moved."""
         try:
             with told(move[0]):
                 return self._put(*move)
