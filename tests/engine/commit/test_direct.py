@@ -74,7 +74,7 @@ class Orders:
             return Attempt(at_refs(self.uuid, {"main": head.snapshot_id}), updates, lambda: taken_back.append(1), new)
 
         publisher = Publisher(self.lake.tables, unfenced, STAMP, sleep=lambda _: None)
-        return publisher.publish("main.sales.orders", self.uuid, make)
+        return publisher.publish("main.sales.orders", self.uuid, make) is not None
 
     @property
     def files(self) -> dict[str, str]:

@@ -132,7 +132,7 @@ class _Cleanse:
 
     @property
     def may_have_taken_names(self) -> bool:
-        """Whether the catalog may have removed refs along with their snapshots; not where the client writes metadata."""
+        """Whether the catalog may have removed refs with their snapshots; not if the client writes the metadata."""
         return self._table is not None and not by_client(self._table)
 
     def names_given_back(self, table: Table) -> Attempt | None:
@@ -200,7 +200,7 @@ class _Cleanse:
         )
 
     def _superseded(self, table: Table, lists: Lists, dirty: set[int], new: CleanVersions) -> list[str]:
-        """Everything that is unreferenced once this is committed: files of all kinds, and all earlier metadata files."""
+        """Everything that is unreferenced after the commit: files of all kinds, and all earlier metadata files."""
         metadata = table.metadata
         staying = {m.manifest_path: m for id, some in lists.items() if id not in dirty for m in some}
         leaving = {m.manifest_path: m for id in dirty for m in lists[id]}

@@ -38,7 +38,7 @@ class Column:
 
 
 def look(source: Any, keys: Sequence[WantedKey], texts: Texts, by_name: bool) -> tuple[list[Trace], list[range], bool]:
-    """Traces in the key columns of a file, the byte ranges of those columns, and whether it is a position delete file."""
+    """Traces in a file's key columns, the byte ranges of those columns, and whether it is a position delete file."""
     traces: list[Trace] = []
     spans: list[range] = []
     with opened(source) as file:
