@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import LakewardenError
 from lakewarden.features.compaction.survey import Survey, survey
 from lakewarden.features.shared.select import Selects
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Question
 from lakewarden.quantities import Bytes
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import platform
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -16,13 +16,11 @@ from lakewarden.features.erasure.certificates import signing_key
 from lakewarden.features.erasure.certificates.content import Attested
 from lakewarden.features.erasure.certificates.from_evidence import Issue, attest, closed_by_proof
 from lakewarden.features.erasure.certificates.seal import document_of, sign, sign_page
+from lakewarden.features.erasure.certificates.signing_key import SigningKey
 from lakewarden.features.erasure.requests.keys_asked import uncovered
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Positional, Question
 from lakewarden.records.erasure import EvidenceKind
-
-if TYPE_CHECKING:
-    from lakewarden.features.erasure.certificates.signing_key import SigningKey
-    from lakewarden.lifecycle.ground import Reader
 
 _TOLD = (EvidenceKind.PURGED, EvidenceKind.PROVED, EvidenceKind.WATCHED)
 _PACKAGES = ("lakewarden", "pyarrow", "pyiceberg")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -15,10 +16,6 @@ from lakewarden.features.erasure.certificates.content import FORMAT, VERSION, At
 from lakewarden.features.erasure.certificates.seal import check, read
 from lakewarden.features.erasure.certificates.signing_key import read_public
 from lakewarden.lifecycle.request import Positional, Setup
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 _LARGEST = 1 << 30
 _ONLY_WHOLE = (

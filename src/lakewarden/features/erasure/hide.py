@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.erasure.hidden import hide_action
 from lakewarden.features.erasure.requests.due import named_open
 from lakewarden.features.erasure.requests.whereabouts import present_name
 from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import TableOperation
 from lakewarden.records.erasure import ErasureRequest
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 
 class Hide(Selects, TableOperation):

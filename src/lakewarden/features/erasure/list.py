@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from lakewarden.features.erasure.requests.entry import RequestRow, row
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Completes, Question
 from lakewarden.records.erasure import ErasureState
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
 
 
 class List(Question[list[RequestRow]]):

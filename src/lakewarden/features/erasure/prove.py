@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -11,12 +11,10 @@ from lakewarden.features.erasure.proofs import prove_action
 from lakewarden.features.erasure.proofs.recorded import ThisRun
 from lakewarden.features.erasure.requests.whereabouts import tables_of, where_is
 from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Positional, TableOperation
 from lakewarden.records.erasure import ErasureRequest, ErasureState
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 _HINTS = {
     ErasureState.CLOSED: "A clean proof closed it, and its values are forgotten. lakewarden erasure watch notices "

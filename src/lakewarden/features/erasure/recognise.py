@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,11 +11,9 @@ from lakewarden.display import Shown
 from lakewarden.engine.rows.keys import canonical, is_of_kind
 from lakewarden.errors import BadValue
 from lakewarden.features.erasure.requests.spelling import TEXT
+from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.request import Control, Positional, ReadsInput, TakesInput
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.desk import ControlDesk
-    from lakewarden.records.erasure import ErasureRequest, KeyAsked, TombstoneReader
+from lakewarden.records.erasure import ErasureRequest, KeyAsked, TombstoneReader
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -18,13 +18,10 @@ from lakewarden.errors import BadValue, LakewardenError
 from lakewarden.features.erasure.requests.keys_asked import keys_of, uncovered
 from lakewarden.features.erasure.requests.occurrences import Look, Occurrence, look
 from lakewarden.features.erasure.requests.spelling import TEXT, spellings_of
+from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.request import Completes, Control, Positional, ReadsInput, ReadValues, TakesInput
 from lakewarden.quantities import Deadline, deadline_from
-from lakewarden.records.erasure import ErasureRequest, Folding
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.desk import ControlDesk
-    from lakewarden.records.erasure import KeyAsked
+from lakewarden.records.erasure import ErasureRequest, Folding, KeyAsked
 
 _SPELLINGS = (
     "Other spellings that are stored stay visible until erasure hide or purge: with --no-look nobody looked for them."

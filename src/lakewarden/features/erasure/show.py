@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from lakewarden.features.erasure.requests.entry import RequestDetail, detail
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Positional, Question
 from lakewarden.records.erasure import EvidenceKind
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
 
 
 class Show(Question[RequestDetail]):

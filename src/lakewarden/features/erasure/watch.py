@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.erasure.recurrence import watch_action
 from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import TableOperation
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 
 class Watch(Selects, TableOperation):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -11,10 +10,8 @@ from lakewarden.errors import ConfigProblem, LakewardenError
 from lakewarden.features.erasure.certificates import signing_key
 from lakewarden.features.policy.mistakes import mistakes
 from lakewarden.lifecycle.basics import Check
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Question
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
 
 
 class Doctor(Question[list[Check]]):

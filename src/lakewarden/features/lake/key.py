@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from lakewarden.display import Shown
 from lakewarden.features.erasure.certificates import signing_key
+from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.request import Control
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.desk import ControlDesk
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from lakewarden.features.operation.identity import OperationId
+from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control
 from lakewarden.quantities import Duration
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.desk import ControlDesk
 
 
 class Apply(Control[Report]):

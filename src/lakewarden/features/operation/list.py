@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from lakewarden.errors import BadReference
 from lakewarden.features.operation.entry import OperationRow, row
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Completes, Question
 from lakewarden.lifecycle.states import State
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
 
 
 class List(Question[list[OperationRow]]):

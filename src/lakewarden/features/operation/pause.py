@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lakewarden.features.operation.entry import OperationRow, row
 from lakewarden.features.operation.identity import OperationId
+from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.request import Control
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.desk import ControlDesk
 
 
 class Pause(Control[OperationRow]):

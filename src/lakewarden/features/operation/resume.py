@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from lakewarden.errors import Interrupted, LakewardenError, SomeOperationsFailed
 from lakewarden.features.operation.entry import OperationRow, row
 from lakewarden.features.operation.identity import AnyOperationId
+from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.request import Control
 from lakewarden.quantities import Duration
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.desk import ControlDesk
 
 
 class Resume(Control[list[OperationRow]]):

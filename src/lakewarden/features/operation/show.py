@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from lakewarden.features.operation.entry import OperationDetail, detail
 from lakewarden.features.operation.identity import OperationId
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Question
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
 
 
 class Show(Question[OperationDetail]):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
 from lakewarden.features.shared.select import Selects
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.quantities import Duration, show_duration
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
 
 _YOUNGEST = timedelta(hours=24)
 

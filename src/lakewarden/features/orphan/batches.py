@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.storage.quarantine import Batch, batches
 from lakewarden.errors import LakewardenError, NotFound, did_you_mean
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader
 
 
 @dataclass(frozen=True)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.storage import quarantine
+from lakewarden.engine.storage.quarantine import Batch
 from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Action, Estimate, Finding, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import TableOperation
 from lakewarden.lifecycle.requirement import TableIs, table_lease
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.storage.quarantine import Batch
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 
 class Delete(Selects, TableOperation):

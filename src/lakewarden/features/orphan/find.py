@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import LakewardenError
 from lakewarden.features.orphan.age import Aged
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.orphan.search import Orphan, search
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Question
 from lakewarden.quantities import Bytes
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from lakewarden.features.orphan.batches import kept
 from lakewarden.features.shared.select import select
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Completes, Positional, Question
 from lakewarden.quantities import Bytes
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
 
 
 @dataclass(frozen=True)

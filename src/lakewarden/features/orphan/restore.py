@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from lakewarden.engine.base.locations import is_below
 from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.storage import quarantine
+from lakewarden.engine.storage.quarantine import Batch
 from lakewarden.errors import BrokenTable
 from lakewarden.features.orphan.batches import Kept, kept, listed, named
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Completes, Positional, TableOperation
 from lakewarden.lifecycle.requirement import TableIs, table_lease
-
-if TYPE_CHECKING:
-    from lakewarden.engine.storage.quarantine import Batch
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 
 class Restore(TableOperation):

@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.file_naming import is_owned
 from lakewarden.errors import OperationNotFound
 from lakewarden.features.orphan.neighbours import is_metadata
 from lakewarden.lifecycle.basics import Stamp
-from lakewarden.lifecycle.states import UNFINISHED
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
-    from lakewarden.lifecycle.states import State
+from lakewarden.lifecycle.ground import Reader
+from lakewarden.lifecycle.states import UNFINISHED, State
 
 _MARK = re.compile(r"lw-(op-\d{8}-\d{6}-[0-9a-f]{6})")
 _STRANGERS = timedelta(days=3)

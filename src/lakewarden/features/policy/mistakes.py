@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.rows.keys import find_key
 from lakewarden.errors import LakewardenError, NotFound, did_you_mean
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader
+from lakewarden.lifecycle.ground import Reader
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import LakewardenError
 from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep
 from lakewarden.features.shared.damage import explaining
@@ -15,14 +16,11 @@ from lakewarden.features.shared.each import joined, refusal
 from lakewarden.features.shared.planner import Round, TableUpkeep, actions_of, planners
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import TableOperation
 from lakewarden.lifecycle.states import Stop
 from lakewarden.quantities import Duration
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 
 class Run(Selects, TableOperation):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.retention import expiry
 from lakewarden.features.retention.policy import policy_of, refuse_short_production
@@ -14,13 +15,10 @@ from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
 from lakewarden.features.version import holders
 from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import TableOperation
 from lakewarden.quantities import Duration
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 
 class Expire(Selects, TableOperation):

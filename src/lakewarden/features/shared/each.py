@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import LakewardenError
 from lakewarden.features.shared.damage import explaining
+from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Finding
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.plan import Plan
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.features.shared.select import Selects
-    from lakewarden.lifecycle.ground import Reader
 
 
 def plan_each(lake: Reader, kind: str, request: Selects, plan_one: Callable[[TableName], Plan]) -> Plan:

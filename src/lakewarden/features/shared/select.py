@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from lakewarden.engine.base.table_name import Reference, TableName
 from lakewarden.errors import BadReference, BadValue, TableNotFound
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Completes, Positional, Request
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
 
 
 def is_pattern(text: str) -> bool:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import BrokenTable, LakewardenError
 from lakewarden.features.policy.condition import score
 from lakewarden.features.policy.upkeep import UPKEEP, diagnosis
 from lakewarden.features.shared.damage import explaining
 from lakewarden.features.shared.planner import Round, TableUpkeep
 from lakewarden.features.shared.select import Selects
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Question
 from lakewarden.quantities import Bytes
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader
 
 _SHOWN, _MORE = 20, 100
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import LakewardenError
 from lakewarden.features.shared.summary import live_rows, total
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Completes, Question
 from lakewarden.quantities import Bytes, from_millis
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader
 
 
 @dataclass(frozen=True)

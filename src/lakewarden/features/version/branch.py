@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from lakewarden.features.version.refs import Keep, NewRef, RefName, create, create_actions, created
 from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import TableOperation, Version
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 
 class Branch(TableOperation):

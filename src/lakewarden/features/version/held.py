@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.table_name import TableName
+from lakewarden.engine.files.holding import Holding
 from lakewarden.features.version.holders import Holder, Kind, held_by
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Question, Table
 from lakewarden.quantities import Bytes
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.files.holding import Holding
-    from lakewarden.lifecycle.ground import Reader
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from lakewarden.features.version.history import VersionRow, versions
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Question, Table
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
 
 
 class List(Question[list[VersionRow]]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from lakewarden.display import Shown
 from lakewarden.engine.catalog.snapshots import ancestors, notes_of
@@ -13,11 +12,9 @@ from lakewarden.features.shared.columns import Column, columns_of
 from lakewarden.features.shared.summary import number
 from lakewarden.features.version.history import version_row
 from lakewarden.features.version.refs import Ref, refs_of
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Question, Version
 from lakewarden.quantities import Bytes, SnapshotId
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader
 
 
 @dataclass(frozen=True)

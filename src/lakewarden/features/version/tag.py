@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from lakewarden.engine.base.table_name import Reference
 from lakewarden.errors import LakewardenError, VersionNotFound
 from lakewarden.features.shared.select import is_pattern, select
 from lakewarden.features.version.refs import Keep, NewRef, RefName, create, create_actions, created, refs_of
 from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import TableOperation, Version
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import Reference
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 
 class Tag(TableOperation):

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from lakewarden.engine.catalog.snapshots import lines_of
 from lakewarden.engine.commit.refs import RefChange
 from lakewarden.features.version.refs import RefName, existing_tag, note_property
 from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Table, TableOperation
 from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 
 class Untag(TableOperation):

@@ -10,13 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lakewarden.features.erasure.certificates.content import Attested
 from lakewarden.features.erasure.certificates.seal import document_of, embedded
 from lakewarden.quantities import show_size
-
-if TYPE_CHECKING:
-    from lakewarden.features.erasure.certificates.content import Attested
 
 _STYLE = """
 :root { --ink: #1c2430; --soft: #5d6878; --line: #d9dee6; --faint: #f5f7fa; --good: #17643a; --goodbg: #edf7f1; }

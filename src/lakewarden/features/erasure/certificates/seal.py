@@ -11,14 +11,11 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakewarden.errors import BadValue, NotGenuine
-from lakewarden.features.erasure.certificates.signing_key import VerifyingKey
-
-if TYPE_CHECKING:
-    from lakewarden.features.erasure.certificates.content import Attested
-    from lakewarden.features.erasure.certificates.signing_key import SigningKey
+from lakewarden.features.erasure.certificates.content import Attested
+from lakewarden.features.erasure.certificates.signing_key import SigningKey, VerifyingKey
 
 DATA_BEGINS, DATA_ENDS = '<script type="application/json" id="certificate">', "</script>"
 _PAGE_SIGNATURE = re.compile(rb"<!-- signature of all above: ([A-Za-z0-9+/]{86}==) -->\s*\Z")

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakewarden.features.erasure.requests.of_actions import evidence
 from lakewarden.features.orphan.judgement import kind_of
+from lakewarden.lifecycle.action import Action
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.records.erasure import EvidenceKind
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.action import Action
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 
 @dataclass(frozen=True)

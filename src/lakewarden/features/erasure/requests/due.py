@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lakewarden.errors import BadValue, Conflict
 from lakewarden.features.erasure.requests.whereabouts import present_name
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.records.erasure import ErasureRequest, ErasureState
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakewarden.lifecycle.ground import Reader
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.rows.keys import find_key
 from lakewarden.errors import BadValue, LakewardenError, NotFound, did_you_mean
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.records.erasure import KeyAsked
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader
 
 
 def keys_of(lake: Reader, table: str | None, key: str | None, subject: str | None) -> tuple[KeyAsked, ...]:

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.rows.search import search
 from lakewarden.engine.rows.shares import Share, shares
 from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.requests.spelling import TEXT, new_spellings, stored_texts
 from lakewarden.features.erasure.requests.whereabouts import tables_of
-from lakewarden.records.erasure import Folding
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader
-    from lakewarden.records.erasure import ErasureRequest, KeyAsked, Tombstones
+from lakewarden.lifecycle.ground import Reader
+from lakewarden.records.erasure import ErasureRequest, Folding, KeyAsked, Tombstones
 
 _SAID = {Folding.CASE: "--ignore-case", Folding.TRIM: "--trim", Folding.BOTH: "--ignore-case --trim"}
 

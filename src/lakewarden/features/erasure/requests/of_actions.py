@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakewarden.errors import StalePlan
+from lakewarden.lifecycle.action import Action
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.records.erasure import ErasureState, Evidence, EvidenceKind
-
-if TYPE_CHECKING:
-    from lakewarden.lifecycle.action import Action
-    from lakewarden.lifecycle.ground import Reader, Writer
 
 
 def requests_of(action: Action) -> tuple[str, ...]:

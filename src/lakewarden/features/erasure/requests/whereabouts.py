@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import BrokenTable, LakewardenError, TableNotFound
-
-if TYPE_CHECKING:
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.ground import Reader
-    from lakewarden.records.erasure import ErasureRequest
+from lakewarden.lifecycle.ground import Reader
+from lakewarden.records.erasure import ErasureRequest
 
 
 def tables_of(request: ErasureRequest) -> list[tuple[str, str]]:
