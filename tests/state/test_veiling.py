@@ -12,7 +12,7 @@ from urllib.parse import quote_plus
 import pytest
 from sqlalchemy import text
 
-from lakewarden.features.erasure.proofs.forgetting import veil_of
+from lakewarden.features.erasure.proofs.journal_paths import redactor
 from lakewarden.lifecycle.action import Action, Finding
 from lakewarden.lifecycle.journal import Progress, Record
 from lakewarden.lifecycle.plan import Plan
@@ -26,7 +26,7 @@ from lakewarden.state.tombstones import SqlTombstones
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 PEOPLE, OTHERS = "main.crm.people", "main.crm.others"
 UUIDS = {PEOPLE: "0b0c5c3e-7d5e-4c8c-9d53-5f6a3f0a7f01", OTHERS: "6b1f7c1a-1d0e-4a55-8a3b-0f5c1c2d3e02"}
-TOLD = veil_of({"email": frozenset({"a+b@x.org", "é@x.org"})})
+TOLD = redactor({"email": frozenset({"a+b@x.org", "é@x.org"})})
 
 
 def path(value: str) -> str:
@@ -117,7 +117,7 @@ def test_values_are_known_however_paths_and_the_journal_spell_them(
     told, journal = path(encoded(value)), SqlJournal(database)
     journal.add(operation("op-1", PEOPLE, told))
     journal.move("op-1", State.CANCELLED, NOW, findings=(Finding(PEOPLE, f"{told} is not there"),))
-    SqlTombstones(database).veil(PEOPLE, UUIDS[PEOPLE], ["email="], veil_of({"email": frozenset({value})}))
+    SqlTombstones(database).veil(PEOPLE, UUIDS[PEOPLE], ["email="], redactor({"email": frozenset({value})}))
     record = journal.get("op-1")
     assert [record.findings[0].message, record.steps[0].says] == [f"{path('*')} is not there", f"compact {path('*')}"]
     assert record.plan.actions[0].says == f"compact {path('*')}" and paths_of(database, "op-1") == [path("*")]

@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from lakewarden.errors import Conflict, LakewardenError, NotFound, SomeFailed, StalePlan, TracesLeft
-from lakewarden.features.erasure.proofs.recorded import ThisRun, to_close
+from lakewarden.features.erasure.proofs.proof_records import ThisRun, to_close
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.records.erasure import Evidence, EvidenceKind
 from tests import killing

@@ -12,13 +12,13 @@ import re
 _COMPONENT = re.compile(r"(?<=/)([^/=\s'\"]+)=[^/\s'\"]*")
 
 
-def veiled(text: str) -> str:
+def redacted(text: str) -> str:
     """A text with `*` for the values of partitions in its paths."""
     return _COMPONENT.sub(r"\1=*", text)
 
 
-class VeilingFormatter(logging.Formatter):
+class RedactingFormatter(logging.Formatter):
     """Formats records, and their tracebacks, with a veil over paths."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return veiled(super().format(record))
+        return redacted(super().format(record))

@@ -16,7 +16,7 @@ import click
 
 from lakewarden.config import Environment
 from lakewarden.doors.cli.commands import root
-from lakewarden.doors.cli.logs import VeilingFormatter, veiled
+from lakewarden.doors.cli.logs import RedactingFormatter, redacted
 from lakewarden.errors import Interrupted, LakewardenError, WrongUse
 from lakewarden.lifecycle import interrupts
 
@@ -79,7 +79,7 @@ def _log_to_file(path: Path) -> None:
     except OSError:
         pass  # no place for a log is no reason not to work
     handler.setLevel(logging.WARNING)
-    handler.setFormatter(VeilingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.captureWarnings(True)
     logging.getLogger().addHandler(handler)
     for name in ("lakewarden", "py.warnings", "pyiceberg"):
@@ -111,7 +111,7 @@ def _incident(defect: Exception) -> LakewardenError:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a") as file:
-            file.write(f"incident {number}\n{veiled(''.join(traceback.format_exception(defect)))}\n")
+            file.write(f"incident {number}\n{redacted(''.join(traceback.format_exception(defect)))}\n")
         where = f"Incident {number} in {log} has the details."
     except OSError:
         where = f"It was a {type(defect).__name__}, and could not be logged to {log}."

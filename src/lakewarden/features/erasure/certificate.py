@@ -17,7 +17,7 @@ from lakewarden.features.erasure.certificates.content import Attested
 from lakewarden.features.erasure.certificates.from_evidence import Issue, attest, closed_by_proof
 from lakewarden.features.erasure.certificates.seal import document_of, sign, sign_page
 from lakewarden.features.erasure.certificates.signing_key import SigningKey
-from lakewarden.features.erasure.requests.keys_asked import uncovered
+from lakewarden.features.erasure.requests.request_keys import uncovered
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Positional, Question
 from lakewarden.records.erasure import EvidenceKind

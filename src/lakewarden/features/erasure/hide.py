@@ -6,8 +6,8 @@ from pydantic import Field
 
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.erasure.hidden import hide_action
+from lakewarden.features.erasure.requests.current_names import current_name
 from lakewarden.features.erasure.requests.due import named_open
-from lakewarden.features.erasure.requests.whereabouts import present_name
 from lakewarden.features.shared.each import plan_each
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Action, Outcome
@@ -35,7 +35,7 @@ class Hide(Selects, TableOperation):
     def chosen(self, lake: Reader) -> list[TableName]:
         if self.request and self.table is None and not self.all and self.namespace is None:
             asked = {key.uuid: key.table for request in self._named(lake) for key in request.keys}
-            return [lake.tables.name(present_name(lake, table, uuid)) for uuid, table in asked.items()]
+            return [lake.tables.name(current_name(lake, table, uuid)) for uuid, table in asked.items()]
         return super().chosen(lake)
 
     def plan(self, lake: Reader) -> Plan:

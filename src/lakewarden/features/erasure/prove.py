@@ -8,8 +8,8 @@ from pydantic import Field
 
 from lakewarden.errors import Conflict
 from lakewarden.features.erasure.proofs import prove_action
-from lakewarden.features.erasure.proofs.recorded import ThisRun
-from lakewarden.features.erasure.requests.whereabouts import tables_of, where_is
+from lakewarden.features.erasure.proofs.proof_records import ThisRun
+from lakewarden.features.erasure.requests.current_names import find_table, tables_of
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
@@ -45,7 +45,7 @@ class Prove(TableOperation):
         tables = tables_of(request)
         together = sorted(uuid for _, uuid in tables)
         for table, uuid in tables:
-            name = where_is(lake, table, uuid)
+            name = find_table(lake, table, uuid)
             if name is not None:
                 actions.append(prove_action.action_for(lake, name, lake.tables.load(name), (request.id,), together))
             elif self.accept_missing:

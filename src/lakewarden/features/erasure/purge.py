@@ -28,9 +28,9 @@ from lakewarden.engine.proof.byte_search import Needles
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavailable
-from lakewarden.features.erasure.hidden.remembered import carry, remembered
+from lakewarden.features.erasure.hidden.hidden_positions import carry, hidden_positions
 from lakewarden.features.erasure.proofs import prove_action
-from lakewarden.features.erasure.proofs.recorded import ThisRun
+from lakewarden.features.erasure.proofs.proof_records import ThisRun
 from lakewarden.features.erasure.purging.intent import Intent, OutsideFile, intended, write_down
 from lakewarden.features.erasure.purging.planning import (
     dirty_refs,
@@ -41,10 +41,10 @@ from lakewarden.features.erasure.purging.planning import (
 )
 from lakewarden.features.erasure.purging.record import NOTHING, record
 from lakewarden.features.erasure.purging.rewriting import rewrite
+from lakewarden.features.erasure.purging.row_owners import RowOwners
 from lakewarden.features.erasure.purging.stray_copies import erase_strays
-from lakewarden.features.erasure.purging.whose import Whose
+from lakewarden.features.erasure.requests.action_requests import still_open
 from lakewarden.features.erasure.requests.due import Due, agenda
-from lakewarden.features.erasure.requests.of_actions import still_open
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
@@ -172,9 +172,9 @@ def _replace_everywhere(
         for path, match in found.matches.items()
         if not is_own(table, path)
     }
-    whose = Whose.of(lake, action.subject, table, found, requests)
-    were = whose.in_refs(lake, table, refs_before(lake, table, found))
-    intent = before.joined(Intent(outside=outside, refs=were, snapshots=all_there, dirty=dirty)).joined(whose.intent())
+    owners = RowOwners.of(lake, action.subject, table, found, requests)
+    were = owners.in_refs(lake, table, refs_before(lake, table, found))
+    intent = before.joined(Intent(outside=outside, refs=were, snapshots=all_there, dirty=dirty)).joined(owners.intent())
     intent = replace(intent, metadata_before=intent.metadata_before or table.metadata_location)
     storage = lake.storage(lake.tables.name(action.subject).lake)
 
@@ -225,7 +225,7 @@ def _carry_hidden(
     """Remember where rows that are hidden for other requests are in the new files."""
     others = {request.id for request in lake.state.erasure.list([ErasureState.OPEN], str(action.arguments["uuid"]))}
     others -= set(requests)
-    hidden = remembered(lake, table, others)
+    hidden = hidden_positions(lake, table, others)
     moved: dict[str, list[int]] = {}
     for path, new in replacements.items():
         at = hidden.get(place_digest(path), ()) if hidden and new.file is not None else ()

@@ -15,8 +15,8 @@ from lakewarden.display import Shown
 from lakewarden.engine.rows.keys import canonical, is_of_kind
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import BadValue, LakewardenError
-from lakewarden.features.erasure.requests.keys_asked import keys_of, uncovered
 from lakewarden.features.erasure.requests.occurrences import Look, Occurrence, look
+from lakewarden.features.erasure.requests.request_keys import keys_of, uncovered
 from lakewarden.features.erasure.requests.spelling import TEXT, spellings_of
 from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.request import Completes, Control, Positional, ReadsInput, ReadValues, TakesInput

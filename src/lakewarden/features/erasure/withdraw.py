@@ -2,7 +2,7 @@
 
 What is taken away, and what stays hidden for others, is worked out in `hidden/revealing.py`. Whatever stopped a
 withdrawal halfway, a second one resumes it: while hide files that serve the request are live anywhere, it is not over.
-Which rows do not come back, because others have rewritten their files, is worked out in `hidden/losses.py`.
+Which rows do not come back, because others have rewritten their files, is worked out in `hidden/lost_rows.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pydantic import Field
 
 from lakewarden.engine.rows.position_deletes import served_requests
 from lakewarden.errors import Conflict, StalePlan
-from lakewarden.features.erasure.hidden.losses import losses
-from lakewarden.features.erasure.hidden.revealing import Revealed, hand_over, reveal, revealed
-from lakewarden.features.erasure.requests.whereabouts import tables_of, where_is
+from lakewarden.features.erasure.hidden.lost_rows import lost_rows
+from lakewarden.features.erasure.hidden.revealing import Revealed, keep_hidden_for_others, reveal, revealed
+from lakewarden.features.erasure.requests.current_names import find_table, tables_of
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Plan
@@ -66,7 +66,7 @@ class Withdraw(TableOperation):
                 warnings.append(
                     f"{name}: tags made while the rows were hidden stay without them: {', '.join(masks.tags)}"
                 )
-            warnings += losses(lake, name, table, request.id)
+            warnings += lost_rows(lake, name, table, request.id)
         if request.state is ErasureState.OPEN:
             actions.append(_end(request, *([held] if held else there)))
         elif not actions:
@@ -89,7 +89,7 @@ class Withdraw(TableOperation):
         _check_shown(lake, request, "It stays open")
         for asked, uuid in tables_of(request):
             if found := _table(lake, asked, uuid):
-                hand_over(lake, *found, request, action.id)
+                keep_hidden_for_others(lake, *found, request, action.id)
         reach("withdraw.revealed")
         lake.state.erasure.move(request.id, ErasureState.WITHDRAWN, lake.clock(), harmless)
         _check_shown(lake, request, "It is withdrawn")  # somebody may have hidden them in the very moment
@@ -164,7 +164,7 @@ def _may_have_erased(lake: Reader, intent: Evidence) -> bool:
 
 def _table(lake: Reader, asked: str, uuid: str) -> tuple[str, Table] | None:
     """The table that was meant and the name that it has now, unless it is gone."""
-    name = where_is(lake, asked, uuid)
+    name = find_table(lake, asked, uuid)
     return None if name is None else (str(name), lake.tables.load(name))
 
 

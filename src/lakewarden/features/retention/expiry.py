@@ -2,7 +2,7 @@
 
 One action a table: it lets snapshots and tags go, in one commit, and then the files that only those led to, which
 are listed. The two are not apart, since nobody would find the files again if a run had enough in between. How files
-leave is in `leaving.py`.
+leave is in `file_removal.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakewarden.engine.files.reachable import ReachableFile
 from lakewarden.engine.files.unreachable import Unreachable, is_own, unreachable_after
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.orphan.judgement import refuse_forbidden
-from lakewarden.features.retention import leaving
+from lakewarden.features.retention import file_removal
 from lakewarden.features.retention.policy import (
     Decision,
     Decisions,
@@ -149,15 +149,15 @@ def holds(action: Action, lake: Reader) -> bool:
     there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     if there & set(_snapshots(action)) or set(metadata.refs) & set(_tags(action)):
         return False
-    return not leaving.left(action, lake)
+    return not file_removal.left(action, lake)
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
     """Let the versions go, then the files; applied again after it stopped anywhere, it goes on."""
-    before = leaving.sizes_of(action, lake) if action.arguments["how"] == leaving.SPARK else {}
+    before = file_removal.sizes_of(action, lake) if action.arguments["how"] == file_removal.SPARK else {}
     _expire(action, lake)
     reach("expiry.committed")
-    freed = leaving.remove(action, lake)
+    freed = file_removal.remove(action, lake)
     if before:
         freed = _freed_in_all(action, lake, before)
     return Outcome({**_versions(action, lake), **freed, _OF_ALL: action.expects[_OF_ALL]})
@@ -200,7 +200,7 @@ def _expire(action: Action, lake: Writer) -> None:
 
 def _freed_in_all(action: Action, lake: Reader, before: Mapping[str, int]) -> Facts:
     """What went since, whoever deleted it."""
-    after = leaving.sizes_of(action, lake)
+    after = file_removal.sizes_of(action, lake)
     gone = [size for path, size in before.items() if path not in after]
     return {"files_removed": len(gone), "bytes_freed": sum(gone)}
 
@@ -242,7 +242,7 @@ def _action(lake: Reader, found: Expiring, route: Route) -> Action:
     total, going, files = len(decisions.versions), len(decisions.expired), found.files
     commits = bool(decisions.expired or decisions.tags_going)
     location, refs = found.table.metadata.location, found.table.metadata.refs
-    how = leaving.way_out(lake, found.name.lake, location, route.needs_spark and commits)
+    how = file_removal.way_out(lake, found.name.lake, location, route.needs_spark and commits)
     return Action(
         verb=EXPIRE,
         subject=target,
@@ -270,8 +270,8 @@ def _action(lake: Reader, found: Expiring, route: Route) -> Action:
     )
 
 
-def _says(decisions: Decisions, how: leaving.How, commits: bool) -> str:
-    where = "into quarantine" if how == leaving.QUARANTINE else "for good"
+def _says(decisions: Decisions, how: file_removal.How, commits: bool) -> str:
+    where = "into quarantine" if how == file_removal.QUARANTINE else "for good"
     if not commits:
         return f"superseded metadata goes {where}"
     tags = decisions.tags_going

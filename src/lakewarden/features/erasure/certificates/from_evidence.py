@@ -29,8 +29,8 @@ from lakewarden.features.erasure.certificates.content import (
     TableErased,
     ValueHash,
 )
-from lakewarden.features.erasure.requests.own_part import own_part, rows_and_values
-from lakewarden.features.erasure.requests.whereabouts import tables_of
+from lakewarden.features.erasure.requests.current_names import tables_of
+from lakewarden.features.erasure.requests.request_part import part_for, rows_and_values
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 _EVIDENCE_VERSION = 1
@@ -78,7 +78,7 @@ def attest(
 ) -> Attested:
     """The certificate of a request, not signed yet; refused unless clean proofs of all its tables closed it."""
     closed_at = closed_by_proof(request, evidence)
-    purged = [own_part(each, request.id) for each in evidence if each.kind is EvidenceKind.PURGED]
+    purged = [part_for(each, request.id) for each in evidence if each.kind is EvidenceKind.PURGED]
     proved = [each for each in evidence if each.kind is EvidenceKind.PROVED]
     watched = [each for each in evidence if each.kind is EvidenceKind.WATCHED]
     last = {each.uuid: each for each in proved}

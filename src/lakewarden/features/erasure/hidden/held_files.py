@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.rows.position_deletes import is_hide, served_requests
 from lakewarden.errors import NotFound
-from lakewarden.features.erasure.hidden.remembered import remembered
+from lakewarden.features.erasure.hidden.hidden_positions import hidden_positions
 from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _by_merged_deletes(lake: Reader, table: Table, files: SnapshotFiles) -> froz
     if not files.deletes:
         return frozenset()
     asked = lake.state.erasure.list([ErasureState.OPEN], str(table.metadata.table_uuid))
-    hidden = remembered(lake, table, [request.id for request in asked])
+    hidden = hidden_positions(lake, table, [request.id for request in asked])
     deleted = (file for file in files.data if any(not is_hide(delete.path) for delete in file.deletes))
     return frozenset(file.path for file in deleted if place_digest(file.path) in hidden) if hidden else frozenset()
 

@@ -22,12 +22,12 @@ from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.position_deletes import file_name, write
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
-from lakewarden.features.erasure.hidden.losses import hidden_by
+from lakewarden.features.erasure.hidden.hidden_positions import entry
+from lakewarden.features.erasure.hidden.lost_rows import hidden_by
 from lakewarden.features.erasure.hidden.missing_hides import hidden_for_nobody, hidden_once, suspects
-from lakewarden.features.erasure.hidden.remembered import entry
 from lakewarden.features.erasure.hidden.revealing import reveal
-from lakewarden.features.erasure.hidden.visible_rows import Lookout, Shown, ShownIn
-from lakewarden.features.erasure.requests.of_actions import evidence, requests_of
+from lakewarden.features.erasure.hidden.visible_rows import Shown, ShownIn, VisibleRows
+from lakewarden.features.erasure.requests.action_requests import evidence, requests_of
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
@@ -63,7 +63,7 @@ def plan_for(lake: Reader, kind: str, name: TableName, named: Sequence[str], now
     waiting = [r for r in requests if route.needs_spark and not now and r.waits(lake.clock())]
     ids = [request.id for request in requests if request not in waiting]
     refs = table.metadata.refs
-    found = Lookout(lake, name, table, ids).at(_snapshots(table, refs))
+    found = VisibleRows(lake, name, table, ids).at(_snapshots(table, refs))
     branches = [ref for ref in sorted(refs, key=lambda ref: (ref != MAIN, ref)) if _is_branch(table, ref)]
     branches = [ref for ref in branches if not is_working(ref, known_to(lake.journal))]
     actions = [_action(table, name, branch, found[refs[branch].snapshot_id], route) for branch in branches]
@@ -86,7 +86,7 @@ def after_rollback(lake: Reader, name: TableName, table: Table, to: Snapshot) ->
     """What hides rows again once main is at an earlier version in which they are not hidden, and warnings."""
     refuse_foreign_mark(lake.storage(name.lake), name, table, lake.state.erasure.identity())
     requests = sorted(hidden_once(lake, table))
-    shown = Lookout(lake, name, table, requests).at([to])[to.snapshot_id] if requests else Shown()
+    shown = VisibleRows(lake, name, table, requests).at([to])[to.snapshot_id] if requests else Shown()
     warnings = [
         f"this version hides rows of request {request}, which was withdrawn: to show them again afterwards, "
         f"lakewarden erasure withdraw {request}"
@@ -120,10 +120,10 @@ def apply(action: Action, lake: Writer) -> Outcome:
         _check_route(action, lake, name, table)
         leave_mark(lake.storage(name.lake), table, lake.state.erasure.identity())
         respell(lake, name, table, requests_of(action))
-        lookout, shown = _looked(action, lake, name, table)
+        visible, shown = _looked(action, lake, name, table)
         if not shown.rows:
             return Outcome()
-        with lookout.veil.over_errors():
+        with visible.veil.over_errors():
             outcome = (_deleted if action.route == SPARK_SQL else _masked)(action, lake, table, shown)
         if outcome is not None:
             return outcome
@@ -133,11 +133,11 @@ def apply(action: Action, lake: Writer) -> Outcome:
     )
 
 
-def _looked(action: Action, lake: Reader, name: TableName, table: Table) -> tuple[Lookout, Shown]:
+def _looked(action: Action, lake: Reader, name: TableName, table: Table) -> tuple[VisibleRows, Shown]:
     """What an action's branch shows now of its requests' rows: nothing of those that are not open any more."""
-    lookout = Lookout(lake, name, table, action.texts("requests"))
+    visible = VisibleRows(lake, name, table, action.texts("requests"))
     head = table.snapshot_by_name(str(action.arguments["branch"]))
-    return lookout, lookout.at([head])[head.snapshot_id] if head is not None else Shown()
+    return visible, visible.at([head])[head.snapshot_id] if head is not None else Shown()
 
 
 def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome | None:

@@ -12,8 +12,8 @@ from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.position_deletes import served_requests
 from lakewarden.errors import LakewardenError
-from lakewarden.features.erasure.hidden.losses import hidden_by
-from lakewarden.features.erasure.hidden.visible_rows import Lookout
+from lakewarden.features.erasure.hidden.lost_rows import hidden_by
+from lakewarden.features.erasure.hidden.visible_rows import VisibleRows
 from lakewarden.lifecycle.journal import known_to
 from lakewarden.records.erasure import ErasureState, EvidenceKind
 
@@ -65,7 +65,7 @@ def rows_shown_again(lake: Reader, name: TableName, table: Table) -> int:
         return 0
     heads = [head for branch in _branches(lake, table) if (head := table.snapshot_by_name(branch)) is not None]
     try:
-        shown = Lookout(lake, name, table, requests).at(heads)
+        shown = VisibleRows(lake, name, table, requests).at(heads)
     except LakewardenError:
         return 0  # files that cannot be read are reported by others
     return max((each.rows for each in shown.values()), default=0)

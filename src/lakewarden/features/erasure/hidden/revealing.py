@@ -6,7 +6,7 @@ open request asks for is shown again, and that was hidden for withdrawn requests
 
 Other engines, as Spark, merge the deletes of a data file when they delete from it, and drop the hide file. Rows that
 were hidden were not visible to them, so they cannot have deleted those: what the hide file named comes back from the
-merged file as well. Which these are is remembered in the evidence of each hide (`remembered.py`).
+merged file as well. Which these are is remembered in the evidence of each hide (`hidden_positions.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakewarden.engine.commit.delete_files import Unmask
 from lakewarden.engine.rows.position_deletes import file_name, is_hide, named_positions, served_requests, write
 from lakewarden.engine.rows.shares import Owners
 from lakewarden.errors import BrokenTable, CatalogUnavailable, LakewardenError
-from lakewarden.features.erasure.hidden.remembered import carry, remembered
+from lakewarden.features.erasure.hidden.hidden_positions import carry, hidden_positions
 from lakewarden.records.erasure import ErasureState
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def revealed(lake: Reader, name: str, table: Table, request: ErasureRequest) -> 
     return list(found.values())
 
 
-def hand_over(lake: Writer, name: str, table: Table, request: ErasureRequest, step: str) -> None:
+def keep_hidden_for_others(lake: Writer, name: str, table: Table, request: ErasureRequest, step: str) -> None:
     """Remember for other requests which rows in merged files stay hidden for them, before this one ends."""
     look = _Look(lake, name, table, request)
     for ref in sorted(n for n, ref in table.metadata.refs.items() if str(ref.snapshot_ref_type) == "branch"):
@@ -147,7 +147,7 @@ class _Look:
 
     def _hidden_once(self, branch: str, files: SnapshotFiles) -> Iterator[tuple[LiveFile, set[int]]]:
         """Rows that were hidden for the request, but for those that a hide file still names."""
-        known = remembered(self._lake, self._table, [self._request.id], branch)
+        known = hidden_positions(self._lake, self._table, [self._request.id], branch)
         hides = [delete for delete in files.deletes if is_hide(delete.path)]
         for file in (file for file in files.bare if known and place_digest(file.path) in known):
             mine = self._rows(file).get(self._request.id, set()) & known[place_digest(file.path)]
@@ -160,7 +160,7 @@ class _Look:
         """Deletes of other engines, and which rows of a data file they name.
 
         A merged file is for that data file alone, and one that cannot be read stops what is asked. Deletes for the
-        whole partition are looked at as far as they can be read: `losses.py` reports where they cannot.
+        whole partition are looked at as far as they can be read: `lost_rows.py` reports where they cannot.
         """
         others = [d for d in files.deletes if not (is_hide(d.path) or d.is_equality or d.is_vector)]
         for delete in (d for d in others if d.only_for == file.path and d.format == "parquet"):

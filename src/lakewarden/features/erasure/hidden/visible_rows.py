@@ -114,7 +114,7 @@ class _Memory:
 _memory = _Memory()
 
 
-class Lookout:
+class VisibleRows:
     """Looks for rows of some open requests in versions of one table."""
 
     def __init__(self, lake: Reader, name: TableName, table: Table, requests: Sequence[str]) -> None:

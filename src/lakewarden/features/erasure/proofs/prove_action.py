@@ -15,13 +15,13 @@ from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.proof.scan import prove, size
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import StalePlan
-from lakewarden.features.erasure.proofs.forgetting import forget_paths
-from lakewarden.features.erasure.proofs.recorded import Proofs, ThisRun, to_close
+from lakewarden.features.erasure.proofs.journal_paths import redact_paths
+from lakewarden.features.erasure.proofs.proof_records import Proofs, ThisRun, to_close
 from lakewarden.features.erasure.proofs.traces import traces_left
-from lakewarden.features.erasure.requests.keys_asked import fields_of
-from lakewarden.features.erasure.requests.of_actions import evidence, requests_of, still_open
+from lakewarden.features.erasure.requests.action_requests import evidence, requests_of, still_open
+from lakewarden.features.erasure.requests.current_names import find_table
+from lakewarden.features.erasure.requests.request_keys import fields_of
 from lakewarden.features.erasure.requests.spelling import respell
-from lakewarden.features.erasure.requests.whereabouts import where_is
 from lakewarden.features.orphan.age import age_of_orphans
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
@@ -111,7 +111,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
     table = lake.tables.load(action.subject)
     proof = _looked(action, lake, table, requests)
     if proof.clean:
-        forget_paths(
+        redact_paths(
             lake, action.subject, table.metadata, lake.state.erasure.hidden(str(table.metadata.table_uuid), requests)
         )
     evidence(lake, action, EvidenceKind.PROVED, requests, _document(table, proof))
@@ -123,7 +123,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
 
 
 def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
-    found = where_is(lake, action.subject, str(action.arguments["uuid"]))
+    found = find_table(lake, action.subject, str(action.arguments["uuid"]))
     if found is not None:
         raise StalePlan(f"the plan is stale: {action.subject} is there, as {found}", "Plan again.")
     method = [f"{action.subject} is no longer in the catalog: what may be left of its files was not looked through"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from lakewarden.features.erasure.requests.of_actions import evidence
+from lakewarden.features.erasure.requests.action_requests import evidence
 from lakewarden.features.orphan.judgement import kind_of
 from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.ground import Reader, Writer

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.errors import LakewardenError
-from lakewarden.features.erasure.requests.of_actions import evidence
+from lakewarden.features.erasure.requests.action_requests import evidence
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.records.erasure import EvidenceKind

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprint
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import StalePlan, TracesLeft
-from lakewarden.features.erasure.recurrence.returned import Returned, read_all, register
+from lakewarden.features.erasure.recurrence.returned_values import Returned, read_all, register
 from lakewarden.lifecycle.action import Action, Estimate, Facts, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Plan
@@ -38,7 +38,7 @@ _TOLD = 3  # requests that a message names
 
 
 @dataclass(frozen=True)
-class Sight:
+class ToWatch:
     """What there is to look at in a table, and for whom."""
 
     table: Table
@@ -62,7 +62,7 @@ def declared(settings: Settings, name: TableName) -> Declared:
     return settings.resolve(name.lake, name.within_lake, "erasure")["watch"]
 
 
-def look(lake: Reader, name: TableName | str) -> Sight | None:
+def look(lake: Reader, name: TableName | str) -> ToWatch | None:
     """What there is to look at; nothing where no closed request is about the table."""
     table = lake.tables.load(name)
     before = _before(lake, table)
@@ -70,7 +70,7 @@ def look(lake: Reader, name: TableName | str) -> Sight | None:
     if not recognizer.keys:
         return None
     files = arrivals(table, before.since, before.unsettled)
-    return Sight(table, recognizer, before.since, files, before.recent)
+    return ToWatch(table, recognizer, before.since, files, before.recent)
 
 
 def plan_for(lake: Reader, kind: str, name: TableName, again: bool = False) -> Plan:
@@ -194,7 +194,7 @@ def _mark(document: Mapping[str, Any]) -> Mark:
 
 
 def _document(
-    sight: Sight, came_back: Mapping[str, Returned], asked: Mapping[str, str], veil: Veil, at: datetime
+    sight: ToWatch, came_back: Mapping[str, Returned], asked: Mapping[str, str], veil: Veil, at: datetime
 ) -> dict[str, Any]:
     """What is written down: how far was looked, and who came back; never a value."""
     mark = Mark.now(sight.table.metadata, sight.since, sight.files)

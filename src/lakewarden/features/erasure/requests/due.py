@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakewarden.errors import BadValue, Conflict
-from lakewarden.features.erasure.requests.whereabouts import present_name
+from lakewarden.features.erasure.requests.current_names import current_name
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.records.erasure import ErasureRequest, ErasureState
 
@@ -53,7 +53,7 @@ def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], 
     for request in reversed(due):  # oldest first
         for key in {key.uuid: key for key in request.keys if uuid in ("", key.uuid)}.values():
             if key.uuid not in names:
-                names[key.uuid] = present_name(lake, key.table, key.uuid)
+                names[key.uuid] = current_name(lake, key.table, key.uuid)
             tables.setdefault(key.uuid, []).append(request)
     return Agenda(tuple(Due(names[id], id, tuple(some)) for id, some in sorted(tables.items())), tuple(told))
 

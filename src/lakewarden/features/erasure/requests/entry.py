@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakewarden.display import Shown
-from lakewarden.features.erasure.requests.own_part import own_part, rows_and_values
-from lakewarden.features.erasure.requests.whereabouts import tables_of
+from lakewarden.features.erasure.requests.current_names import tables_of
+from lakewarden.features.erasure.requests.request_part import part_for, rows_and_values
 from lakewarden.records.erasure import ErasureRequest, Evidence, EvidenceKind
 
 
@@ -132,7 +132,7 @@ def _progress(request: ErasureRequest, table: str, told: Sequence[Evidence]) -> 
     for each in told:
         if each.kind is EvidenceKind.HIDDEN and (each.document.get("snapshot") or each.document.get("done")):
             hidden[str(each.document["branch"])] += int(each.document["rows"].get(request.id, 0))
-    purged = [own_part(each, request.id) for each in told if each.kind is EvidenceKind.PURGED]
+    purged = [part_for(each, request.id) for each in told if each.kind is EvidenceKind.PURGED]
     proofs = [each for each in told if each.kind is EvidenceKind.PROVED]
     last = proofs[-1] if proofs else None
     result = (

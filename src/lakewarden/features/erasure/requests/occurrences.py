@@ -12,8 +12,8 @@ from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.rows.search import search
 from lakewarden.engine.rows.shares import Share, shares
 from lakewarden.errors import LakewardenError
+from lakewarden.features.erasure.requests.current_names import tables_of
 from lakewarden.features.erasure.requests.spelling import TEXT, new_spellings, stored_texts
-from lakewarden.features.erasure.requests.whereabouts import tables_of
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.records.erasure import ErasureRequest, Folding, KeyAsked, Tombstones
 

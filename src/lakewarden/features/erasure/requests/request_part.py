@@ -8,7 +8,7 @@ from dataclasses import replace
 from lakewarden.records.erasure import Evidence
 
 
-def own_part(run: Evidence, request: str) -> Evidence:
+def part_for(run: Evidence, request: str) -> Evidence:
     """A run as far as it is about one request: its rows, the branches, tags and files that had them.
 
     Files without rows, such as metadata, may mention any request, and are kept where it had rows at all. Versions that

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.locations import place_digest
-from lakewarden.features.erasure.hidden.losses import hidden_by, line_of
+from lakewarden.features.erasure.hidden.lost_rows import hidden_by, line_of
 from lakewarden.records.erasure import Evidence, EvidenceKind
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def entry(path: str, positions: Iterable[int]) -> dict[str, Any]:
     return {"data": place_digest(path), "at": base64.b64encode(zlib.compress(at.tobytes())).decode()}
 
 
-def remembered(lake: Reader, table: Table, requests: Collection[str], branch: str | None = None) -> Hidden:
+def hidden_positions(lake: Reader, table: Table, requests: Collection[str], branch: str | None = None) -> Hidden:
     """The rows that were hidden for one of these requests: on a branch's own line, or on any branch."""
     found: dict[str, set[int]] = {}
     told = lake.state.erasure.evidence([EvidenceKind.HIDDEN], uuid=str(table.metadata.table_uuid)) if requests else ()

@@ -14,7 +14,7 @@ from lakewarden.engine.files.live_files import Files
 from lakewarden.engine.files.manifests import Manifests
 from lakewarden.engine.rows.position_deletes import named_positions, write
 from lakewarden.errors import LakewardenError
-from lakewarden.features.erasure.hidden.remembered import _positions, entry
+from lakewarden.features.erasure.hidden.hidden_positions import _positions, entry
 from lakewarden.lifecycle.basics import Stamp
 from lakewarden.lifecycle.failpoints import when
 from tests.engine.direct_commits import DirectCommits

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from lakewarden.records.erasure import HiddenKey
 
 
-def forget_paths(lake: Writer, table: str, metadata: TableMetadata, keys: Sequence[HiddenKey]) -> None:
+def redact_paths(lake: Writer, table: str, metadata: TableMetadata, keys: Sequence[HiddenKey]) -> None:
     """Have the journal tell no path any more that tells of one of the values."""
     spelled = spellings(metadata, keys)
     if spelled:
         marks = [f"{name}=" for name in spelled]
-        lake.state.erasure.veil(table, str(metadata.table_uuid), marks, veil_of(spelled))
+        lake.state.erasure.veil(table, str(metadata.table_uuid), marks, redactor(spelled))
 
 
 def spellings(metadata: TableMetadata, keys: Sequence[HiddenKey]) -> dict[str, frozenset[str]]:
@@ -39,7 +39,7 @@ def spellings(metadata: TableMetadata, keys: Sequence[HiddenKey]) -> dict[str, f
     return found
 
 
-def veil_of(spelled: Mapping[str, frozenset[str]]) -> Callable[[str], str]:
+def redactor(spelled: Mapping[str, frozenset[str]]) -> Callable[[str], str]:
     """What puts `*` in the place of the values, within any text."""
     names = "|".join(re.escape(name) for name in sorted(spelled, key=len, reverse=True))
     component = re.compile(rf"(?<=/)({names})=([^/]*)(?=/)")

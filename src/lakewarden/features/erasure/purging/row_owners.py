@@ -21,14 +21,14 @@ _DIGITS = 16  # of a digest, by which the values of one request are told apart
 
 
 @dataclass(frozen=True)
-class Whose:
+class RowOwners:
     """The rows and values of each request that a search found, and the digests of those values."""
 
     by_request: Mapping[str, Share]
     digests: Mapping[str, frozenset[str]]
 
     @staticmethod
-    def of(lake: Reader, name: str, table: Table, found: Searched, requests: Sequence[str]) -> Whose:
+    def of(lake: Reader, name: str, table: Table, found: Searched, requests: Sequence[str]) -> RowOwners:
         """Look into the data files with a match once more, for each request on its own."""
         uuid = str(table.metadata.table_uuid)
         keys = {request: lake.state.erasure.hidden(uuid, [request]) for request in requests}
@@ -39,7 +39,7 @@ class Whose:
         for request, share in by_request.items():
             asked = sorted({folding[request].of(text) for text in share.values})
             digests[request] = frozenset(each.hex()[:_DIGITS] for each in lake.state.erasure.digested("value", asked))
-        return Whose(by_request, digests)
+        return RowOwners(by_request, digests)
 
     def in_refs(self, lake: Reader, table: Table, refs: Mapping[str, RefBefore]) -> dict[str, RefBefore]:
         """Branches and tags with how many rows of each request they have."""

@@ -16,7 +16,7 @@ from lakewarden.engine.catalog.snapshots import ancestors, stamped
 from lakewarden.engine.rows.position_deletes import is_hide, named_positions
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import LakewardenError, OperationNotFound
-from lakewarden.features.erasure.requests.keys_asked import fields_of
+from lakewarden.features.erasure.requests.request_keys import fields_of
 from lakewarden.lifecycle.basics import SPARK_SQL, Stamp
 from lakewarden.lifecycle.journal import Progress
 from lakewarden.records.erasure import Evidence, EvidenceKind
@@ -30,7 +30,7 @@ _EXPIRED = -1  # stands for a snapshot that has expired before anybody wrote its
 _Moment = tuple[int | None, int | None]  # the snapshot that did it, and the last one before
 
 
-def losses(lake: Reader, name: str, table: Table, request: str) -> list[str]:
+def lost_rows(lake: Reader, name: str, table: Table, request: str) -> list[str]:
     """In words, for each branch, how many rows of a request do not come back, and why."""
     uuid = str(table.metadata.table_uuid)
     told = lake.state.erasure.evidence([EvidenceKind.HIDDEN], request=request, uuid=uuid)

@@ -13,7 +13,7 @@ def tables_of(request: ErasureRequest) -> list[tuple[str, str]]:
     return list(dict.fromkeys((key.table, key.uuid) for key in request.keys))
 
 
-def where_is(lake: Reader, table: str, uuid: str) -> TableName | None:
+def find_table(lake: Reader, table: str, uuid: str) -> TableName | None:
     """The name that a table has now: the one it had when it was asked for, or another one in its lake.
 
     None only where it is gone for sure: a table that cannot be read may be the one.
@@ -34,10 +34,10 @@ def where_is(lake: Reader, table: str, uuid: str) -> TableName | None:
     return found
 
 
-def present_name(lake: Reader, asked: str, uuid: str) -> str:
+def current_name(lake: Reader, asked: str, uuid: str) -> str:
     """What a table is called now. Of one that is not found, or cannot be looked for, planning says so."""
     try:
-        return str(where_is(lake, asked, uuid) or asked)
+        return str(find_table(lake, asked, uuid) or asked)
     except LakewardenError:
         return asked
 

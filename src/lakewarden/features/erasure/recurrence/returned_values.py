@@ -16,8 +16,8 @@ from lakewarden.engine.rows.column_texts import column_names, column_texts
 from lakewarden.engine.rows.keys import canonical
 from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprint
 from lakewarden.errors import BadValue, BrokenTable
+from lakewarden.features.erasure.requests.current_names import find_table
 from lakewarden.features.erasure.requests.spelling import spellings_of
-from lakewarden.features.erasure.requests.whereabouts import where_is
 from lakewarden.records.erasure import ErasureRequest
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class _Names:
 
     def _of(self, key: KeyAsked) -> TableName | None:
         if key.uuid not in self._known:
-            self._known[key.uuid] = where_is(self._lake, key.table, key.uuid)
+            self._known[key.uuid] = find_table(self._lake, key.table, key.uuid)
         return self._known[key.uuid]
 
 
