@@ -155,7 +155,7 @@ def test_a_writer_that_is_always_quicker_is_given_way_to(table: Compactable) -> 
     """Deletes on the inputs each time: after some rounds it gives up, and says so."""
     gone = iter(range(60))
     when("commit.ready", lambda: table.sql(f"DELETE FROM {{t}} WHERE id = {next(gone)}"), times=99)
-    with pytest.raises(StalePlan, match="were changed by other writers each time"):
+    with pytest.raises(StalePlan, match="other writers changed .* each time"):
         table.compact(where="part = 0")
     left = next(gone)
     assert ids(table) == list(range(left, 60))

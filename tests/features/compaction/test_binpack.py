@@ -131,7 +131,7 @@ def test_needs_nothing(files: list[Candidate]) -> None:
 def test_many_small_files_become_one() -> None:
     packing = pack(small_files(11), DEFAULT)
     assert [len(bin.files) for bin in packing.bins] == [11]
-    assert packing.reason == "11 files are under 10 MB; files have 1.0 MB on average"
+    assert packing.reason == "11 files are under 10 MB; the average file size is 1.0 MB"
     assert packing.files_after(DEFAULT) == 1
 
 
@@ -222,4 +222,4 @@ def test_a_file_without_nan_counts_is_rewritten_even_by_itself() -> None:
     assert not pack([file], DEFAULT).bins
     packing = pack([replace(file, lacks_nan_counts=True)], DEFAULT)
     assert [bin.files for bin in packing.bins] == [(replace(file, lacks_nan_counts=True),)]
-    assert packing.reason == "1 file has bounds but no NaN counts, so other engines may lose NaN rows"
+    assert packing.reason == "1 file has bounds but no NaN counts, so other engines may skip rows with NaN"

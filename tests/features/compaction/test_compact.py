@@ -121,7 +121,7 @@ class TestPlanning:
         with pytest.raises(BadValue, match="has no sort order") as told:
             many.lake.warden.compaction.compact("sales.orders", strategy="sort")
         assert "--sort-by" in told.value.hint
-        with pytest.raises(BadValue, match="sort_by says how to sort"):
+        with pytest.raises(BadValue, match="--sort-by requires --strategy sort"):
             many.lake.warden.compaction.compact("sales.orders", sort_by="id")
 
 

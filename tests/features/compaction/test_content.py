@@ -196,7 +196,7 @@ def test_equality_deletes_go_through_spark(new: Any) -> None:
 
     planned = table.plan()
     assert [(a.route, a.because) for a in planned.plan.actions] == [
-        (SPARK_SQL, "it has equality deletes, which only Spark applies")
+        (SPARK_SQL, "it has equality deletes, which only Spark can apply")
     ]
     planned.apply()
 

@@ -44,7 +44,7 @@ def test_other_files_are_compacted_as_before_and_it_is_told(lake: SmallLake) -> 
     lake.warden.erasure.hide("sales.orders").apply()
     planned = table.plan()
     assert planned_files(table) == before - {file_with(table, 2)}
-    told = "1 file stays as it is: it has hidden rows of requests for erasure that can be withdrawn"
+    told = "1 file is not rewritten: it has hidden rows of erasure requests that can be withdrawn"
     assert planned.plan.warnings == (f"main.sales.orders: {told}",)
     lake.warden.erasure.withdraw(asked.id).apply()
     assert planned_files(table) == before
@@ -57,7 +57,7 @@ def test_analysis_tells_it_too(lake: SmallLake) -> None:
     lake.warden.erasure.hide("sales.orders").apply()
     (found,) = lake.warden.compaction.analyze("sales.orders")
     assert found.needs_compaction is False  # half of the file's rows are masked, which else would be reason enough
-    assert "1 file stays as it is" in found.reason
+    assert "1 file is not rewritten" in found.reason
     assert found.deleted_rows_present == 1
 
 
@@ -80,14 +80,14 @@ def test_only_a_closed_request_holds_nothing(lake: SmallLake) -> None:
     assert held_files(ground, table.table, table.files) == {file_with(table, 2)}
 
 
-def test_sorting_would_write_all_files_anew(lake: SmallLake) -> None:
+def test_sorting_would_rewrite_all_files(lake: SmallLake) -> None:
     table = filled(lake)
     lake.warden.erasure.request("sales.orders", key="id", value=["3"])
     assert table.plan(strategy="sort", sort_by="id").plan.actions
     lake.warden.erasure.hide("sales.orders").apply()
     planned = table.plan(strategy="sort", sort_by="id")
     assert planned.is_empty
-    assert "Spark would write all files anew" in planned.plan.warnings[0]
+    assert "Spark would rewrite all files" in planned.plan.warnings[0]
     assert table.plan(strategy="sort", sort_by="id", where="id > 8").plan.actions
 
 

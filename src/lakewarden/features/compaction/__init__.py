@@ -1,4 +1,4 @@
-"""Make few large files of many small ones, and drop for good the rows that are deleted already."""
+"""Rewrite small files into larger ones and physically remove deleted rows."""
 
 VERBS = ("analyze", "compact", "manifests")
 ALIASES = {"analyse": "analyze"}

@@ -18,7 +18,7 @@ from lakewarden.quantities import Bytes
 
 @dataclass(frozen=True)
 class Analysis:
-    """What a table's files are like, and whether writing some of them anew pays."""
+    """Statistics of a table's files, and whether rewriting some of them pays off."""
 
     table: str
     needs_compaction: bool | None = None
@@ -38,19 +38,17 @@ class Analysis:
 
 
 class Analyze(Selects, Question[list[Analysis]]):
-    """Say which tables need compaction, why, and what they would gain; from metadata, without Spark.
+    """Report which tables need compaction, why, and what they would gain; from metadata, without Spark.
 
-    It asks the very function that plans a compaction: where that finds nothing worth doing, a table needs none,
-    however small its files are.
+    It uses the function that plans a compaction: a table needs none if that finds nothing worth doing, however small
+    its files are.
     """
 
     nothing = "No tables."
 
-    target_file_size_mb: int | None = Field(None, ge=1, description="How large new files should be.")
-    min_file_size_mb: int | None = Field(None, ge=1, description="Below this a file is small.")
-    rewrite_all: bool | None = Field(
-        None, description="As if every file were to be rewritten that no compaction wrote."
-    )
+    target_file_size_mb: int | None = Field(None, ge=1, description="Target size of new files.")
+    min_file_size_mb: int | None = Field(None, ge=1, description="Files below this size are small.")
+    rewrite_all: bool | None = Field(None, description="Count every file that was not written by a compaction.")
 
     def ask(self, lake: Reader) -> list[Analysis]:
         names = self.chosen(lake)
@@ -92,8 +90,7 @@ def _analysis(found: Survey) -> Analysis:
 
 
 def _gain(found: Survey) -> str:
-    """A prediction, in words."""
     packing = found.packing
-    told = f"{packing.files} files become about {packing.files_after(found.policy)}"
+    gain = f"{packing.files} files become about {packing.files_after(found.policy)}"
     masked = sum(bin.masked for bin in packing.bins)
-    return f"{told}, {masked:,} deleted rows go" if masked else told
+    return f"{gain}, {masked:,} deleted rows are removed" if masked else gain

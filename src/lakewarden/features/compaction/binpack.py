@@ -1,13 +1,13 @@
-"""Which files of a table are worth writing anew together: the one function that analysis and compaction both ask.
+"""Which files of a table are worth rewriting together. Analysis and compaction both use `pack`.
 
-There is a reason to do anything where a table has too many small files, where its files are small on average,
-where too many of a file's rows are deleted already, or where a file's metrics are unsafe for other engines.
-Then all of its files that are not large enough are candidates.
-Those of one partition are put into bins of the target size; a bin pays if it makes one file of several, or frees rows.
+A table is compacted if it has too many small files, if its files are small on average, if too many rows of a file are
+deleted, or if a file's metrics are unsafe for other engines. Then all files that are not large enough are candidates.
+Candidates of one partition are packed into bins of the target size. A bin pays off if it turns several files into one
+or removes deleted rows.
 
-What was just compacted needs nothing, also if new files turn out a third smaller than they were: of the small files
-of a partition, every bin but the last is at least three quarters full, and what a full bin becomes is large enough.
-So one new file or a few old ones that did not pay are left, and these pay no more than before.
+A table that was just compacted needs nothing, even if the new files turn out a third smaller than expected: of the
+small files of a partition, every bin but the last is at least three quarters full, and a full bin becomes a file that
+is large enough. What is left is one new file, or a few old ones that did not pay off before either.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 
 from lakewarden.features.shared.file_sizes import CompactionPolicy
 
-FEW = 10  # so many small files are no reason to do anything
-TOGETHER = 5  # files that must come together to be worth it, unless they fill a whole new one
-MASKED_SHARE = 0.1  # of a file's rows: with more deleted it is written anew even by itself
-MANY_DELETES = 10  # delete files that one data file needs to be read
-LARGE = 0.25  # of the target: from here on, files do not share bins with small ones, which would stay half empty
-PART = 1.5  # times what is large enough: the least that one of several tasks gets of a bin
+FEW = 10  # up to this many small files are no reason for a compaction
+TOGETHER = 5  # files that make a bin worth rewriting, unless they fill a whole new file
+MASKED_SHARE = 0.1  # of a file's rows: with more of them deleted, the file is rewritten even alone
+MANY_DELETES = 10  # delete files that apply to one data file
+LARGE = 0.25  # of the target: larger files do not share bins with small ones, which would stay half empty
+PART = 1.5  # times "large enough": the least that one of several tasks gets of a bin
 MOST_PARTS = 8
 
 
@@ -37,13 +37,13 @@ class Candidate:
     partition: Any
     masked: int = 0
     deletes: int = 0
-    order: int = 0  # files written one after the other stay so
+    order: int = 0  # keeps files in the order in which they were written
     is_rewritten: bool = False  # by an earlier compaction
-    lacks_nan_counts: bool = False  # so that other engines may lose its rows
+    lacks_nan_counts: bool = False  # other engines may then skip rows with NaN
 
     @property
     def left(self) -> float:
-        """The bytes of it that are not deleted."""
+        """Its bytes without the deleted rows."""
         return self.bytes * (1 - self.masked / max(self.rows, 1))
 
     @property
@@ -53,13 +53,13 @@ class Candidate:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is worth rewriting even by itself, however large it is."""
+        """Whether it is worth rewriting even alone, however large it is."""
         return self.is_masked or self.lacks_nan_counts
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Files of one partition that become one, or where they are large several by several tasks."""
+    """Files of one partition that are rewritten into one file."""
 
     files: tuple[Candidate, ...]
 
@@ -78,7 +78,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Packing:
-    """The bins that pay, and why anything is done at all."""
+    """The bins worth rewriting, and why the table is compacted."""
 
     bins: tuple[Bin, ...] = ()
     reason: str = ""
@@ -92,18 +92,18 @@ class Packing:
         return sum(bin.bytes for bin in self.bins)
 
     def files_after(self, policy: CompactionPolicy) -> int:
-        """A prediction: how many files the bins become."""
+        """The expected number of files after the rewrite."""
         return sum(max(1, -(-bin.bytes // policy.target)) for bin in self.bins)
 
 
 def pack(files: Sequence[Candidate], policy: CompactionPolicy) -> Packing:
-    """The bins of files that are worth writing anew."""
+    """The bins of files that are worth rewriting."""
     reason = _reason(files, policy)
     if not reason:
         return Packing()
     by_partition: dict[Any, list[Candidate]] = {}
     for file in files:
-        if file.left < policy.enough or file.is_due or _is_asked_for(file, policy):
+        if file.left < policy.enough or file.is_due or _is_forced(file, policy):
             by_partition.setdefault(file.partition, []).append(file)
     bins = [
         part
@@ -116,9 +116,9 @@ def pack(files: Sequence[Candidate], policy: CompactionPolicy) -> Packing:
 
 
 def _reason(files: Sequence[Candidate], policy: CompactionPolicy) -> str:
-    """Why anything should be done to a table, in words; nothing where it is well as it is."""
+    """Why a table should be compacted; empty if it should not."""
     reasons = []
-    if any(_is_asked_for(file, policy) for file in files):
+    if any(_is_forced(file, policy) for file in files):
         reasons.append("rewrite_all is set")
     small = [file for file in files if file.bytes < policy.small]
     average = sum(file.left for file in files) / len(files) if files else 0
@@ -126,29 +126,28 @@ def _reason(files: Sequence[Candidate], policy: CompactionPolicy) -> str:
     if len(small) > FEW:
         reasons.append(f"{len(small)} files are under {policy.small / (1 << 20):.3g} MB")
     if len(files) > FEW and average < policy.enough:
-        reasons.append(f"files have {average / (1 << 20):.1f} MB on average")
+        reasons.append(f"the average file size is {average / (1 << 20):.1f} MB")
     if unsafe := sum(file.lacks_nan_counts for file in files):
         some = "1 file has" if unsafe == 1 else f"{unsafe} files have"
-        reasons.append(f"{some} bounds but no NaN counts, so other engines may lose NaN rows")
+        reasons.append(f"{some} bounds but no NaN counts, so other engines may skip rows with NaN")
     if masked:
-        reasons.append(f"{sum(file.masked for file in masked)} rows in {len(masked)} files are deleted already")
+        reasons.append(f"{sum(file.masked for file in masked)} rows in {len(masked)} files are deleted")
     return "; ".join(reasons)
 
 
-def _is_asked_for(file: Candidate, policy: CompactionPolicy) -> bool:
-    """Whether it is written anew whatever it is like."""
+def _is_forced(file: Candidate, policy: CompactionPolicy) -> bool:
     return policy.rewrite_all and not file.is_rewritten
 
 
 def _pays(bin: Bin, policy: CompactionPolicy) -> bool:
-    if any(file.is_due or _is_asked_for(file, policy) for file in bin.files):
+    if any(file.is_due or _is_forced(file, policy) for file in bin.files):
         return True
     several = len(bin.files) > 1
     return len(bin.files) >= TOGETHER or (several and bin.left >= policy.target * (1 - LARGE))
 
 
 def _bins(files: Iterable[Candidate], target: int) -> Iterator[Bin]:
-    """Files in the order they were written, small and large ones apart; each bin as full as it gets."""
+    """Bins of files in the order they were written, small and large files separately; each bin as full as possible."""
     in_order = sorted(files, key=lambda file: (file.order, file.path))
     for is_large in (False, True):
         current: list[Candidate] = []
@@ -164,7 +163,7 @@ def _bins(files: Iterable[Candidate], target: int) -> Iterator[Bin]:
 
 
 def _shared(bin: Bin, policy: CompactionPolicy) -> Iterator[Bin]:
-    """A large bin in parts of about the same size, for several tasks at once; each part stays large enough."""
+    """A large bin, split into parts of about the same size for several tasks; each part stays large enough."""
     whole, least, parts = bin.left, policy.enough * PART, 1
     while parts < MOST_PARTS and whole / (parts * 2) >= least:
         parts *= 2
@@ -180,7 +179,7 @@ def _shared(bin: Bin, policy: CompactionPolicy) -> Iterator[Bin]:
 
 
 def together(bins: Sequence[Bin], policy: CompactionPolicy) -> Iterator[tuple[Bin, ...]]:
-    """Bins that are published in one commit: not too many at once, so that progress is kept."""
+    """The bins of each commit: not too many, so that an interrupted compaction keeps its progress."""
     current: list[Bin] = []
     size = 0
     for bin in bins:

@@ -1,7 +1,7 @@
-"""Compacting a table: groups of files as actions, each one commit; their rewriting and publishing.
+"""Plans and applies compaction: each action rewrites groups of files and publishes them in one commit.
 
-A group that loses its inputs to another writer meanwhile is looked at again: what is left of it is rewritten with
-the deletes that apply then. Appends by others disturb nothing.
+If another writer removes inputs of a group in the meantime, the rest of the group is rewritten again with the deletes
+that apply then. Appends by other writers do not conflict.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakewarden.engine.files.written_files import layout_for
 from lakewarden.engine.rewrite.driver import FileGroup
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.compaction.binpack import Bin, Packing, together
-from lakewarden.features.compaction.sorting import remember
+from lakewarden.features.compaction.sorting import record_sorted
 from lakewarden.features.compaction.survey import Survey, route_of
 from lakewarden.features.erasure.hidden.held_files import held_files
 from lakewarden.features.shared.damage import explaining
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 COMPACT, SORT = "compact", "sort"
-_ROUNDS = 5  # times that groups are taken up again whose inputs others changed
+_ROUNDS = 5  # attempts to rewrite groups whose inputs other writers change
 _SECONDS_PER_GB = 15  # a guess, for the estimate only
 
 
 def actions_for(found: Survey, arguments: Mapping[str, Any] | None = None) -> tuple[Action, ...]:
-    """What makes few files of many: one action a commit, or one call where Spark must do it."""
+    """One action per commit, or a single one if Spark must do the compaction."""
     bins = found.packing.bins
     if not bins or found.head is None:
         return ()
@@ -55,7 +55,7 @@ def actions_for(found: Survey, arguments: Mapping[str, Any] | None = None) -> tu
 
 
 def holds(action: Action, lake: Reader) -> bool:
-    """Whether none of the files is live any more that were to be written anew, but those that must stay."""
+    """Whether none of the planned files is live any more, except those that must not be rewritten."""
     table = lake.tables.load(action.subject)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
     left = {file.path for file in action.files.items if file.path in files.by_path}
@@ -75,12 +75,12 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
     masked, after = sum(bin.masked for bin in bins), Packing(bins).files_after(policy)
     sorts = bool(arguments.get("sort_order"))
     what = f"sort {listed.count} files" if sorts else f"compact {listed.count} files into about {after}"
-    dropped = f", dropping {masked:,} rows that are deleted" if masked else ""
+    dropped = f", removing {masked:,} deleted rows" if masked else ""
     some = f" (part {place + 1} of {parts})" if parts > 1 else ""
     by_spark = sorts or found.route.needs_spark
     unsafe = any(file.lacks_nan_counts for bin in bins for file in bin.files)
     delta = f"; {DELTA_ENCODED}" if policy.delta_encoding and not by_spark else ""
-    because = found.route.because or ("only Spark sorts" if sorts else "")
+    because = found.route.because or ("only Spark can sort" if sorts else "")
     return Action(
         verb=SORT if sorts else COMPACT,
         subject=target,
@@ -112,13 +112,13 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
 
 
 def _by_kernel(action: Action, lake: Writer) -> Outcome:
-    """Rewrite the groups on Spark, publish them ourselves, and take up again what was sent back."""
+    """Rewrite the groups on Spark, publish them without Spark, and repeat for groups that were sent back."""
     name = lake.tables.name(action.subject)
     waiting = action.files.groups()
     total: dict[str, int] = {}
     for _ in range(_ROUNDS):
         table = lake.tables.load(name)
-        check_identity(table, action.subject, str(action.arguments["uuid"]))  # another one has none of the files
+        check_identity(table, action.subject, str(action.arguments["uuid"]))
         files = lake.files.of(table, table.snapshot_by_name(MAIN))
         groups = _live_groups(waiting, files, held_files(lake, table, files))
         if not groups:
@@ -131,8 +131,8 @@ def _by_kernel(action: Action, lake: Writer) -> Outcome:
         if not waiting:
             return Outcome(total)
     raise StalePlan(
-        f"{len(waiting)} groups of {action.subject} were changed by other writers each time they had been rewritten",
-        "The others are done. Compact the rest when fewer write to it.",
+        f"other writers changed {len(waiting)} groups of {action.subject} each time they had been rewritten",
+        "The other groups are compacted. Compact the rest when there are fewer writers.",
     )
 
 
@@ -143,12 +143,12 @@ def _rewrite_and_publish(
     rewriter = lake.rewriter(lake.tables.name(action.subject).lake)
     layout = layout_for(
         table,
-        action.number("target_bytes") * 5 // 4,  # a group that grows a little is not cut for it
+        action.number("target_bytes") * 5 // 4,  # a group that grows a little is not split
         "full" if asked["verify"] == "full" else "counts",
         (action.number("task_memory_mb") or 512) << 20,
         bool(asked["delta_encoding"]),
     )
-    folder = f"{staging_folder(table, lake.stamp)}/{secrets.token_hex(4)}"  # nobody else's, not even another epoch's
+    folder = f"{staging_folder(table, lake.stamp)}/{secrets.token_hex(4)}"  # unique, even among runs of this operation
     result = rewriter.rewrite(
         table, groups, layout, folder, lambda done, all: lake.progress(done, all, "bytes rewritten")
     )
@@ -157,7 +157,7 @@ def _rewrite_and_publish(
     try:
         published = lake.commits.publish(change)
     except CatalogUnavailable:
-        raise  # it may have landed: resume looks, as it does after an interrupt or a defect
+        raise  # the commit may have landed: a resumed run checks
     except LakewardenError:
         for group in result.groups:
             rewriter.discard(group)
@@ -166,7 +166,6 @@ def _rewrite_and_publish(
 
 
 def _facts(groups: list[FileGroup], result: RewriteResult, sent_back: tuple[int, ...], deletes: int) -> dict[str, int]:
-    """What was published, measured."""
     kept = [group for group in groups if group.number not in sent_back]
     made = [added.file for group in result.groups if group.number not in sent_back for added in group.added]
     before, after = sum(group.rows for group in kept), sum(file.record_count for file in made)
@@ -182,7 +181,7 @@ def _facts(groups: list[FileGroup], result: RewriteResult, sent_back: tuple[int,
 
 
 def _live_groups(waiting: Mapping[int, list[str]], files: SnapshotFiles, held: Collection[str]) -> list[FileGroup]:
-    """What is left of the planned groups, with the deletes that apply now; without what must stay as it is."""
+    """What is left of the planned groups, with the deletes that apply now and without files that must not change."""
     live = {path: file for path, file in files.by_path.items() if path not in held}
     groups = [FileGroup(n, tuple(live[path] for path in paths if path in live)) for n, paths in waiting.items()]
     return [group for group in groups if group.files]
@@ -197,20 +196,20 @@ def _check_route(action: Action, lake: Writer, table: Table, files: SnapshotFile
 
 
 def _check_none_held(action: Action, lake: Writer) -> None:
-    """Refuse where rows were hidden since the plan: Spark takes all files that it thinks worth it."""
+    """Refuse if rows were hidden since planning: Spark chooses the files itself and might rewrite theirs."""
     table, where = lake.tables.load(action.subject), str(action.arguments.get("where") or "")
     held = held_files(lake, table, lake.files.of(table, table.snapshot_by_name(MAIN)))
     if held and where:
         held &= lake.rows.files_of(lake.tables.resolve(action.subject), where)
     if held:
         raise StalePlan(
-            f"the plan is stale: rows of {action.subject} were hidden since, and must come back if that is withdrawn",
+            f"the plan is stale: rows of {action.subject} were hidden since, and a withdrawal must restore them",
             "Nothing was written. Plan again.",
         )
 
 
 def _through_spark(action: Action, lake: Writer) -> Outcome:
-    """Let Iceberg's procedure do it; it chooses the files itself, by options that cover what was planned."""
+    """Call Iceberg's procedure, which chooses the files itself; the options cover what was planned."""
     asked = action.arguments
     sorts = action.verb == SORT
     _check_none_held(action, lake)
@@ -229,12 +228,12 @@ def _through_spark(action: Action, lake: Writer) -> Outcome:
     before = lake.tables.load(action.subject).metadata.current_snapshot_id
     done = lake.procedures.rewrite_data_files(action.subject, options, strategy, order, where)
     if sorts and order:
-        remember(action, lake, before, order)
+        record_sorted(action, lake, before, order)
     return Outcome(_facts_of_spark(done, replacements_since(lake.tables.load(action.subject), before)))
 
 
 def _facts_of_spark(done: Mapping[str, Any], made: Iterable[Snapshot]) -> dict[str, int]:
-    """What the procedure counted, and what the snapshots that it committed say of rows and bytes."""
+    """What the procedure counted, and rows and bytes from the summaries of its snapshots."""
     notes = [notes_of(snapshot) for snapshot in made]
     added, removed, size = (
         sum(number(each, key) or 0 for each in notes)
@@ -247,5 +246,5 @@ def _facts_of_spark(done: Mapping[str, Any], made: Iterable[Snapshot]) -> dict[s
         "bytes_after": size,
         "deleted_rows_dropped": removed - added,
         "delete_files_removed": int(done.get("removed_delete_files_count", 0)),
-        "groups_sent_back": 0,  # it commits all of them or none
+        "groups_sent_back": 0,  # the procedure commits all groups or none
     }

@@ -1,4 +1,4 @@
-"""Manifests: which of them are worth being written as one."""
+"""Plans and applies the merging of small manifests."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 MERGE = "merge-manifests"
 _TARGET = 8 << 20
-_WORTH = 10  # manifests that one must replace: fewer cost a reader next to nothing
+_WORTH = 10  # manifests to merge into one: fewer cost readers next to nothing
 
 
 def bundles(
     manifests: Sequence[ManifestFile], target: int = _TARGET, about_to_come: int = 0
 ) -> list[list[ManifestFile]]:
-    """Manifests of data files that become one each: of one spec, together no larger than the target.
+    """Groups of data manifests to merge: each of one partition spec and at most of the target size.
 
-    Where more are about to come, they are merged that much earlier: else the next look would find them worth it.
+    If this run is about to add manifests, that many fewer are enough: otherwise the next run would merge again.
     """
     from pyiceberg.manifest import ManifestContent
 
@@ -49,7 +49,7 @@ def bundles(
 
 
 def actions_for(lake: Reader, name: TableName, about_to_come: int = 0) -> tuple[Action, ...]:
-    """One commit that merges what pays; none where nothing does."""
+    """One action that merges all groups; none if no group is worth it."""
     table = lake.tables.load(name)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
     found = bundles(files.manifests, about_to_come=about_to_come)
@@ -62,13 +62,12 @@ def actions_for(lake: Reader, name: TableName, about_to_come: int = 0) -> tuple[
         for group, bundle in enumerate(found)
         for manifest in bundle
     )
-    says = f"write {listed.count} manifests as {len(found)}"
     return (
         Action(
             verb=MERGE,
             subject=target,
             lease=table_lease(uuid),
-            says=says,
+            says=f"merge {listed.count} manifests into {len(found)}",
             arguments={"uuid": uuid},
             requires=(TableIs(target, uuid),),
             estimate=Estimate(files=len(found), bytes=listed.bytes),
@@ -80,29 +79,21 @@ def actions_for(lake: Reader, name: TableName, about_to_come: int = 0) -> tuple[
 
 
 def holds(action: Action, lake: Reader) -> bool:
-    """Whether none of the manifests is in use any more."""
+    """Whether no planned group is in use as a whole any more."""
     table = lake.tables.load(action.subject)
     used = {manifest.manifest_path for manifest in lake.files.of(table, table.snapshot_by_name(MAIN)).manifests}
-    planned = _bundles(action)
-    return not any(used.issuperset(bundle) for bundle in planned)
+    return not any(used.issuperset(bundle) for bundle in _bundles(action))
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
-    planned = _bundles(action)
     if action.route == SPARK_SQL:
         done = lake.procedures.rewrite_manifests(action.subject)
-        return Outcome(
-            {
-                "manifests_replaced": int(done.get("rewritten_manifests_count", 0)),
-                "manifests_written": int(done.get("added_manifests_count", 0)),
-            }
-        )
-    change = ManifestMerge(action.subject, str(action.arguments["uuid"]), planned)
-    made = lake.commits.publish(change)
-    if made is None:
-        return Outcome({"manifests_replaced": 0, "manifests_written": 0})
-    told = notes_of(lake.tables.load(action.subject).snapshot_by_id(made))
-    replaced, written = told.get("manifests-replaced", 0), told.get("manifests-created", 0)
+        replaced, written = done.get("rewritten_manifests_count", 0), done.get("added_manifests_count", 0)
+    else:
+        change = ManifestMerge(action.subject, str(action.arguments["uuid"]), _bundles(action))
+        made = lake.commits.publish(change)
+        summary = {} if made is None else notes_of(lake.tables.load(action.subject).snapshot_by_id(made))
+        replaced, written = summary.get("manifests-replaced", 0), summary.get("manifests-created", 0)
     return Outcome({"manifests_replaced": int(replaced), "manifests_written": int(written)})
 
 

@@ -25,7 +25,7 @@ def _plan_manifests(on: TableUpkeep) -> Plan:
 
 
 def _about_to_come(on: TableUpkeep) -> int:
-    """How many manifests the compaction of this very run will add: one for each spec that it writes files of."""
+    """How many manifests the compaction of this run will add: one for each partition spec that it writes files of."""
     if _COMPACTION not in on.round.only or not _plan_files(on).actions:
         return 0
     return len({file.partition[0] for bin in on.once(_surveyed).packing.bins for file in bin.files})

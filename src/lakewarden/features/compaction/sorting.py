@@ -1,7 +1,7 @@
 """Which files are sorted already.
 
-A file that was written in the table's own order says so in its manifest. Of what was sorted by columns that somebody
-asked for, nothing does: a property of the table remembers these columns, and the snapshots that added the files.
+The manifest records for each file whether it is in the table's sort order. It cannot record a sort by other columns, so
+a table property holds those columns and the snapshots that added the sorted files.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ SORTED = "lakewarden.sorted"
 
 
 def look_for_order(table: Table, order: int, by: str) -> Callable[[LiveFile], bool]:
-    """Tells files that are in a sort order of the table, or where columns were asked for, sorted by these."""
+    """A check whether a file is in a sort order of the table or, if columns are given, sorted by them."""
     if by:
-        remembered = _remembered(table, by)
-        return lambda file: file.added_by in remembered
+        known = _sorted_snapshots(table, by)
+        return lambda file: file.added_by in known
     return lambda file: (file.sort_order or 0) == order
 
 
-def remember(action: Action, lake: Writer, before: int | None, by: str) -> None:
-    """Write down what Spark has just sorted: the files of every `replace` snapshot since."""
+def record_sorted(action: Action, lake: Writer, before: int | None, by: str) -> None:
+    """Record what Spark has just sorted: the files of every `replace` snapshot since `before`."""
     name = lake.tables.name(action.subject)
     table = lake.tables.load(name)
     made = {snapshot.snapshot_id for snapshot in replacements_since(table, before)}
     live = {file.added_by for file in lake.files.of(table, table.snapshot_by_name(MAIN)).data}
-    known = (_remembered(table, by) | made) & live
-    told = json.dumps({"by": _plain(by), "snapshots": sorted(known)})
+    known = (_sorted_snapshots(table, by) | made) & live
+    record = json.dumps({"by": _plain(by), "snapshots": sorted(known)})
     uuid, route = str(table.metadata.table_uuid), lake.tables.route(table, name).name
-    lake.commits.publish(RefChange(action.subject, uuid, {}, properties={SORTED: told}, route=route))
+    lake.commits.publish(RefChange(action.subject, uuid, {}, properties={SORTED: record}, route=route))
 
 
-def _remembered(table: Table, by: str) -> set[int]:
+def _sorted_snapshots(table: Table, by: str) -> set[int]:
     try:
-        told = json.loads(table.metadata.properties.get(SORTED, "{}"))
-        return set(told["snapshots"]) if told.get("by") == _plain(by) else set()
-    except (ValueError, KeyError, TypeError, AttributeError):  # somebody else's, or broken: then nothing is known
+        record = json.loads(table.metadata.properties.get(SORTED, "{}"))
+        return set(record["snapshots"]) if record.get("by") == _plain(by) else set()
+    except (ValueError, KeyError, TypeError, AttributeError):  # not written by Lakewarden, or damaged
         return set()
 
 

@@ -1,4 +1,4 @@
-"""A table's files as compaction sees them: what is live, what pays to be written anew, and by which way that goes."""
+"""A table's files as compaction sees them: which are live, which are worth rewriting, and whether that needs Spark."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import LiveFile, SnapshotFiles
     from lakewarden.lifecycle.ground import Reader
 
-_OWN = "/lw-op-"  # in the path of a file that a rewrite of ours made
+_OWN = "/lw-op-"  # in the path of every file that Lakewarden wrote
 _NAME_MAPPING = "schema.name-mapping.default"
 
 
 @dataclass(frozen=True)
 class Survey:
-    """One table's main branch, looked at for compaction."""
+    """The files of one table's main branch, and which of them to compact."""
 
     name: TableName
     table: Table
@@ -36,7 +36,7 @@ class Survey:
     packing: Packing
     route: Route
     left_alone: str = ""
-    """Which files stay as they are whatever they are like, in words."""
+    """A sentence about files that must not be rewritten."""
 
     @property
     def head(self) -> int | None:
@@ -51,10 +51,9 @@ def survey(
     in_order: Callable[[LiveFile], bool] | None = None,
     table: Table | None = None,
 ) -> Survey:
-    """Look at a table's files, all of them or those that may hold rows of a filter.
+    """Survey a table's files: all of them, or those that may hold rows matching a filter.
 
-    Where files should be in some order and one is not, Spark writes all of them anew. A table that was loaded a
-    moment ago can be handed in.
+    If files should be sorted and one is not, Spark rewrites all of them. `table` saves loading the table again.
     """
     table = table or lake.tables.load(name)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
@@ -80,27 +79,26 @@ def survey(
 def _left_alone(held: int, by_spark: bool) -> str:
     if not held:
         return ""
-    told = f"{held} file{' stays as it is: it has' if held == 1 else 's stay as they are: they have'} hidden rows of "
-    told += "requests for erasure that can be withdrawn"
-    return f"{told}, and Spark would write all files anew" if by_spark else told
+    files = "1 file is not rewritten: it has" if held == 1 else f"{held} files are not rewritten: they have"
+    why = f"{files} hidden rows of erasure requests that can be withdrawn"
+    return f"{why}, and Spark would rewrite all files" if by_spark else why
 
 
 def route_of(usual: Route, table: Table, files: SnapshotFiles, chosen: Sequence[LiveFile]) -> Route:
-    """Ours, unless Spark alone can do it."""
+    """The usual route, unless only Spark can rewrite these files."""
     if usual.needs_spark:
         return usual
     if any(delete.is_equality for delete in files.deletes):
-        return Route(SPARK_SQL, "it has equality deletes, which only Spark applies")
+        return Route(SPARK_SQL, "it has equality deletes, which only Spark can apply")
     formats = {file.format for file in chosen} | {delete.format for file in chosen for delete in file.deletes}
     if others := sorted(formats - {"parquet"}):
-        return Route(SPARK_SQL, f"it has files in {', '.join(others)}, which only Spark rewrites")
+        return Route(SPARK_SQL, f"it has {', '.join(others)} files, which only Spark can rewrite")
     if _NAME_MAPPING in table.metadata.properties and any(_OWN not in file.path for file in chosen):
-        return Route(SPARK_SQL, "it takes in files without field ids, which only Spark tells apart by name")
+        return Route(SPARK_SQL, "it may have files without field ids, which only Spark can map by name")
     return usual
 
 
 def candidates(table: Table, files: SnapshotFiles, chosen: Sequence[LiveFile]) -> list[Candidate]:
-    """Data files as packing looks at them."""
     shared_by = Counter(delete.identity for file in files.data for delete in file.deletes if delete.is_guessed)
     rewriting = rewriting_snapshots(table)
     floating = floating_columns(table)
@@ -134,6 +132,6 @@ def floating_columns(table: Table) -> frozenset[int]:
 
 
 def rewriting_snapshots(table: Table) -> set[int]:
-    """Snapshots that took nothing from readers: what they added, they had written anew."""
+    """Snapshots that only rewrote files: readers see the same rows before and after."""
     snapshots = table.metadata.snapshots
     return {s.snapshot_id for s in snapshots if s.summary and s.summary.operation.value == "replace"}

@@ -1,21 +1,49 @@
-"""Planning for many tables: each by itself, so that one which cannot be planned for does not hold up the others."""
+"""Operations on many tables: each table is planned separately, so that one failure does not stop the others."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import LakewardenError
 from lakewarden.features.shared.damage import explaining
+from lakewarden.features.shared.planner import ActionModule
 from lakewarden.features.shared.select import Selects
-from lakewarden.lifecycle.action import Finding
-from lakewarden.lifecycle.ground import Reader
+from lakewarden.lifecycle.action import Action, Finding, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
+
+
+class TablesOperation(Selects, TableOperation):
+    """An operation that is planned table by table."""
+
+    is_upkeep: ClassVar[bool] = False
+    """Whether tables that another operation holds are skipped, unless a single one was named."""
+    actions: ClassVar[ActionModule]
+    """Checks and applies the planned actions."""
+
+    @abstractmethod
+    def plan_table(self, lake: Reader, name: TableName) -> Plan: ...
+
+    def plan(self, lake: Reader) -> Plan:
+        return plan_each(lake, self.kind(), self, lambda name: self.plan_table(lake, name))
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        return self.actions.holds(action, lake)
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        return self.actions.apply(action, lake)
+
+    def skips_held(self) -> bool:
+        return self.is_upkeep and not self.is_one
 
 
 def plan_each(lake: Reader, kind: str, request: Selects, plan_one: Callable[[TableName], Plan]) -> Plan:
-    """One plan for all chosen tables; where a single one was named, what is wrong with it is raised."""
+    """One plan for all chosen tables. If a single table was named, its error is raised instead of listed."""
     names = request.chosen(lake)
     if request.is_one:
         with explaining(lake, names[0]):
@@ -33,7 +61,6 @@ def plan_each(lake: Reader, kind: str, request: Selects, plan_one: Callable[[Tab
 
 
 def refusal(table: str, error: LakewardenError) -> Finding:
-    """What is said of a table that was asked for and cannot be done: what is the case, and what to do about it."""
     return Finding(table, f"{error.message}. {error.hint}" if error.hint else error.message)
 
 
