@@ -598,7 +598,7 @@ def test_files_that_we_wrote_without_counts_of_nan_are_reported_and_rewritten(ne
         assert (analysis.needs_compaction, analysis.files_without_nan_counts) == (True, 1)
         assert "no NaN counts" in analysis.reason
         assert (health.score, health.next) == (50, f"lakewarden compaction compact main.{table.name}")
-        assert health.worst == "other engines may lose NaN rows: 1 of 1 files lack NaN counts"
+        assert health.worst == "other engines may skip rows with NaN: 1 of 1 files lack NaN counts"
         warden.compaction.compact(table.name).apply()
         (after,) = warden.compaction.analyze(table.name)
         assert (after.needs_compaction, after.files_without_nan_counts) == (False, 0)

@@ -207,7 +207,7 @@ def test_only_some_requests(lake: SmallLake) -> None:
     lake.warden.erasure.withdraw(one.id).apply()
     with pytest.raises(Conflict, match="is withdrawn already"):
         lake.warden.erasure.hide(request=[one.id])
-    with pytest.raises(BadValue, match="nothing says which tables"):
+    with pytest.raises(BadValue, match="no tables were selected"):
         lake.warden.erasure.hide()
 
 

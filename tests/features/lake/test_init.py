@@ -175,9 +175,9 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("given", "told"),
         [
-            ({"uri": "http://x"}, "--uri needs --catalog beside it"),
+            ({"uri": "http://x"}, "--uri requires --catalog"),
             ({"catalog": "rest", "warehouse": "s3://x"}, "a catalog of type rest needs --uri"),
-            ({"catalog": "sql", "uri": "sqlite:///x.db"}, "an existing catalog needs --warehouse"),
+            ({"catalog": "sql", "uri": "sqlite:///x.db"}, "an existing catalog requires --warehouse"),
             ({"catalog": "sql", "uri": "x.db", "warehouse": "wh"}, "uri"),
         ],
     )

@@ -46,7 +46,7 @@ def test_each_symptom_has_its_remedy() -> None:
 def test_the_worst_comes_first() -> None:
     found = complaints(replace(WELL, files_saved=20, rows_dropped=300, versions_expirable=1, versions=30))
     assert [complaint.reason for complaint in found] == [
-        "300 of 1,000 rows are deleted and still there",
+        "300 of 1,000 rows are deleted but still stored",
         "20 of 100 files too many",
         "1 of 30 versions too old",
     ]

@@ -298,7 +298,7 @@ class TestOptions:
         assert set(busy.refs()) == {"main", "dev"} and len(snapshots(busy)) == 2
 
     def test_which_tables(self, busy: SmallLake) -> None:
-        with pytest.raises(BadValue, match="nothing says which tables"):
+        with pytest.raises(BadValue, match="no tables were selected"):
             busy.warden.retention.expire()
         with pytest.raises(BadValue, match="exclude each other"):
             busy.warden.retention.expire(ORDERS, all=True)

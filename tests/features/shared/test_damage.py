@@ -43,7 +43,7 @@ def test_a_damaged_manifest_of_the_current_version(three: SmallLake) -> None:
 
     (problem,) = three.warden.table.show(ORDERS).problems
     assert damaged.name in problem and f"version {third} needs it" in problem
-    assert f"go back to version {second}, which does not need it" in problem
+    assert f"roll back to version {second}, which does not need it" in problem
     assert "tables: {sales.orders: {skip: true}}" in problem
     (row,) = three.warden.table.health()
     assert damaged.name in row.worst and f"version {third} needs it" in row.worst and f"@{second}" in row.next
@@ -72,7 +72,7 @@ def test_a_missing_manifest_and_a_missing_list(three: SmallLake) -> None:
 def test_where_no_version_can_do_without_it(three: SmallLake) -> None:
     manifests(three, snapshots(three)[0])[0].unlink()
     (problem,) = three.warden.table.show(ORDERS).problems
-    assert "3 versions need it" in problem and "no version of main can do without it" in problem
+    assert "3 versions need it" in problem and "every version of main needs it" in problem
 
 
 def test_a_missing_data_file(three: SmallLake) -> None:
@@ -101,7 +101,7 @@ def test_an_older_version_that_is_damaged_holds_up_retention_only_while_a_name_k
     assert three.warden.table.show(ORDERS).problems == []
     (refused,) = three.warden.policy.run().plan.refused
     assert f"version {second} needs it, the current one does not" in refused.message
-    assert "remove the tags and branches that keep versions that need it" in refused.message
+    assert "remove the tags and branches of versions that need it" in refused.message
 
     three.warden.version.untag(ORDERS, "v2").apply()
     planned = three.warden.policy.run()

@@ -22,7 +22,7 @@ class Watch(Selects, TableOperation):
     where somebody came back.
     """
 
-    all_unless_said = True
+    all_by_default = True
 
     again: bool = Field(False, description="Ask for those who came back to be erased again: a new request for them.")
 

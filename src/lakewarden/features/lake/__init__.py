@@ -1,3 +1,3 @@
-"""Set up a lake, and see whether everything around it is well."""
+"""Set up a lake and check everything it depends on."""
 
 VERBS = ("init", "key", "doctor")

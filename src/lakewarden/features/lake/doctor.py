@@ -15,37 +15,37 @@ from lakewarden.lifecycle.request import Question
 
 
 class Doctor(Question[list[Check]]):
-    """Look at everything Lakewarden leans on; each line is ok, or says what to do.
+    """Check everything Lakewarden depends on; each line is ok or says what to do.
 
-    Python, Java, Spark and a task on its executors, each lake's catalog and storage (a probe object is
-    written, read, listed and deleted), the control database and its migrations, tables with erasure requests in another
-    one, the clock, the tables and columns that the configuration names, the key that certificates are signed with. Exit
-    code 3 if something failed.
+    Checked are Python, Java, Spark and a task on its executors, each lake's catalog and storage (a probe object is
+    written, read, listed and deleted), the control database and its migrations, tables whose erasure requests are in
+    another control database, the clock, the tables and columns that the configuration names, and the key that signs
+    certificates. Exit code 3 if a check failed.
     """
 
     skip_spark: bool = Field(False, description="Do not start Spark.")
 
     def ask(self, lake: Reader) -> list[Check]:
         probes = [probe for probe in lake.probes if not (self.skip_spark and probe.starts_spark)]
-        return [*(check for probe in probes for check in probe.look()), *_configuration(lake), _key_to_sign_with(lake)]
+        return [*(check for probe in probes for check in probe.look()), *_configuration(lake), _signing_key(lake)]
 
     def found(self, answer: list[Check]) -> bool:
         return any(check.state == "failed" for check in answer)
 
 
 def _configuration(lake: Reader) -> list[Check]:
-    """What the configuration says of tables and columns that do not exist: it has no effect, which is easily missed."""
+    """Configuration of tables and columns that do not exist: it has no effect, which is easily missed."""
     try:
         found = mistakes(lake)
     except LakewardenError as error:
         return [Check("configuration", "warning", f"not compared with the tables: {error.message}", error.hint)]
     if found:
         return [Check(mistake.where, "warning", mistake.what, mistake.advice) for mistake in found]
-    return [Check("configuration", "ok", "every pattern matches a table, every subject has its tables and columns")]
+    return [Check("configuration", "ok", "every pattern matches a table; tables and columns of every subject exist")]
 
 
-def _key_to_sign_with(lake: Reader) -> Check:
-    """Nothing but certificates needs it, so a key that is missing is no failure; one that others can read is."""
+def _signing_key(lake: Reader) -> Check:
+    """Only certificates need the key, so a missing one is no failure; one that other users can read is."""
     path = lake.settings.signing_key
     try:
         return Check("signing key", "ok", f"{path}: {signing_key.load(path).public.fingerprint}")

@@ -21,7 +21,7 @@ from lakewarden.lifecycle.request import Positional, Setup
 
 @dataclass(frozen=True)
 class NewLake(Shown):
-    """What was set up, and what to type next."""
+    """What was set up, and the next commands."""
 
     config: str
     lake: str
@@ -33,19 +33,19 @@ class NewLake(Shown):
 
 
 class Init(Setup[NewLake]):
-    """Write a commented lakewarden.yaml: for a new lake on this machine, or for one that is there already.
+    """Write a commented lakewarden.yaml for a new lake on this machine, or for an existing lake.
 
-    Without options the lake is embedded: an SQLite catalog and a warehouse in the folder. --catalog, --uri
-    and --warehouse, or --pyiceberg, point it at an existing catalog, which must answer. --name is the name under which
-    an SQL catalog keeps its tables. A key to sign certificates with is made beside the file, unless one is there.
+    Without options the lake is embedded: an SQLite catalog and a warehouse in the folder. --catalog, --uri and
+    --warehouse, or --pyiceberg, point it at an existing catalog, which must be reachable. --name is the name under
+    which an SQL catalog keeps its tables. A key that signs certificates is created next to the file if there is none.
     """
 
     directory: Annotated[Path, Positional()] = Field(Path(), description="The folder to set up.")
     name: str = Field("main", pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$", description="The lake's name.")
-    catalog: CatalogType | None = Field(None, description="The kind of an existing catalog.")
-    uri: str | None = Field(None, description="Where that catalog is.")
-    warehouse: str | None = Field(None, description="Where its tables are, as in s3://bucket/path.")
-    pyiceberg: Path | None = Field(None, description="Take a catalog from this .pyiceberg.yaml, by --name.")
+    catalog: CatalogType | None = Field(None, description="The type of an existing catalog.")
+    uri: str | None = Field(None, description="The address of that catalog.")
+    warehouse: str | None = Field(None, description="The location of its tables, as in s3://bucket/path.")
+    pyiceberg: Path | None = Field(None, description="Use the catalog called --name in this .pyiceberg.yaml.")
 
     def make(self) -> NewLake:
         path, made = self.directory / FILE_NAME, _Made()
@@ -58,7 +58,7 @@ class Init(Setup[NewLake]):
             made.about_to_make(settings.signing_key)
             signing_key.make(settings.signing_key)
             key = signing_key.load(settings.signing_key)
-        except BaseException:  # a lake that does not open leaves nothing behind
+        except BaseException:  # a failed setup leaves nothing behind
             made.remove()
             raise
         return NewLake(
@@ -78,19 +78,17 @@ class Init(Setup[NewLake]):
         return self.catalog is None and self.pyiceberg is None
 
     def _catalog(self) -> tuple[dict[str, Any], str]:
-        """The catalog section and the warehouse that are asked for."""
+        """The catalog section and the warehouse for the configuration."""
         if self.pyiceberg is not None:
             return _from_pyiceberg(self.pyiceberg, self.name)
         if self.catalog is None:
             if self.uri:
-                raise ConfigProblem(
-                    "--uri needs --catalog beside it", "Say of which kind it is: sql, rest, hive or glue."
-                )
+                raise ConfigProblem("--uri requires --catalog", "Add --catalog sql, rest, hive or glue.")
             return {"type": "sql", "uri": "sqlite:///lake/catalog.db"}, self.warehouse or "lake/warehouse"
         if self.catalog != "glue" and not self.uri:
-            raise ConfigProblem(f"a catalog of type {self.catalog} needs --uri", "Say where it is.")
+            raise ConfigProblem(f"a catalog of type {self.catalog} requires --uri", "Add its address with --uri.")
         if not self.warehouse:
-            raise ConfigProblem("an existing catalog needs --warehouse", "Say where its tables are.")
+            raise ConfigProblem("an existing catalog requires --warehouse", "Add the location of its tables.")
         is_name = is_named_warehouse(str(self.catalog), self.warehouse)
         place = self.warehouse if is_name else _from_here(self.warehouse)
         return {"type": self.catalog} | ({"uri": _from_here(self.uri)} if self.uri else {}), place
@@ -100,15 +98,15 @@ class Init(Setup[NewLake]):
             made.about_to_make(path.parent)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o644 if self._is_new else 0o600, exist_ok=False)  # a catalog's uri may hold a password
-            made.made(path)  # and nobody else did
+            made.made(path)
             path.write_text(text, encoding="utf-8")
         except FileExistsError:
-            raise AlreadyExists(f"{path} exists already", "Edit it, or set up another folder.") from None
+            raise AlreadyExists(f"{path} already exists", "Edit it, or set up another folder.") from None
         except OSError as error:
             raise StorageUnavailable(f"{path} cannot be written: {error.strerror}", "Choose another folder.") from None
 
     def _open(self, settings: Settings, made: _Made) -> int:
-        """Open the lake that is described, making it first if it is the embedded one; says how many tables it has."""
+        """Open the configured lake, creating it first if it is embedded; return the number of its tables."""
         from lakewarden.engine.catalog.catalogs import Catalogs, open_catalog, sqlite_file
         from lakewarden.engine.catalog.contents import other_catalogs
         from lakewarden.engine.catalog.tables import Tables
@@ -123,11 +121,11 @@ class Init(Setup[NewLake]):
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StorageUnavailable(
-                    f"{folder} cannot be made: {error.strerror}", "Choose another place."
+                    f"{folder} cannot be created: {error.strerror}", "Choose another location."
                 ) from None
         if file is not None and self._is_new:
             made.about_to_make(file)
-        # in a database on a server the catalog's tables are made if need be; a file that is not there was mistyped
+        # on a database server missing catalog tables are created; a missing SQLite file is more likely a typo
         open_catalog(self.name, lake, create=lake.type == "sql" and (self._is_new or file is None)).close()
         catalogs = Catalogs(settings)
         try:
@@ -139,33 +137,32 @@ class Init(Setup[NewLake]):
             catalogs.close()
 
     def _check_name(self, others: dict[str, int]) -> None:
-        """An SQL catalog finds its tables by its name: one that was not chosen and has none is a mistake."""
+        """An SQL catalog finds its tables by the catalog's name: a default name without tables is likely a mistake."""
         from lakewarden.engine.catalog.contents import describe
 
         if others:
             raise ConfigProblem(
                 f"the catalog has no tables under the name {self.name}; {describe(others)}",
-                f"Choose one with --name {next(iter(others))}, or say --name {self.name} for a new catalog.",
+                f"Use --name {next(iter(others))}, or --name {self.name} for a new catalog.",
             )
 
 
 class _Made:
-    """What was not there before, so that a setup which fails can remove it; what was there stays."""
+    """Files and folders that the setup creates, so that a failed setup removes exactly those."""
 
     def __init__(self) -> None:
         self._paths: list[Path] = []
 
     def about_to_make(self, path: Path) -> None:
-        """Take note of a file or folder, and of the folders above it, that do not exist yet."""
+        """Note a file or folder, and its parents, if they do not exist yet."""
         self._paths += reversed([each for each in (path, *path.parents) if not os.path.lexists(each)])
 
     def made(self, path: Path) -> None:
-        """Take note of a file that was just made."""
         self._paths.append(path)
 
     def remove(self) -> None:
         for path in reversed(self._paths):
-            with suppress(OSError):  # a folder that something else was put into stays
+            with suppress(OSError):  # a folder that is no longer empty stays
                 path.rmdir() if path.is_dir() else path.unlink()
 
 

@@ -14,7 +14,7 @@ from lakewarden.lifecycle.request import Control
 
 @dataclass(frozen=True)
 class PublicKey(Shown):
-    """What others check certificates with; it is no secret."""
+    """The public key, with which others check certificates."""
 
     public_key: str
     fingerprint: str
@@ -22,15 +22,15 @@ class PublicKey(Shown):
 
 
 class Key(Control[PublicKey]):
-    """Print the public key by which certificates of this installation are checked.
+    """Print the public key with which certificates of this installation are checked.
 
-    Hand it to those who will check them, by another way than the certificates. The secret key is in the file that the
-    setting signing_key names, and is never printed.
+    Give it to the people who check certificates, over another channel than the certificates. The secret key is in the
+    file named by the setting signing_key and is never printed.
     """
 
     journaled = False
 
-    make: bool = Field(False, description="Make the key if there is none; one that is there stays.")
+    make: bool = Field(False, description="Create the key if there is none. An existing key is kept.")
 
     def act(self, desk: ControlDesk) -> PublicKey:
         path = desk.lake.settings.signing_key

@@ -1,4 +1,4 @@
-"""The `lakewarden.yaml` that a new lake starts with."""
+"""The `lakewarden.yaml` of a new lake."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 _TEMPLATE = """\
-# Lakewarden's configuration. Relative paths start at this file's folder; ${{NAME}} is taken from the environment.
+# Lakewarden's configuration. Relative paths start at this file's folder; ${{NAME}} is an environment variable.
 
 lakes:
   {name}:
@@ -14,21 +14,21 @@ lakes:
 {catalog}
     warehouse: {warehouse}
     # storage: {{endpoint: "https://…", access_key: "${{KEY}}", secret_key: "${{SECRET}}", region: …}}
-    # spark: {{}}                        # any further property of the Spark catalog
+    # spark: {{}}                        # additional properties of the Spark catalog
 
 spark:
-  master: "local[*]"                   # a cluster's address, or instead of it remote: "sc://host:15002" (Spark Connect)
+  master: "local[*]"                   # or a cluster's address; for Spark Connect use remote: "sc://host:15002"
   memory: 4g
   conf: {{}}                             # any Spark setting
 
-state: "sqlite:///lakewarden.db"       # for more than one host: "postgresql+psycopg://user:${{PASSWORD}}@host/database"
+state: "sqlite:///lakewarden.db"       # several hosts: "postgresql+psycopg://user:${{PASSWORD}}@host/database"
 
-signing_key: signing-key.pem           # certificates are signed with it: keep it secret, and keep a copy
+signing_key: signing-key.pem           # signs certificates: keep it secret, and keep a backup
 
 # leases:
-#   timeout: 60s                       # how long a dead process keeps its table
+#   timeout: 60s                       # how long a table stays locked after its process died
 
-# quarantine: {{grace: 7d, expired_files: auto}}   # what leaves a table can be brought back for so long
+# quarantine: {{grace: 7d, expired_files: auto}}   # removed files can be restored during grace
 
 # defaults:
 #   retention: {{keep_last: 30, keep_days: 90, keep_tagged: true, production_keep_days: 730}}

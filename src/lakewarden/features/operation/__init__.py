@@ -1,3 +1,3 @@
-"""The journal of operations: look, apply a plan, pause, resume, cancel."""
+"""The journal of operations: list, show, apply a stored plan, pause, resume, cancel."""
 
 VERBS = ("list", "show", "apply", "pause", "resume", "cancel")

@@ -14,12 +14,12 @@ from lakewarden.quantities import Duration
 
 
 class Apply(Control[Report]):
-    """Apply a plan that was made and looked at earlier, if nothing it requires has changed."""
+    """Apply a stored plan, if nothing it requires has changed."""
 
     journaled = False
 
     id: OperationId
-    wait: Duration = Field(timedelta(), description="How long to wait for a table that another operation holds.")
+    wait: Duration = Field(timedelta(), description="Wait at most this long for tables that other operations hold.")
 
     def act(self, desk: ControlDesk) -> Report:
         return desk.runner.apply(self.id, wait=self.wait)

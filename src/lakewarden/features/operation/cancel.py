@@ -9,9 +9,9 @@ from lakewarden.lifecycle.request import Control
 
 
 class Cancel(Control[OperationRow]):
-    """End an operation: a planned one at once, a running one between two actions, or within a long one.
+    """Cancel an operation: a planned one immediately, a running one between two actions or within a long one.
 
-    What was applied stays applied; nothing is taken back.
+    What was applied stays applied; nothing is undone.
     """
 
     journaled = False

@@ -1,4 +1,4 @@
-"""An operation of the journal, as answers show it."""
+"""Operations of the journal, in the form in which answers show them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakewarden.quantities import Bytes
 
 @dataclass(frozen=True)
 class OperationRow(Shown):
-    """One operation at a glance; `done` counts its actions that were applied, `who` applied it or else planned it."""
+    """One operation in a list; `done` counts applied actions, `who` applied it, or else planned it."""
 
     id: str
     kind: str
@@ -32,7 +32,7 @@ class OperationRow(Shown):
 
 @dataclass(frozen=True)
 class StepRow:
-    """One action of an operation, how far it came, and how many files it concerns."""
+    """One action of an operation, its progress, and the files it affects."""
 
     action: str
     subject: str
@@ -46,7 +46,7 @@ class StepRow:
 
 @dataclass(frozen=True)
 class FileRow:
-    """One file that an action concerns."""
+    """One file that an action affects."""
 
     action: str
     path: str
@@ -77,7 +77,7 @@ class OperationDetail(Shown):
     result: dict[str, Any]
     error: dict[str, Any]
     files: list[FileRow]
-    """Only where they are asked for."""
+    """Only with --files."""
 
 
 def row(record: Record) -> OperationRow:
@@ -91,7 +91,7 @@ def row(record: Record) -> OperationRow:
         who=record.applied_by or record.actor,
         created_at=record.created_at,
         finished_at=record.finished_at,
-        problem=_problem(record.error) or _asked_to_stop(record),
+        problem=_problem(record.error) or _stop_requested(record),
     )
 
 
@@ -139,12 +139,12 @@ def _steps(record: Record) -> list[StepRow]:
     ]
 
 
-def _asked_to_stop(record: Record) -> str:
+def _stop_requested(record: Record) -> str:
     if record.stop_requested is None or record.state not in UNFINISHED:
         return ""
     if record.state is State.PAUSED and record.stop_requested is Stop.PAUSE:
         return "paused until it is resumed by its id"
-    return f"asked to {record.stop_requested}"
+    return f"{record.stop_requested} requested"
 
 
 def _problem(error: Any) -> str:

@@ -1,4 +1,4 @@
-"""How an operation is named: by its own id, or by the id of its plan."""
+"""How users name an operation: by its id or by the id of its plan."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ from lakewarden.lifecycle.states import State
 
 
 class List(Question[list[OperationRow]]):
-    """List what was planned and done, newest first."""
+    """List operations that were planned or applied, newest first."""
 
     nothing = "No operations."
 
-    state: list[State] = Field([], description="Only operations in this state; may be given several times.")
+    state: list[State] = Field([], description="Only operations in these states; repeatable.")
     kind: str = Field("", description="Only operations of this kind, as in version.tag.")
     subject: Annotated[str, Completes("tables")] = Field(
-        "", description="Only operations on this table, or on this subject of another kind."
+        "", description="Only operations on this table or other subject."
     )
     limit: int = Field(50, gt=0, description="Show at most this many.")
 
@@ -31,7 +31,7 @@ class List(Question[list[OperationRow]]):
         return [row(record) for record in records]
 
     def _as_table(self, lake: Reader) -> list[str]:
-        """The full name of the table that the subject may be."""
+        """The subject as the full name of a table, if it can be one."""
         try:
             return [str(lake.tables.name(self.subject))]
         except BadReference:

@@ -9,10 +9,9 @@ from lakewarden.lifecycle.request import Control
 
 
 class Pause(Control[OperationRow]):
-    """Pause an operation that runs, in whatever process: between two actions, or within a long one.
+    """Pause a running operation, in any process: between two actions or within a long one.
 
-    What was applied stays applied. `operation resume ID` continues it; `operation resume` without an id leaves it
-    paused.
+    What was applied stays applied. `operation resume ID` continues it; `operation resume` without an id does not.
     """
 
     journaled = False

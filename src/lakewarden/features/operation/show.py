@@ -11,10 +11,10 @@ from lakewarden.lifecycle.request import Question
 
 
 class Show(Question[OperationDetail]):
-    """Show one operation: what was asked, each action and how far it came, and what went wrong."""
+    """Show one operation: the request, the progress of each action, and what went wrong."""
 
     id: OperationId
-    files: bool = Field(False, description="List every file that its actions concern.")
+    files: bool = Field(False, description="List every file that its actions affect.")
 
     def ask(self, lake: Reader) -> OperationDetail:
         record = lake.journal.get(self.id)

@@ -1,3 +1,3 @@
-"""What is declared about tables, and keeping them so."""
+"""The policies of tables, and the upkeep that they require."""
 
 VERBS = ("show", "run")

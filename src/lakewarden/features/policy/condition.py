@@ -1,24 +1,24 @@
-"""What state a table is in: what is wrong with it, how much that weighs, and what to do about it."""
+"""The health of a table: what is wrong, how many points that costs, and which command fixes it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
 
-FILES, ROWS, VERSIONS, MANIFESTS, METADATA = 40, 30, 15, 10, 5  # the most that each can take from a hundred
-UNSAFE = 50  # what any file takes by which other engines may lose rows
-UNHIDDEN = 70  # rows of people that were hidden already
-OVERDUE = 60  # more than any of them: people were promised a day
+FILES, ROWS, VERSIONS, MANIFESTS, METADATA = 40, 30, 15, 10, 5  # the most points that each can cost
+UNSAFE = 50  # files with which other engines may skip rows
+UNHIDDEN = 70  # hidden rows that are visible again
+OVERDUE = 60  # erasure requests past their deadline
 COMPACT_FILES, EXPIRE_VERSIONS, MERGE_MANIFESTS = "compaction compact", "retention expire", "compaction manifests"
 ERASE, HIDE_ROWS = "erasure purge", "erasure hide"
-_ROWS_SHARE = 0.3  # of all rows: as many deleted ones are as bad as it gets
-_METADATA_BYTES = 64 << 20  # a metadata file this large is as bad as it gets
-_NOTICED = 0.1  # of that; less is not worth a word
+_ROWS_SHARE = 0.3  # share of deleted rows that costs all points
+_METADATA_BYTES = 64 << 20  # size of the metadata file that costs all points
+_NOTICED = 0.1  # of that size; less is not reported
 
 
 @dataclass(frozen=True)
 class Symptoms:
-    """What planners count in a table, and what of it upkeep would take away."""
+    """What planners count in a table, and how much of it upkeep would remove."""
 
     files: int = 0
     small_files: int = 0
@@ -39,7 +39,7 @@ class Symptoms:
 
 @dataclass(frozen=True)
 class Complaint:
-    """One thing that is wrong, how many of a hundred points it takes, and which command fixes it."""
+    """One problem, how many points it costs, and the command that fixes it."""
 
     points: float
     reason: str
@@ -47,7 +47,7 @@ class Complaint:
 
 
 def complaints(found: Symptoms) -> list[Complaint]:
-    """What is wrong and can be mended, the worst first: each remedy does something about it."""
+    """What is wrong and can be fixed, worst first."""
     saved, dropped = _share(found.files_saved, found.files), _share(found.rows_dropped, found.rows)
     aged = f"{found.versions_expirable} of {found.versions} versions too old"
     old, bundled = _share(found.versions_expirable, found.versions), _share(found.manifests_saved, found.manifests)
@@ -56,26 +56,26 @@ def complaints(found: Symptoms) -> list[Complaint]:
     all = [
         Complaint(
             UNSAFE if found.unsafe_files else 0.0,
-            f"other engines may lose NaN rows: {found.unsafe_files} of {found.files} files lack NaN counts",
+            f"other engines may skip rows with NaN: {found.unsafe_files} of {found.files} files lack NaN counts",
             COMPACT_FILES,
         ),
         Complaint(
             UNHIDDEN if again else 0,
-            f"{again:,} hidden row{'' if again == 1 else 's'} of erasure requests can be seen again",
+            f"{again:,} hidden row{'' if again == 1 else 's'} of erasure requests visible again",
             HIDE_ROWS,
         ),
         Complaint(OVERDUE if late else 0, f"{late} erasure request{'' if late == 1 else 's'} overdue", ERASE),
         Complaint(FILES * saved, f"{found.files_saved} of {found.files} files too many", COMPACT_FILES),
         Complaint(
             ROWS * min(dropped / _ROWS_SHARE, 1.0),
-            f"{found.rows_dropped:,} of {found.rows:,} rows are deleted and still there",
+            f"{found.rows_dropped:,} of {found.rows:,} rows are deleted but still stored",
             COMPACT_FILES,
         ),
         Complaint(VERSIONS * old, aged, EXPIRE_VERSIONS),
         Complaint(MANIFESTS * bundled, f"{found.manifests_saved} manifests too many", MERGE_MANIFESTS),
         Complaint(
             METADATA * large if large > _NOTICED and found.versions_expirable else 0.0,
-            f"metadata of {found.metadata_bytes >> 20} MB",
+            f"the metadata file has {found.metadata_bytes >> 20} MB",
             EXPIRE_VERSIONS,
         ),
     ]
@@ -83,7 +83,7 @@ def complaints(found: Symptoms) -> list[Complaint]:
 
 
 def score(found: list[Complaint]) -> int:
-    """A hundred for a table that nothing is wrong with."""
+    """100 for a table without complaints."""
     return max(0, 100 - ceil(sum(complaint.points for complaint in found)))
 
 

@@ -1,4 +1,4 @@
-"""Lines of the configuration that do nothing: patterns that match no table, subjects without their table or column."""
+"""Configuration without effect: patterns that match no table, subjects whose table or column does not exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakewarden.lifecycle.ground import Reader
 
 @dataclass(frozen=True)
 class Mistake:
-    """Where in the configuration, what is the case, and what to do."""
+    """Where in the configuration, what is wrong, and what to do."""
 
     where: str
     what: str
@@ -21,10 +21,10 @@ class Mistake:
 
 
 def mistakes(lake: Reader) -> list[Mistake]:
-    """What the configuration says of tables and columns that are not there; tables are listed only where it must."""
+    """Entries for tables and columns that do not exist. Tables are listed only if the configuration has patterns."""
     found = _unmatched(lake, lake.tables.names()) if lake.settings.tables else []
     keys = [(subject, *key) for subject, keys in lake.settings.subjects.items() for key in keys.items()]
-    return [*found, *(told for told in lake.tables.read_all(keys, lambda key: _missing(lake, *key)) if told)]
+    return [*found, *filter(None, lake.tables.read_all(keys, lambda key: _missing(lake, *key)))]
 
 
 def _unmatched(lake: Reader, names: list[TableName]) -> list[Mistake]:

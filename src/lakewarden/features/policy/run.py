@@ -24,21 +24,21 @@ from lakewarden.quantities import Duration
 
 
 class Run(Selects, TableOperation):
-    """Do all the upkeep that the policies ask for: expire old versions, merge manifests, compact files.
+    """Do the upkeep that the policies require: expire old versions, merge manifests, compact files.
 
-    Rows that erasure hide has hidden and that a branch shows again are hidden again. New data of tables that people
-    were erased from is looked at too: exit code 3 where any of them came back.
+    Rows that erasure hide has hidden and that a branch shows again are hidden again. New data in tables with closed
+    erasure requests is searched for erased values: exit code 3 if any came back.
 
-    Every table is meant unless some are named. Tables that gain most for the time it takes come first; what does not
-    pay is left. At the end of the budget it stops between two steps, and lists what is left for the next run.
+    All tables are processed unless some are named. Tables that gain most per second come first; what does not pay off
+    is left out. When the budget is used up, the run stops between two steps and lists what is left for the next run.
     """
 
     destructive = True
-    all_unless_said = True
+    all_by_default = True
 
-    only: list[Kind] = Field(list(KINDS), description="Only these, as in retention,compaction.")
-    parallel: int = Field(1, ge=1, le=64, description="How many tables to work on at once.")
-    budget: Duration | None = Field(None, description="Stop beginning anything new after this long, as in 2h.")
+    only: list[Kind] = Field(list(KINDS), description="Only these parts, as in retention,compaction.")
+    parallel: int = Field(1, ge=1, le=64, description="Number of tables to process in parallel.")
+    budget: Duration | None = Field(None, description="Start nothing new after this long, as in 2h.")
 
     def plan(self, lake: Reader) -> Plan:
         looks = Round(lake, self.kind(), self.only)
@@ -55,7 +55,7 @@ class Run(Selects, TableOperation):
         worth = list(lake.tables.read_all(self.chosen(lake), guarded))
         worth.sort(key=lambda one: -one.points_per_second)
         whole = joined(self.kind(), self.target, [one.plan for one in worth])
-        return whole if self.is_one else replace(whole, verdicts=())  # of many tables nobody would read them all
+        return whole if self.is_one else replace(whole, verdicts=())  # too many to read
 
     def skips_held(self) -> bool:
         return not self.is_one

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PolicyValue:
-    """One value that holds for a table, and its source; or a line of the configuration that has no effect."""
+    """One effective value for a table, and its source; or a configuration entry without effect."""
 
     table: str
     policy: str
@@ -33,11 +33,11 @@ class PolicyValue:
 
 
 class Show(Question[list[PolicyValue]]):
-    """Show what holds for a table, or for those of a pattern: each value of their policies, and its source.
+    """Show the effective policy of a table, or of all tables of a pattern: each value and its source.
 
-    The nearest wins: an option, the most specific pattern under `tables`, the table's own properties, its layer,
-    then `defaults`. Patterns of the configuration that match no table come last, and subjects whose table or column
-    does not exist.
+    The first of these sources wins: an option, the most specific pattern under `tables`, the table's properties, its
+    layer, `defaults`. Configuration without effect is listed last: patterns that match no table, and subjects whose
+    table or column does not exist.
     """
 
     table: Annotated[str, Positional(), Completes("tables")] = Field(
@@ -78,7 +78,7 @@ def _values(lake: Reader, name: TableName) -> list[PolicyValue]:
 
 
 def _mistaken(lake: Reader) -> list[PolicyValue]:
-    """Lines of the configuration that have no effect; where a lake does not answer, that cannot be said."""
+    """Configuration without effect; unknown if a catalog is unavailable."""
     try:
         return [
             PolicyValue("", "configuration", mistake.where, f"{mistake.what}. {mistake.advice}", "no effect")

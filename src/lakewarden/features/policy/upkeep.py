@@ -1,4 +1,4 @@
-"""All of a table's upkeep at once: what the nouns' planners would do to it, in order, and what that is worth."""
+"""The whole upkeep of a table: what all planners would do, in order, and how much that gains."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ else:
 _KEEPS = (Place.EXPIRE, Place.METADATA, Place.REWRITE)
 UPKEEP = ("policy.run", *(planner.remedy.replace(" ", ".") for planner in planners() if planner.place in _KEEPS))
 """The kinds of operations that count as a table's last upkeep."""
-_SECONDS_AN_ACTION = 1.0  # what a commit takes beside the work itself
+_SECONDS_AN_ACTION = 1.0  # for the commit, besides the work itself
 
 
 @dataclass(frozen=True)
 class Worth:
-    """One table's part of a run, and how many points of its condition a second of it brings."""
+    """The plan for one table, and the health points that it gains per second."""
 
     plan: Plan
     points_per_second: float
 
 
 def upkeep(on: TableUpkeep) -> Worth:
-    """What upkeep a table needs, of the parts that are asked for."""
+    """The upkeep that a table needs, limited to the selected parts."""
     chosen = [planner for planner in planners() if planner.name in on.round.only]
     planned = [(planner, planner.plan(on)) for planner in chosen]
     parts = [plan for _, plan in sorted(planned, key=lambda part: _place(part[0], planned))]
@@ -56,7 +56,7 @@ def diagnosis(on: TableUpkeep) -> tuple[Symptoms, list[Complaint]]:
 
 
 def _place(planner: Planner, planned: list[tuple[Planner, Plan]]) -> Place:
-    """When a part is applied: what comes first would make a rewrite through Spark stale, and waits for it."""
+    """When a part is applied: a part that comes first would make a rewrite on Spark stale, so it runs after it."""
     rewrites = [plan for other, plan in planned if other.place is Place.REWRITE]
     waits = any(action.route == SPARK_SQL for plan in rewrites for action in plan.actions)
     return Place.AFTER_REWRITE if waits and planner.place is Place.FIRST else planner.place

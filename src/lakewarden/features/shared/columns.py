@@ -1,4 +1,4 @@
-"""The columns of a schema, as answers show them."""
+"""The columns of a schema, in the form in which answers show them."""
 
 from __future__ import annotations
 

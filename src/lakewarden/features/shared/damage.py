@@ -1,4 +1,4 @@
-"""What to say of a table with a damaged file: which file, which versions need it, and the ways out."""
+"""Errors about damaged files: which file, which versions need it, and how to recover."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNCHANGED = "Nothing was changed. "
 
 @contextmanager
 def explaining(lake: Reader, name: TableName) -> Iterator[None]:
-    """Add to an error about a damaged file of a table which versions need it, and the ways out."""
+    """Add to an error about a damaged file which versions need the file, and how to recover."""
     try:
         yield
     except BrokenTable as error:
@@ -31,8 +31,8 @@ def explaining(lake: Reader, name: TableName) -> Iterator[None]:
 
 
 def explained(lake: Reader, name: TableName, error: BrokenTable) -> BrokenTable:
-    """The same error with the versions that need the file and the ways out; as it was where no file is known."""
-    skip = f"leave the table out of upkeep: tables: {{{name.within_lake}: {{skip: true}}}} in lakewarden.yaml"
+    """The error with the versions that need the file and how to recover; unchanged if the file is unknown."""
+    skip = f"exclude the table from upkeep: tables: {{{name.within_lake}: {{skip: true}}}} in lakewarden.yaml"
     try:
         table = lake.tables.load(name)
     except LakewardenError:
@@ -43,12 +43,12 @@ def explained(lake: Reader, name: TableName, error: BrokenTable) -> BrokenTable:
     damage = damage_of(table, error.file)
     message = f"{error.message}; {_needed(damage)}" if damage.needed_by else error.message
     unchanged = _UNCHANGED if error.hint.startswith(_UNCHANGED) else ""
-    hint = f"{unchanged}Ways out: {'; or '.join(['restore the file', _without_it(name, damage), skip])}."
+    hint = f"{unchanged}To recover: {'; or '.join(['restore the file', _without_it(name, damage), skip])}."
     return BrokenTable(message, hint, file=error.file, is_explained=True)
 
 
 def problems(lake: Reader, name: TableName, table: Table) -> list[str]:
-    """What is damaged of the current version's metadata, each with the ways out; manifests are not opened."""
+    """Damaged metadata of the current version, each with how to recover; manifests are not opened."""
     head = table.current_snapshot()
     if head is None:
         return []
@@ -61,9 +61,9 @@ def problems(lake: Reader, name: TableName, table: Table) -> list[str]:
     found = []
     for path, size in sizes.items():
         if size != manifests[path]:
-            what = "is not there" if size is None else f"has {size:,} bytes instead of {manifests[path]:,}"
-            told = explained(lake, name, BrokenTable(f"{path} {what}", file=path))
-            found.append(f"{told.message}. {told.hint}")
+            what = "is missing" if size is None else f"has {size:,} bytes instead of {manifests[path]:,}"
+            error = explained(lake, name, BrokenTable(f"{path} {what}", file=path))
+            found.append(f"{error.message}. {error.hint}")
     return found
 
 
@@ -76,8 +76,8 @@ def _needed(damage: Damage) -> str:
 def _without_it(name: TableName, damage: Damage) -> str:
     """How to continue without the file."""
     if not damage.current_needs_it:
-        return "remove the tags and branches that keep versions that need it, so that retention expires them"
+        return "remove the tags and branches of versions that need it, so that retention expires those versions"
     if damage.sound is None:
-        return "load the table again, since no version of main can do without it"
+        return "reload the table, since every version of main needs it"
     command = f"lakewarden version rollback {name}@{damage.sound} --apply"
-    return f"go back to version {damage.sound}, which does not need it: {command}"
+    return f"roll back to version {damage.sound}, which does not need it: {command}"

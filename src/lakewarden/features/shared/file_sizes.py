@@ -1,4 +1,4 @@
-"""What size files of a table should have: its settings for compaction, which every other rewrite follows too."""
+"""Target file sizes of a table: its compaction settings, which other rewrites follow too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MB = 1 << 20
 
 @dataclass(frozen=True)
 class CompactionPolicy:
-    """When files are too small, how large they should be, and how many are written between two commits."""
+    """When files are too small, how large they should be, and how many are written per commit."""
 
     target_file_size_mb: int = 512
     min_file_size_mb: int = 10
@@ -32,18 +32,18 @@ class CompactionPolicy:
 
     @property
     def small(self) -> int:
-        """Files below this are small whatever the others are like; never near to what new ones may come to."""
+        """Files below this size are small; always well below the size of new files."""
         return min(self.min_file_size_mb * _MB, self.target // 6)
 
     @property
     def enough(self) -> int:
-        """Files of at least this are left alone even where the average is small: an eighth of what is aimed at."""
+        """Files of at least this size, an eighth of the target, are not rewritten even if the average is small."""
         return max(self.small, self.target // 8)
 
 
 def policy_of(
     settings: Settings, name: TableName, properties: Mapping[str, str], options: Mapping[str, Any]
 ) -> CompactionPolicy:
-    """The policy that holds for a table. What an option says always wins."""
+    """The effective policy of a table. Options take precedence."""
     values = settings.resolve(name.lake, name.within_lake, "compaction", options, properties)
     return CompactionPolicy(**{name: value.value for name, value in values.items()})

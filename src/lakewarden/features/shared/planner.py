@@ -1,6 +1,6 @@
-"""Parts of a table's upkeep: a noun declares those that it plans in `features/NOUN/planners.py`, and policy asks it.
+"""Planners of upkeep. A noun declares its planners in `features/NOUN/planners.py`; `policy run` calls them.
 
-A planner says what it would do about a table and what is wrong with it. Planners of one table share what they look up.
+A planner reports what is wrong with a table and plans how to fix it. Planners of one table share their lookups.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ Made = TypeVar("Made")
 
 
 class Place(IntEnum):
-    """When a part is applied to a table, among the others."""
+    """The order in which parts of upkeep are applied to a table."""
 
     FIRST = 0
     EXPIRE = 1
     METADATA = 2
     REWRITE = 3
-    """It reads files, so where Spark does it, a commit in between makes its plan stale."""
+    """It reads files: if Spark does it, any commit after planning makes its plan stale."""
     AFTER_REWRITE = 4
     LOOK = 5
 
 
 @dataclass(frozen=True)
 class Round:
-    """One look at many tables, for a plan or only to see how they are. What all of them need is made once."""
+    """One pass over many tables, for a plan or only for their health. What all tables need is made once."""
 
     lake: Reader
     kind: str = ""
     only: Collection[str] = ()
-    """The parts that are planned; none where tables are only looked at."""
+    """The parts to plan; empty if only the health is wanted."""
     _made: dict[Any, Any] = field(default_factory=dict, repr=False)
     _lock: RLock = field(default_factory=RLock, repr=False)
 
@@ -64,7 +64,7 @@ class Round:
 
 @dataclass(frozen=True)
 class TableUpkeep:
-    """One table whose upkeep is planned: loaded once, and what planners look up about it is looked up once."""
+    """One table whose upkeep is planned. It is loaded once, and planners share lookups through `once`."""
 
     round: Round
     name: TableName
@@ -89,7 +89,7 @@ class TableUpkeep:
 
 
 class ActionModule(Protocol):
-    """What looks up and applies the actions of a part: a module, mostly."""
+    """Checks and applies the actions of a part; usually a module."""
 
     def holds(self, action: Action, lake: Reader) -> bool: ...
     def apply(self, action: Action, lake: Writer) -> Outcome: ...
@@ -97,26 +97,26 @@ class ActionModule(Protocol):
 
 @dataclass(frozen=True)
 class Planner:
-    """What plans one part of upkeep, and applies it."""
+    """Plans and applies one part of upkeep."""
 
     name: str
-    """The part's name: `policy run --only NAME`."""
+    """For `policy run --only NAME`."""
     place: Place
     verbs: tuple[str, ...]
-    """The verbs of its actions, by which they are found again."""
+    """The verbs of its actions."""
     actions: ActionModule
     plan: Callable[[TableUpkeep], Plan]
     remedy: str = ""
-    """The command that does the same alone."""
+    """The command that does only this part."""
     symptoms: Callable[[TableUpkeep], Mapping[str, int]] = lambda on: {}
-    """What it counts, by the names of `policy/condition.py`."""
+    """Its counts, named as in `policy/condition.py`."""
     concluded: Callable[[dict[str, Any]], dict[str, Any]] = lambda result: result
-    """The measured result of a whole run, with what can only be said of the whole."""
+    """Adds figures that are only known for the whole run, such as a percentage."""
 
 
 @cache
 def planners() -> tuple[Planner, ...]:
-    """Every planner of every noun, in the order in which their parts are applied."""
+    """All planners, in the order in which their parts are applied."""
     modules = [f"{features.__name__}.{noun.replace('-', '_')}.planners" for noun in features.NOUNS]
     found = [planner for name in modules if find_spec(name) for planner in import_module(name).PLANNERS]
     return tuple(sorted(found, key=lambda planner: planner.place))

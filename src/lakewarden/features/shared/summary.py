@@ -1,4 +1,4 @@
-"""What a table's metadata says of its size, without reading a manifest."""
+"""Row and file counts from snapshot summaries, without reading a manifest."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
 
 def live_rows(snapshot: Snapshot | None) -> int | None:
-    """Rows that a reader sees, as the writers' own totals have it: records less those deleted by position.
-
-    Unknown where equality deletes may mask any number of rows.
-    """
+    """Rows that a reader sees: the summary's records minus its position deletes; unknown with equality deletes."""
     if snapshot is None:
         return 0
     records, masked = total(snapshot, "records"), total(snapshot, "position-deletes") or 0
@@ -25,7 +22,7 @@ def live_rows(snapshot: Snapshot | None) -> int | None:
 
 
 def total(snapshot: Snapshot | None, key: str) -> int | None:
-    """One of the totals a snapshot's summary may carry; none where its writer left it out."""
+    """One of the totals of a snapshot's summary; none if its writer did not record it."""
     return number(notes_of(snapshot), f"total-{key}")
 
 

@@ -1,3 +1,3 @@
-"""Look at tables."""
+"""List tables, show one, and report table health."""
 
 VERBS = ("list", "show", "health")

@@ -24,7 +24,7 @@ _SHOWN, _MORE = 20, 100
 
 @dataclass(frozen=True)
 class TableHealth:
-    """How well a table is, what is worst, and what to type next."""
+    """The health of a table, its worst problem, and the command that fixes it."""
 
     table: str
     score: int
@@ -39,7 +39,7 @@ class TableHealth:
     last_upkeep: datetime | None = None
     next: str = ""
 
-    dispensable: ClassVar[tuple[str, ...]] = (  # on a narrow terminal, the first of them first
+    dispensable: ClassVar[tuple[str, ...]] = (  # dropped on a narrow terminal, in this order
         "metadata",
         "manifests",
         "delete_files",
@@ -52,18 +52,17 @@ class TableHealth:
 
 
 class Health(Selects, Question[list[TableHealth]]):
-    """Say how well tables are, the worst first: one row a table, with the command that helps most.
+    """Report table health, worst first: one row per table, with the command that helps most.
 
-    Every table is meant unless some are named. A hundred is a table that upkeep would change nothing about; points go
-    for files that could be fewer, rows that are deleted and still there, versions past their retention, manifests and
-    metadata that slow down every read, and most for requests for erasure that are overdue. Read from
-    metadata, without Spark.
+    All tables are reported unless some are named. A table that upkeep would not change scores 100. Points are deducted
+    for too many files, deleted rows that are still stored, versions past their retention, manifests and metadata that
+    slow down every read, and most of all for overdue erasure requests. Read from metadata, without Spark.
     """
 
     nothing = "No tables yet."
-    all_unless_said = True
+    all_by_default = True
 
-    worst: int | None = Field(None, gt=0, description="Only this many of the worst; a terminal shows 20 unless said.")
+    worst: int | None = Field(None, gt=0, description="Only this many of the worst; a terminal shows 20 by default.")
 
     def shown(self) -> tuple[int, str] | None:
         return (_SHOWN, f"--worst {_MORE}") if self.worst is None else None

@@ -18,7 +18,7 @@ from lakewarden.quantities import Bytes, from_millis
 
 @dataclass(frozen=True)
 class TableRow:
-    """One table at a glance; `problem` says why the rest is unknown."""
+    """One table in a list; `problem` says why the rest is unknown."""
 
     table: str
     format: int | None = None
@@ -34,15 +34,15 @@ class TableRow:
 
 
 class List(Question[list[TableRow]]):
-    """List the tables of every lake, with what their metadata says of them.
+    """List the tables of all lakes, with rows, files and size from their metadata.
 
-    A table whose metadata cannot be read is listed with its problem; the others are not held up by it.
+    A table whose metadata cannot be read is listed with its problem.
     """
 
     nothing = "No tables yet."
 
     lake: Annotated[str | None, Completes("lakes")] = Field(None, description="Only this lake.")
-    namespace: str | None = Field(None, description="Only this namespace and those below it.")
+    namespace: str | None = Field(None, description="Only tables in this namespace and below it.")
 
     def ask(self, lake: Reader) -> list[TableRow]:
         names = lake.tables.names(self.lake, self.namespace)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableDetail(Shown):
-    """All that a table's metadata says without opening a manifest, and whether the current version's are there."""
+    """A table's metadata, and whether the manifests of the current version exist; no manifest is opened."""
 
     table: str
     uuid: str
@@ -42,11 +42,11 @@ class TableDetail(Shown):
     refs: list[Ref]
     properties: dict[str, str]
     problems: list[str]
-    """Damaged metadata of the current version, each with the ways out."""
+    """Damaged metadata of the current version, each with how to recover."""
 
 
 class Show(Question[TableDetail]):
-    """Show a table: its columns, partitions, size, branches, tags and properties, and damaged files of its metadata."""
+    """Show a table: its columns, partitions, size, branches, tags, properties, and damaged metadata files."""
 
     table: Table
 
@@ -78,7 +78,7 @@ class Show(Question[TableDetail]):
 
 
 def _term(schema: Schema, source: int, transform: object) -> str:
-    """`day(ts)`, or the bare column where it is not transformed."""
+    """`day(ts)`, or the column's name if it is not transformed."""
     column, name = schema.find_column_name(source) or f"#{source}", str(transform)
     if name == "identity":
         return column

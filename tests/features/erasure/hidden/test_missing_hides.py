@@ -90,7 +90,7 @@ def test_upkeep_and_health_notice_it(lake: SmallLake) -> None:
     moved_back(lake, before)
     assert seen(lake) == [0, 1, 2, 3, 4, 5]
     (found,) = lake.warden.table.health(PEOPLE)
-    assert found.worst == "2 hidden rows of erasure requests can be seen again"
+    assert found.worst == "2 hidden rows of erasure requests visible again"
     assert found.next == f"lakewarden erasure hide main.{PEOPLE}"
     planned = lake.warden.policy.run(PEOPLE, only=["hide"])
     assert [action.says for action in planned.plan.actions] == ["hide 2 rows of 2 requests on branch main"]
