@@ -165,7 +165,7 @@ def test_a_compaction_of_many_groups_paused_by_another_process(tmp_path: Path) -
         gate.unlink()
         out, _ = running.communicate(timeout=120)
 
-        assert (asked["state"], asked["problem"]) == ("running", "asked to pause")
+        assert (asked["state"], asked["problem"]) == ("running", "pause requested")
         assert running.returncode == 1 and json.loads(out)["error"]["message"].endswith(
             "was paused after 1 of 3 actions"
         )

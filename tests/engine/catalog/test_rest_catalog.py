@@ -237,7 +237,7 @@ class TestExpiry:
         replaced = lake.snapshots[-2]
         planned = lake.warden.retention.expire(ORDERS, keep_last=5, keep_days=0)
         reasons = {verdict.item: verdict.reasons for verdict in planned.plan.verdicts}
-        assert reasons[str(replaced)] == ("time travel: the catalog would forget when older versions were current",)
+        assert reasons[str(replaced)] == ("time travel: the catalog would lose the times of older versions",)
         planned.apply()
         assert [entry.snapshot_id for entry in lake.metadata.snapshot_log] == lake.snapshots
         assert len(lake.snapshots) == 6

@@ -68,7 +68,7 @@ def test_a_changed_record_does_not_make_it_write_elsewhere(put_away: SmallLake, 
     assert where in record.read_text()
     record.write_text(record.read_text().replace(where, place.format(lake=put_away.folder, table=folder(put_away))))
     (batch,) = put_away.warden.orphan.list()
-    with pytest.raises(BrokenTable, match="names a place where main.sales.orders has no files"):
+    with pytest.raises(BrokenTable, match="names a location where main.sales.orders has no files"):
         put_away.warden.orphan.restore(batch.id).apply()
     assert not (put_away.folder / "elsewhere").exists()
 

@@ -139,7 +139,7 @@ class TestExactlyWhatThePlanSays:
         assert in_quarantine(busy.catalog.load_table(ORDERS)) == {}
         assert report.result["bytes_freed"] == plan.actions[0].files.bytes
         assert report.result["files_removed"] == plan.actions[0].files.count
-        assert "for good" in plan.actions[0].says
+        assert "delete files" in plan.actions[0].says
 
     def test_with_superseded_metadata(self, busy: SmallLake) -> None:
         aged(busy, ORDERS, 2)
@@ -155,7 +155,7 @@ class TestExactlyWhatThePlanSays:
             lake.warden.version.tag(ORDERS, f"v{number}").apply()
         aged(lake, ORDERS, 2)
         planned = lake.warden.retention.expire(ORDERS, **ALL)
-        assert [action.says for action in planned.plan.actions] == ["superseded metadata goes into quarantine"]
+        assert [action.says for action in planned.plan.actions] == ["move superseded metadata to quarantine"]
         report = planned.apply()
         assert report.result["files_quarantined"] == 4 and report.result["snapshots_expired"] == 0
         assert orphans(lake.catalog.load_table(ORDERS)) == set()
@@ -173,7 +173,7 @@ class TestExactlyWhatThePlanSays:
         table.delete("id = 1")
         lake.append(ORDERS)
         planned = lake.warden.retention.expire(ORDERS, **ALL)
-        assert planned.plan.warnings == ("main.sales.orders: 1 files lie outside of its location and are left there",)
+        assert planned.plan.warnings == ("main.sales.orders: 1 files outside of its location are not removed",)
         planned.apply()
         assert elsewhere.exists() and elsewhere not in listed(planned.plan)
 
@@ -263,7 +263,7 @@ class TestOptions:
             lake.create(name, appends=3)
         days_later(lake, 10)
         few: dict[str, Any] = {"keep_last": 1, "keep_days": 5}
-        with pytest.raises(BadValue, match="keeps its versions for 730 days, and --keep-days 5 is less") as refused:
+        with pytest.raises(BadValue, match="keeps its versions for 730 days, but --keep-days is 5") as refused:
             lake.warden.retention.expire("gold.orders", **few)
         assert "--even-production" in refused.value.hint
         plan = lake.warden.retention.expire(all=True, **few).plan
@@ -281,7 +281,7 @@ class TestOptions:
         lake.warden.version.tag(f"{ORDERS}@{oldest}", "short", keep="1d", note="for a day").apply()
         days_later(lake, 3)
         told = lake.warden.retention.expire(ORDERS, **ALL)
-        warning = "main.sales.orders: the keep period of tag short is over; --expire-tags lets it go"
+        warning = "main.sales.orders: the keep period of tag short is over; --expire-tags removes it"
         assert told.plan.warnings[0] == warning and "tag short alone keeps" in told.plan.warnings[1]
         told.apply()
         assert oldest in snapshots(lake) and lake.refs()["short"] == oldest

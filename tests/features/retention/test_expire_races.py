@@ -51,6 +51,6 @@ def test_a_table_that_is_registered_twice(lake: SmallLake) -> None:
     """The other one's versions need the files that this one's expiry would remove."""
     lake.create("sales.orders", appends=4)
     lake.catalog.register_table("sales.again", lake.catalog.load_table("sales.orders").metadata_location)
-    with pytest.raises(DeletionForbidden, match="shares its place with main.sales.again"):
+    with pytest.raises(DeletionForbidden, match="shares its location with main.sales.again"):
         lake.warden.retention.expire("sales.orders", keep_last=1, keep_days=0)
     assert lake.ids("sales.again") == list(range(8))

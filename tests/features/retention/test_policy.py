@@ -149,7 +149,7 @@ class TestCompactions:
         for _ in range(3):
             made.commit(timedelta(days=190), operation="replace")
         found = reasons(made.table, RetentionPolicy(keep_last=2, keep_days=0))
-        between = ["between two snapshots of its version that stay"]
+        between = ["between two kept snapshots of its version"]
         assert (found[3], found[4], found[5]) == (["recent (top 2)", "tagged (v1)"], between, between)
         assert found[2] == ["recent (top 2)"]  # the tagged version counts once
         nameless = decide(made.table, RetentionPolicy(keep_last=2, keep_days=0, keep_tagged=False), NOW, {})
@@ -168,7 +168,7 @@ class TestCompactions:
         made.log = [1, 2, 3, 4]
         policy = RetentionPolicy(keep_last=2, keep_days=0)
         found = reasons(made.table, policy, is_log_ours=False)
-        assert found[3] == ["time travel: the catalog would forget when older versions were current"]
+        assert found[3] == ["time travel: the catalog would lose the times of older versions"]
         assert found[1] == []
         assert reasons(made.table, policy)[3] == []
         alone = reasons(made.table, RetentionPolicy(keep_last=1, keep_days=0), is_log_ours=False)
@@ -251,7 +251,7 @@ def test_what_lies_between_stays_also_where_no_branch_keeps_the_version() -> Non
     found = decide(made.table, RetentionPolicy(keep_last=1, keep_days=0), NOW, {5: "op-1"})
     kept = {version.snapshot_id: version.reasons for version in found.versions if version.kept}
     assert set(kept) == {3, 4, 5, 6}
-    assert kept[4] == ("between two snapshots of its version that stay",)
+    assert kept[4] == ("between two kept snapshots of its version",)
     assert all(version.same_as is None for version in found.versions)
 
 
@@ -363,7 +363,7 @@ def _rules(made: History, policy: RetentionPolicy, in_use: dict[int, str], expir
         for oldest_first in map(sorted, _runs(line, holds_the_same)):
             stay = [place for place, snapshot in enumerate(oldest_first) if told[snapshot]]
             for snapshot in oldest_first[stay[0] : stay[-1]] if stay else ():
-                told[snapshot] = told[snapshot] or {"between two snapshots of its version that stay"}
+                told[snapshot] = told[snapshot] or {"between two kept snapshots of its version"}
     return told
 
 

@@ -105,7 +105,7 @@ def test_an_older_version_that_is_damaged_holds_up_retention_only_while_a_name_k
 
     three.warden.version.untag(ORDERS, "v2").apply()
     planned = three.warden.policy.run()
-    assert "1 manifests or lists of versions that expire are damaged" in planned.plan.warnings[0]
+    assert "1 manifests or manifest lists of expiring versions are damaged" in planned.plan.warnings[0]
     planned.apply()
     assert snapshots(three) == [third] and three.ids(ORDERS) == [0, 1, 2, 3, 4, 5]
     assert orphans(three.catalog.load_table(ORDERS)) == set()  # the other versions had listed all that it did

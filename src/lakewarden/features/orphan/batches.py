@@ -1,4 +1,4 @@
-"""Batches of files in quarantine, over all tables: they are kept in the lake itself, under each table's location."""
+"""Batches of files in quarantine, which are stored in the lake under each table's location."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 
 @dataclass(frozen=True)
 class Kept:
-    """What is in quarantine under one table's location; `problem` says why that is not known."""
+    """The quarantine of one table; `problem` says why it cannot be read."""
 
     name: TableName
     uuid: str = ""
@@ -23,24 +23,24 @@ class Kept:
 
 
 def kept(lake: Reader, names: Sequence[TableName]) -> list[Kept]:
-    """What each of these tables has in quarantine; one that cannot be read does not hold up the others."""
+    """The quarantine of each of these tables."""
     return list(lake.tables.read_all(names, lambda name: _kept(lake, name)))
 
 
 def named(found: Sequence[Kept], id: str) -> list[tuple[Kept, Batch]]:
-    """The batch of this id, or all of an operation of this id."""
+    """The batch with this id, or all batches of the operation with this id."""
     chosen = [(table, batch) for table in found for batch in table.batches if id in (batch.id, batch.operation)]
     if not chosen:
         known = [batch.id for table in found for batch in table.batches]
         problems = [table.problem.message for table in found if table.problem]
-        unread = f" ({len(problems)} tables could not be looked at, as {problems[0]})" if problems else ""
-        hint = did_you_mean(id, known, "lakewarden orphan list shows what is there.")
+        unread = f" ({len(problems)} tables could not be read, such as {problems[0]})" if problems else ""
+        hint = did_you_mean(id, known, "lakewarden orphan list shows all batches.")
         raise NotFound(f"no batch {id} in quarantine{unread}", hint)
     return chosen
 
 
 def listed(batch: Batch) -> FileList:
-    """A batch's files as a plan lists them: by where they came from."""
+    """A batch's files as a plan lists them: by their original paths."""
     return FileList.of(PlannedFile(file.path, file.bytes, file.kind) for file in batch.files)
 
 

@@ -20,16 +20,16 @@ from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 
 class Delete(Selects, TableOperation):
-    """Delete for good what is in quarantine and whose grace is over.
+    """Permanently delete files in quarantine whose grace period is over.
 
-    Files that a version of the table leads to again are not deleted: bring them back with orphan restore. How long
-    the grace is stands in the configuration (quarantine: grace), and with each batch when it ends.
+    Files that a version references again are not deleted; orphan restore brings them back. The grace period is
+    configured as quarantine: grace; orphan list shows when it ends for each batch.
     """
 
     destructive = True
 
-    batch: str | None = Field(None, description="Only this batch, or all that this operation put away; in any table.")
-    now: bool = Field(False, description="Also what could be brought back for a while yet.")
+    batch: str | None = Field(None, description="Only this batch, or all batches of this operation; in any table.")
+    now: bool = Field(False, description="Also delete batches whose grace period is not over.")
 
     def plan(self, lake: Reader) -> Plan:
         found = kept(lake, self._names(lake))
@@ -39,9 +39,11 @@ class Delete(Selects, TableOperation):
         actions, warnings = [], []
         for table, batch in chosen:
             if not self.now and batch.delete_after > lake.clock():
-                warnings.append(f"{batch.id} of {table.name} stays: its grace ends at {batch.delete_after:%F %R} UTC")
+                warnings.append(f"{batch.id} of {table.name} is kept: its grace ends at {batch.delete_after:%F %R} UTC")
             elif batch.uuid != table.uuid and not self.batch:
-                warnings.append(f"{batch.id} is of an earlier table of the name {table.name}: --batch {batch.id}")
+                warnings.append(
+                    f"{batch.id} is from an earlier table named {table.name}: --batch {batch.id} deletes it"
+                )
             else:
                 actions.append(_action(table, batch))
         refused = tuple(Finding(str(table.name), table.problem.message) for table in found if table.problem)
@@ -49,7 +51,7 @@ class Delete(Selects, TableOperation):
         return Plan(self.kind(), target, tuple(actions), tuple(warnings), () if self.batch else refused)
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        """The batch has ended: its record goes after its last file."""
+        """Whether the batch is gone: its record is deleted after its last file."""
         return _batch(action, lake) is None
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
@@ -61,9 +63,9 @@ class Delete(Selects, TableOperation):
         gone = quarantine.discard(storage, batch, lambda done, total: lake.progress(done, total, "files"))
         if gone.failed:
             raise StorageUnavailable(
-                f"{name}: {len(gone.failed)} of {len(batch.files)} files of {batch.id} could not be deleted, as "
+                f"{name}: {len(gone.failed)} of {len(batch.files)} files of {batch.id} could not be deleted, such as "
                 f"{gone.failed[0][0]}: {gone.failed[0][1]}",
-                f"Go on with: lakewarden operation resume {lake.stamp.operation}",
+                f"Continue with: lakewarden operation resume {lake.stamp.operation}",
             )
         return Outcome({"files_deleted": gone.files, "bytes_freed": gone.bytes})
 
@@ -75,16 +77,16 @@ class Delete(Selects, TableOperation):
         table = lake.tables.load(name)
         refuse_forbidden(name, table)
         if listed(batch) != action.files:
-            raise StalePlan(f"the plan is stale: batch {batch.id} holds other files now", "Plan again.")
+            raise StalePlan(f"the plan is stale: the files of batch {batch.id} changed", "Plan again.")
         if not self.now and batch.delete_after > lake.clock():
-            raise StalePlan(f"the plan is stale: the grace of {batch.id} is not over", "Say --now, or wait.")
-        here = lake.storage(name.lake).sizes(batch.place(file) for file in batch.files)  # others were brought back
+            raise StalePlan(f"the plan is stale: the grace of {batch.id} is not over", "Add --now, or wait.")
+        here = lake.storage(name.lake).sizes(batch.place(file) for file in batch.files)  # without restored files
         paths = [file.path for file in batch.files if here[batch.place(file)] is not None]
         needed = set(paths) - set(still_unreachable(table, paths))
         if needed:
             raise DeletionForbidden(
-                f"{name}: a version leads to {len(needed)} files of {batch.id} again, as {min(needed)}",
-                f"Bring them back: lakewarden orphan restore {batch.id}",
+                f"{name}: a version references {len(needed)} files of {batch.id} again, such as {min(needed)}",
+                f"Restore them: lakewarden orphan restore {batch.id}",
             )
 
 
@@ -99,7 +101,7 @@ def _action(table: Kept, batch: Batch) -> Action:
         verb="delete",
         subject=target,
         lease=table_lease(table.uuid),
-        says=f"delete {files.count} files of {batch.id} for good",
+        says=f"permanently delete {files.count} files of {batch.id}",
         arguments={"batch": batch.id, "location": batch.location},
         requires=(TableIs(target, table.uuid),),
         estimate=Estimate(files=files.count, bytes=files.bytes),

@@ -20,9 +20,9 @@ from lakewarden.quantities import Bytes
 
 @dataclass(frozen=True)
 class OrphanRow:
-    """The orphans of one table, or one of them: then `path` and `kind` are told, and `oldest` is when it was written.
+    """The orphans of one table, or with --files one of them: then `path` and `kind` are set, and `oldest` is its time.
 
-    `problem` says why a table cannot be looked at, `next` what to type to put its orphans away.
+    `problem` says why a table cannot be searched, `next` is the command that moves its orphans to quarantine.
     """
 
     table: str
@@ -41,8 +41,8 @@ class OrphanRow:
 class Find(Aged, Question[list[OrphanRow]]):
     """Find files under a table's location that no version of it needs.
 
-    They are left by writers that failed, or by engines that clean up badly. What is too young, of unknown age, or
-    may still be committed by an operation under way is kept, and counted. Exit code 3 if there are orphans.
+    Failed writers and incomplete cleanups leave them behind. Files that are too young, of unknown age, or may still be
+    committed by a running operation are not orphans; they are counted separately. Exit code 3 if there are orphans.
     """
 
     nothing = "No orphans."

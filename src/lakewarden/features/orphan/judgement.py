@@ -1,4 +1,4 @@
-"""What may go: a file that no version leads to, that is old enough, and that nobody may still be about to commit."""
+"""Which files are orphans: no version references them, they are old enough, and no writer may still commit them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from lakewarden.features.orphan.unfinished import Unfinished
 
 Verdict = Literal["needed", "recent", "unknown age", "in use", "orphan"]
-_HINT = "version-hint.text"  # tells clients of a file-system catalog which metadata is current; nothing leads to it
+_HINT = "version-hint.text"  # names the current metadata for file-system catalogs; nothing references it
 
 
 def refuse_forbidden(name: TableName, table: Table) -> None:
-    """Refuse a table that says that none of its files may be deleted."""
+    """Refuse a table with gc.enabled=false."""
     if table.metadata.properties.get("gc.enabled", "true").lower() == "false":
         raise DeletionForbidden(
-            f"{name}: gc.enabled=false forbids every deletion of its files",
+            f"{name}: gc.enabled=false forbids deleting its files",
             "Another table may share them. If none does, set gc.enabled to true first.",
         )
 
 
 class Judge:
-    """Decides on the files of one table."""
+    """Decides which files of one table are orphans."""
 
     def __init__(self, name: TableName, needed: ReachableSet, before: datetime, unfinished: Unfinished) -> None:
         self._name = name
@@ -49,7 +49,7 @@ class Judge:
         return "in use" if self._unfinished.owns(file.path, file.modified_at) else "orphan"
 
     def is_needed(self, path: str) -> bool:
-        """Whether metadata leads to a file, however it spells it."""
+        """Whether metadata references a file, however it spells the path."""
         subject = checked_file(path)
         if subject.endswith(f"/{_HINT}"):
             return True
@@ -58,14 +58,14 @@ class Judge:
         if apart(path)[0] not in self._needed.authorities:
             known = ", ".join(sorted(self._needed.authorities))
             raise DeletionForbidden(
-                f"{self._name}: {path} is listed, and the table's metadata tells of the same path in {known}",
-                "If these are one place under two names, make the table's location say the one its metadata uses.",
+                f"{self._name}: {path} is stored, and the table's metadata references the same path in {known}",
+                "If both names mean the same storage, change the table's location to the name that its metadata uses.",
             )
         return True
 
 
 def checked_file(path: str) -> str:
-    """The file that a checksum file of Hadoop's is for: `.a.parquet.crc` goes where `a.parquet` goes."""
+    """The file that a Hadoop checksum file belongs to: `a.parquet` for `.a.parquet.crc`."""
     if not path.endswith(".crc"):
         return path
     folder, slash, name = path.rpartition("/")
@@ -73,10 +73,7 @@ def checked_file(path: str) -> str:
 
 
 def is_hidden(below: str) -> bool:
-    """Whether clients of Iceberg leave a path, given below its table's location, alone: so do we.
-
-    Folders of partitions are not hidden, whatever their column is called.
-    """
+    """Whether Iceberg clients ignore a path relative to the table's location. Partition folders are never hidden."""
     if "/." not in below and "/_" not in below and not below.startswith((".", "_")):
         return False
     *folders, name = below.split("/")
@@ -86,7 +83,7 @@ def is_hidden(below: str) -> bool:
 
 
 def kind_of(path: str) -> str:
-    """What a file is, as its name tells."""
+    """The kind of a file, from its name."""
     name = file_name(checked_file(path))
     if is_metadata(name):
         return "metadata"

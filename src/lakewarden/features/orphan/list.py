@@ -30,17 +30,17 @@ class BatchRow:
 
 
 class List(Question[list[BatchRow]]):
-    """List the files that are put away and can still be brought back, batch by batch, oldest first.
+    """List batches of files in quarantine, which can be restored, oldest first.
 
-    Orphans that were put away, and files of expired versions where those go through the quarantine.
+    Quarantine holds orphans, and files of expired versions if the configuration sends those there.
     """
 
     nothing = "Nothing is in quarantine."
 
     table: Annotated[str | None, Positional(), Completes("tables")] = Field(
-        None, description="[lake.]namespace.table, or a pattern such as 'sales.*'; else all tables."
+        None, description="[lake.]namespace.table, or a pattern such as 'sales.*'; by default all tables."
     )
-    namespace: str | None = Field(None, description="Only tables of this namespace and those below it.")
+    namespace: str | None = Field(None, description="Only tables in this namespace and below it.")
 
     def ask(self, lake: Reader) -> list[BatchRow]:
         if self.table is not None:

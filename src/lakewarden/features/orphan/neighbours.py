@@ -1,4 +1,4 @@
-"""Other tables: where their files are is no place to look for orphans (invariant 2)."""
+"""Refuses tables whose locations overlap with those of other tables: their files cannot be told apart (invariant 2)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _READERS = 16
 
 
 class Neighbours:
-    """The tables of each lake and where they are: looked up once, when first asked for."""
+    """The locations of all tables of each lake, looked up once when first needed."""
 
     def __init__(self, lake: Reader) -> None:
         self._lake = lake
@@ -38,7 +38,7 @@ class Neighbours:
         self._lock = threading.Lock()
 
     def refuse_shared(self, name: TableName, table: Table) -> None:
-        """Refuse a table that has a place in common with another one of its lake, or lies within it or around it."""
+        """Refuse a table whose location equals, contains or lies within that of another table of its lake."""
         with self._lock:
             if name.lake not in self._known:
                 read = self._lake.tables.read_all(self._lake.tables.names(name.lake), self._places)
@@ -46,12 +46,12 @@ class Neighbours:
         shared = next((found for mine in own_places(table) for found in self._known[name.lake].near(mine, name)), None)
         if shared is not None:
             raise DeletionForbidden(
-                f"{name} shares its place with {shared[0]}, whose files are at {shared[1]}",
-                "Which files are whose cannot be told there. Give each table a location of its own.",
+                f"{name} shares its location with {shared[0]}, whose files are at {shared[1]}",
+                "It is unclear which table owns which files. Give each table its own location.",
             )
 
     def _places(self, name: TableName) -> list[tuple[TableName, str]]:
-        """A table that cannot be read has a metadata file all the same: if it lies below another, it is met there."""
+        """None if the table is unreadable: `refuse_foreign` finds its metadata files if they lie below another table."""
         try:
             return [(name, place) for place in own_places(self._lake.tables.load(name))]
         except LakewardenError:
@@ -59,7 +59,7 @@ class Neighbours:
 
 
 class _Places:
-    """Which tables are where, to be asked what lies at a place, below it or above it."""
+    """Tables by location, for finding those at, below or above a location."""
 
     def __init__(self, places: Iterable[tuple[TableName, str]]) -> None:
         self._at: dict[str, list[tuple[TableName, str]]] = {}
@@ -80,7 +80,7 @@ def is_metadata(path: str) -> bool:
 
 
 def refuse_foreign(name: TableName, table: Table, storage: StoredFiles, paths: Sequence[str]) -> None:
-    """Refuse a table under whose location another one's metadata lies. Its own, that nothing names any more, may."""
+    """Refuse a table if another table's metadata lies under its location. Its own unreferenced metadata may."""
     uuid, location = str(table.metadata.table_uuid), same_place(table.metadata.location.rstrip("/"))
 
     def look(path: str) -> Iterator[tuple[str, str]]:
@@ -93,22 +93,21 @@ def refuse_foreign(name: TableName, table: Table, storage: StoredFiles, paths: S
     if foreign is not None:
         raise DeletionForbidden(
             f"{name}: the metadata of another table lies under its location: {foreign[0]} ({foreign[1]})",
-            "Which files are whose cannot be told there. Give that table a location of its own, or remove what is left "
-            "of it by hand.",
+            "It is unclear which table owns which files. Move that table elsewhere, or remove its files by hand.",
         )
 
 
 def _whose(storage: StoredFiles, path: str) -> str | None:
-    """The uuid of the table that a metadata file is of; the oldest have none, and tell only the table's location."""
+    """The uuid of the table of a metadata file, or its location if the file is too old to have a uuid."""
     try:
         for most in (_BEGINNING, None):
             content = storage.read(path, most)
             text = zlib.decompressobj(31).decompress(content) if content.startswith(b"\x1f\x8b") else content
             if found := _UUID.search(text):
                 return found[1].decode(errors="replace").lower()
-        told = _LOCATION.search(text)
+        location = _LOCATION.search(text)
     except (BrokenTable, zlib.error) as error:
-        return None if isinstance(error, BrokenTable) else "not readable"  # gone since it was listed
+        return None if isinstance(error, BrokenTable) else "not readable"  # deleted since it was listed
     if not content:
-        return None  # a writer began it and wrote nothing: nobody's
-    return same_place(told[1].decode(errors="replace").rstrip("/")) if told else "not readable"
+        return None  # an interrupted writer left it empty
+    return same_place(location[1].decode(errors="replace").rstrip("/")) if location else "not readable"

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader, Writer
 
-_MOST_FILES = 50_000  # of one action, and so of one batch: its record is read as a whole
+_MOST_FILES = 50_000  # per action, and so per batch: a batch's record is read as a whole
 
 
 class Quarantine(Aged, TableOperation):
-    """Put a table's orphans away, from where they can be brought back until the grace is over.
+    """Move a table's orphans to quarantine, from where they can be restored until the grace period is over.
 
-    Each file is looked at again right before it is moved: what has become part of the table, was changed, or may be
-    committed by an operation under way stays where it is. lakewarden orphan list shows what is put away.
+    Each file is checked again right before it is moved: files that are referenced or changed by now, or that a running
+    operation may commit, stay in place. lakewarden orphan list shows what is in quarantine.
     """
 
     destructive = True
@@ -55,9 +55,9 @@ class Quarantine(Aged, TableOperation):
         return plan_each(lake, self.kind(), self, plan_one)
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        """No listed file that may go is at its place, and none that is needed is away."""
+        """Whether all listed orphans were moved, and none that is needed by now."""
         listed = _Listed(self, action, lake, lake.tables.load(action.subject))
-        return not listed.may_go and not listed.missed
+        return not listed.orphans and not listed.missed
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         name, table = lake.tables.name(action.subject), lake.tables.load(action.subject)
@@ -73,15 +73,15 @@ class Quarantine(Aged, TableOperation):
             made_at=made_at,
             delete_after=made_at + lake.settings.quarantine.grace,
             files=tuple(
-                QuarantinedFile(file.path, file.bytes, file.kind) for file in _Listed(self, action, lake, table).may_go
+                QuarantinedFile(file.path, file.bytes, file.kind) for file in _Listed(self, action, lake, table).orphans
             ),
         )
         moved = quarantine.stash(storage, batch, lambda done, total: lake.progress(done, total, "files"))
         if moved.failed:
             raise StorageUnavailable(
-                f"{name}: {len(moved.failed)} of {action.files.count} files could not be put away, as "
+                f"{name}: {len(moved.failed)} of {action.files.count} files could not be moved, such as "
                 f"{moved.failed[0][0]}: {moved.failed[0][1]}",
-                f"Go on with: lakewarden operation resume {lake.stamp.operation}",
+                f"Continue with: lakewarden operation resume {lake.stamp.operation}",
             )
         back = _bring_back(self, action, lake, batch)
         away, size = moved.files - len(back), moved.bytes - sum(file.bytes for file in back)
@@ -89,26 +89,26 @@ class Quarantine(Aged, TableOperation):
 
 
 class _Listed:
-    """The files that an action lists, as they are now."""
+    """The current state of the files that an action lists."""
 
     def __init__(self, asked: Aged, action: Action, lake: Reader, table: Table) -> None:
         name = lake.tables.name(action.subject)
         judge = Judge(name, reachable_set(table), asked.before(lake), Unfinished(lake))
         found = lake.storage(name.lake).look(file.path for file in action.files.items)
-        self.may_go: list[PlannedFile] = []
-        """At their place, as they were when the plan was made, and still orphans."""
+        self.orphans: list[PlannedFile] = []
+        """Still there, unchanged since planning, and still orphans."""
         self.missed: list[PlannedFile] = []
-        """Not at their place, and needed there."""
+        """No longer there, but needed."""
         for file in action.files.items:
             stored = found[file.path]
             if stored is None:
                 self.missed += [file] if judge.is_needed(file.path) else []
             elif stored.bytes == file.bytes and judge.verdict(stored) == "orphan":
-                self.may_go.append(file)
+                self.orphans.append(file)
 
 
 def _bring_back(asked: Aged, action: Action, lake: Writer, batch: Batch) -> list[PlannedFile]:
-    """Somebody may have made a file part of the table in the moment it was moved: then it must be where it was."""
+    """Restore files that another writer committed while they were being moved."""
     name = lake.tables.name(action.subject)
     missed = _Listed(asked, action, lake, lake.tables.load(action.subject)).missed
     storage = lake.storage(name.lake)
@@ -124,7 +124,7 @@ def _action(name: TableName, table: Table, orphans: Sequence[Orphan]) -> Action:
         verb="quarantine",
         subject=target,
         lease=table_lease(uuid),
-        says=f"put {files.count} orphans away",
+        says=f"move {files.count} orphans to quarantine",
         arguments={"uuid": uuid, "location": table.metadata.location},
         requires=(TableIs(target, uuid),),
         estimate=Estimate(files=files.count, bytes=files.bytes),
@@ -135,7 +135,7 @@ def _action(name: TableName, table: Table, orphans: Sequence[Orphan]) -> Action:
 def _warnings(lake: Reader, name: TableName, found: Searched) -> tuple[str, ...]:
     warnings = []
     if found.orphans and not lake.storage(name.lake).renames(found.table.metadata.location):
-        warnings.append(f"{name}: its storage cannot rename, so {show_size(found.bytes)} are copied to be put away")
+        warnings.append(f"{name}: its storage cannot rename, so moving copies {show_size(found.bytes)}")
     if found.kept["in use"]:
-        warnings.append(f"{name}: {found.kept['in use']} files stay, for an operation under way may commit them")
+        warnings.append(f"{name}: {found.kept['in use']} files stay, since a running operation may commit them")
     return tuple(warnings)

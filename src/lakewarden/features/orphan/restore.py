@@ -21,13 +21,13 @@ from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 
 class Restore(TableOperation):
-    """Bring files back from quarantine to where they were. Never over a file that is there again."""
+    """Restore files from quarantine to their original paths. Existing files are never overwritten."""
 
     id: Annotated[str, Positional()] = Field(
-        description="The id of a batch, as lakewarden orphan list shows it, or of the operation that put it away."
+        description="The id of a batch, as shown by lakewarden orphan list, or of the operation that created it."
     )
     table: Annotated[str | None, Completes("tables")] = Field(
-        None, description="Look for it under this table only, not under all."
+        None, description="Search only this table, not all tables."
     )
 
     def plan(self, lake: Reader) -> Plan:
@@ -38,7 +38,7 @@ class Restore(TableOperation):
         return Plan(self.kind(), self.id, tuple(_action(table, batch) for table, batch in named(found, self.id)))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        """The batch has ended, and its files are where they were."""
+        """Whether the batch is gone and its files are at their original paths."""
         storage = lake.storage(lake.tables.name(action.subject).lake)
         if quarantine.find(storage, str(action.arguments["location"]), str(action.arguments["batch"])) is not None:
             return False
@@ -47,20 +47,20 @@ class Restore(TableOperation):
     def apply(self, action: Action, lake: Writer) -> Outcome:
         storage = lake.storage(lake.tables.name(action.subject).lake)
         batch = quarantine.existing(storage, str(action.arguments["location"]), str(action.arguments["batch"]))
-        _refuse_strange(batch, lake, action.subject)
+        _refuse_outside(batch, lake, action.subject)
         back = quarantine.restore(storage, batch, lambda done, total: lake.progress(done, total, "files"))
         return Outcome({"files_restored": back.files, "bytes_restored": back.bytes})
 
 
-def _refuse_strange(batch: Batch, lake: Reader, table: str) -> None:
-    """A record is a file like any other in the lake: whoever changed it must not make us write elsewhere."""
+def _refuse_outside(batch: Batch, lake: Reader, table: str) -> None:
+    """Refuse paths outside of the table and the warehouse: the record is an ordinary file that anyone can change."""
     name = lake.tables.name(table)
     places = [*own_places(lake.tables.load(name)), lake.settings.lake(name.lake).warehouse]
-    strange = next((file.path for file in batch.files if not _is_within(file.path, places)), None)
-    if strange is not None:
+    outside = next((file.path for file in batch.files if not _is_within(file.path, places)), None)
+    if outside is not None:
         raise BrokenTable(
-            f"{batch.record} names a place where {name} has no files: {strange}",
-            "Nothing was brought back. If that is right, bring it back by hand.",
+            f"{batch.record} names a location where {name} has no files: {outside}",
+            "Nothing was restored. If the location is right, move the files by hand.",
         )
 
 
@@ -74,7 +74,7 @@ def _action(table: Kept, batch: Batch) -> Action:
         verb="restore",
         subject=target,
         lease=table_lease(table.uuid),
-        says=f"bring {files.count} files back from {batch.id}",
+        says=f"restore {files.count} files from {batch.id}",
         arguments={"batch": batch.id, "location": batch.location},
         requires=(TableIs(target, table.uuid),),
         expects={"files_restored": files.count, "bytes_restored": files.bytes},

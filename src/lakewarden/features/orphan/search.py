@@ -1,8 +1,8 @@
-"""Looks for orphans of one table: lists what is stored where its files are, and asks of each whether it is needed.
+"""Searches for orphans of one table: lists the files under its locations and checks whether each is needed.
 
-Only files that are not needed are kept while it looks, and those on disk once they are many: a table may have very
-many files. A commit that lands while files are listed names files that were not known before, so what was found
-is looked at again by the metadata as it is when listing is over.
+A table may have very many files, so only candidates are kept, and on disk once they are many. A commit that lands
+during the listing references files that were unknown before, so candidates are checked again with the metadata
+at the end of the listing.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 log = logging.getLogger(__name__)
-_IN_MEMORY = 1 << 20  # bytes of what was found, before the rest goes to disk
-_SECONDS_BETWEEN_WORDS = 3
-_turns = threading.BoundedSemaphore(4)  # tables listed at once: each is listed by several threads already
+_IN_MEMORY = 1 << 20  # bytes of candidates before they are written to disk
+_SECONDS_BETWEEN_LOGS = 3
+_turns = threading.BoundedSemaphore(4)  # tables listed at once; several threads list each of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Orphan:
 
 @dataclass(frozen=True)
 class Searched:
-    """What looking for a table's orphans came to."""
+    """The result of a search for a table's orphans."""
 
     table: Table
     orphans: int = 0
@@ -64,7 +64,7 @@ class Searched:
 def search(
     lake: Reader, name: TableName, before: datetime, neighbours: Neighbours, take: Callable[[Orphan], None]
 ) -> Searched:
-    """Hand over every orphan of a table that was written before a moment; refuses where that cannot be told."""
+    """Pass every orphan that was written before a time to `take`; refused if orphans cannot be determined safely."""
     table = lake.tables.load(name)
     refuse_forbidden(name, table)
     neighbours.refuse_shared(name, table)
@@ -75,12 +75,12 @@ def search(
         refuse_foreign(name, table, lake.storage(name.lake), listing.unnamed_metadata)
         latest = lake.tables.load(name)
         if latest.metadata.table_uuid != table.metadata.table_uuid:
-            raise StalePlan(f"{name} became another table while it was looked at", "Ask again.")
+            raise StalePlan(f"{name} was recreated during the search: its UUID differs", "Search again.")
         return _confirmed(latest, Judge(name, reachable_set(latest), before, listing.unfinished), found, take, listing)
 
 
 class _Listing:
-    """One pass over all that is stored where a table's files are."""
+    """One pass over all files under a table's locations."""
 
     def __init__(self, lake: Reader, name: TableName, table: Table, before: datetime) -> None:
         self._storage = lake.storage(name.lake)
@@ -100,7 +100,7 @@ class _Listing:
     def _candidates_at(self, place: str) -> Iterator[StoredFile]:
         met = Counter[str]()
         with closing(self._storage.walk(place, without=[OWN_FOLDER])) as stored:
-            for file in _told(place, stored):
+            for file in _logged(place, stored):
                 if is_hidden(file.path[len(place) + 1 :]):
                     continue
                 verdict = self._judge.verdict(file)
@@ -113,12 +113,12 @@ class _Listing:
         self.kept += met
 
     def _refuse_unless_known(self, place: str, met: Counter[str]) -> None:
-        """Where there are orphans and nothing that metadata names, it may name the very same files by another path."""
+        """If only orphans are found, the metadata may reference the same files by another path."""
         may_be_empty = place != self._places[0] and not self._needed.has_data
         if met["orphan"] and not met["needed"] and not may_be_empty:
             raise DeletionForbidden(
-                f"{self._name}: none of the {met.total()} files at {place} is one that its metadata names",
-                "Its metadata may spell that place in another way, for example through a link. Look at a path there: "
+                f"{self._name}: its metadata references none of the {met.total()} files at {place}",
+                "Its metadata may use another path for that location, for example through a link. Compare the paths: "
                 f"lakewarden table show {self._name}",
             )
 
@@ -140,15 +140,15 @@ def _confirmed(
 
 
 def _put(found: IO[str], file: StoredFile) -> None:
-    assert file.modified_at is not None  # else its age would not be known, and it is kept
+    assert file.modified_at is not None  # files of unknown age are no candidates
     found.write(json.dumps([file.path, file.bytes, file.modified_at.timestamp()]) + "\n")
 
 
-def _told(place: str, files: Iterator[StoredFile]) -> Iterator[StoredFile]:
-    """The same files; how many there are is told now and then while they are listed."""
-    next_word = time.monotonic() + _SECONDS_BETWEEN_WORDS
+def _logged(place: str, files: Iterator[StoredFile]) -> Iterator[StoredFile]:
+    """The same files; logs the count every few seconds."""
+    next_log = time.monotonic() + _SECONDS_BETWEEN_LOGS
     for number, file in enumerate(files):
-        if number % 1000 == 999 and time.monotonic() >= next_word:
+        if number % 1000 == 999 and time.monotonic() >= next_log:
             log.info("%s files listed at %s", f"{number + 1:,}", place)
-            next_word = time.monotonic() + _SECONDS_BETWEEN_WORDS
+            next_log = time.monotonic() + _SECONDS_BETWEEN_LOGS
         yield file

@@ -1,4 +1,4 @@
-"""Files of Lakewarden's own operations that have not come to their end: they may still be committed."""
+"""Files of unfinished Lakewarden operations, which may still be committed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALL = 10**9
 
 
 class Unfinished:
-    """Tells whose files may still be needed, by the journal; it is opened only where a file bears a mark of ours."""
+    """Finds files of unfinished operations. The journal is opened only for files with Lakewarden's naming."""
 
     def __init__(self, lake: Reader) -> None:
         self._lake = lake
@@ -27,9 +27,9 @@ class Unfinished:
         self._states: dict[str, State | None] = {}
 
     def owns(self, path: str, modified_at: datetime) -> bool:
-        """Whether an operation that has not ended may have written a file.
+        """Whether an unfinished operation may have written a file.
 
-        One that this journal does not know is another installation's: it is given some days to end.
+        An operation that is not in the journal belongs to another installation and gets a few days to finish.
         """
         marked = _MARK.search(path)
         if marked is None:
@@ -47,6 +47,6 @@ class Unfinished:
 
     @cached_property
     def _stamps(self) -> list[Stamp]:
-        """What metadata files of operations under way are marked with, where names cannot tell."""
+        """The stamps of running operations, for metadata files, whose names do not identify the operation."""
         begun = self._lake.journal.list(states=sorted(UNFINISHED), limit=_ALL)
         return [Stamp(record.id, action.id, "") for record in begun for action in record.plan.actions]

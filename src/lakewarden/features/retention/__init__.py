@@ -1,3 +1,3 @@
-"""Let old versions go, and the files that only they need."""
+"""Expire old versions and remove the files that only they need."""
 
 VERBS = ("expire",)

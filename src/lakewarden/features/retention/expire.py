@@ -11,27 +11,26 @@ from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.retention import expiry
 from lakewarden.features.retention.policy import policy_of, refuse_short_production
-from lakewarden.features.shared.each import plan_each
-from lakewarden.features.shared.select import Selects
+from lakewarden.features.shared.each import TablesOperation, plan_each
 from lakewarden.features.version import holders
-from lakewarden.lifecycle.action import Action, Outcome
-from lakewarden.lifecycle.ground import Reader, Writer
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.plan import Plan
-from lakewarden.lifecycle.request import TableOperation
 from lakewarden.quantities import Duration
 
 
-class Expire(Selects, TableOperation):
-    """Let old versions go, and remove the files that only they needed.
+class Expire(TablesOperation):
+    """Expire old versions, and remove the files that only they need.
 
-    A version stays if it is current, among the newest, young enough, tagged, at the head of a branch or in its
-    history, or needed by an operation under way. A compaction holds the version it was built on in other files: it
-    keeps that version, and the snapshot before it expires once reader_grace is over. Settings that no option gives
-    come from the configuration, the table's own properties, its layer, or the defaults; lakewarden policy show names
-    the source of each. The plan lists every file that would be removed, and only those are.
+    A version is kept if it is current, among the newest, young enough, tagged, the head of a branch or in its history,
+    or needed by a running operation. A compaction stores the same version in other files: the snapshot it replaced
+    expires once reader_grace is over. Settings that are not given as options come from the configuration, the table's
+    properties, its layer, or the defaults; lakewarden policy show names the source of each. The plan lists every file
+    that would be removed, and no other file is.
     """
 
     destructive = True
+    is_upkeep = True
+    actions = expiry
 
     keep_last: int | None = Field(None, ge=1, description="Keep this many of the newest versions of each branch.")
     keep_days: int | None = Field(None, ge=0, description="Keep versions younger than this many days.")
@@ -40,20 +39,15 @@ class Expire(Selects, TableOperation):
     )
     keep_tagged: bool | None = Field(None, description="Whether a tag keeps its version.")
     reader_grace: Duration | None = Field(
-        None, description="How long a snapshot stays after a compaction replaced it, as in 1d: reads that began before."
+        None, description="Keep a snapshot this long after a compaction replaced it, as in 1d, for running reads."
     )
-    even_production: bool = Field(False, description="Let --keep-days shorten the retention of production tables too.")
-    expire_tags: bool = Field(False, description="Also let tags go whose keep period is over.")
+    even_production: bool = Field(False, description="Allow --keep-days to shorten the retention of production tables.")
+    expire_tags: bool = Field(False, description="Also expire tags whose keep period is over.")
 
     def plan(self, lake: Reader) -> Plan:
         in_use, neighbours = expiry.InUse(lake), Neighbours(lake)
-        options = {
-            "keep_last": self.keep_last,
-            "keep_days": self.keep_days,
-            "production_keep_days": self.production_keep_days,
-            "keep_tagged": self.keep_tagged,
-            "reader_grace": self.reader_grace,
-        }
+        given = ("keep_last", "keep_days", "production_keep_days", "keep_tagged", "reader_grace")
+        options = {option: getattr(self, option) for option in given}
 
         def plan_one(name: TableName) -> Plan:
             if self.keep_days is not None and self.production_keep_days is None and not self.even_production:
@@ -67,15 +61,6 @@ class Expire(Selects, TableOperation):
             return replace(plan, warnings=(*plan.warnings, kept)) if kept else plan
 
         return plan_each(lake, self.kind(), self, plan_one)
-
-    def skips_held(self) -> bool:
-        return not self.is_one
-
-    def holds(self, action: Action, lake: Reader) -> bool:
-        return expiry.holds(action, lake)
-
-    def apply(self, action: Action, lake: Writer) -> Outcome:
-        return expiry.apply(action, lake)
 
     def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
         return expiry.with_percent(result)

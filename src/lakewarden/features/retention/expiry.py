@@ -1,8 +1,7 @@
-"""Expiring versions: what goes and why, as a plan, and the commit that lets them go.
+"""Plans and applies the expiry of versions.
 
-One action a table: it lets snapshots and tags go, in one commit, and then the files that only those led to, which
-are listed. The two are not apart, since nobody would find the files again if a run had enough in between. How files
-leave is in `file_removal.py`.
+One action per table: one commit expires snapshots and tags, then the listed files that only those needed are removed
+(`file_removal.py`). It is a single action because nothing would remove the files if a run stopped in between.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ EXPIRE = "expire"
 
 @dataclass(frozen=True)
 class Expiring:
-    """What one table's expiry would take, before anything is done."""
+    """What the expiry of one table would remove."""
 
     name: TableName
     table: Table
@@ -62,7 +61,7 @@ class Expiring:
 
     @property
     def may_delete(self) -> bool:
-        """Whether the table lets anybody delete files of it at all."""
+        """Whether gc.enabled allows deleting the table's files."""
         return self.table.metadata.properties.get("gc.enabled", "true").lower() != "false"
 
 
@@ -75,9 +74,9 @@ def look(
     with_files: bool = True,
     table: Table | None = None,
 ) -> Expiring:
-    """Decide on every version of a table, and find out which files that sets free, unless only the first matters.
+    """Decide on every version of a table and, with `with_files`, find the files that become unreachable.
 
-    A table that was loaded a moment ago can be handed in.
+    `table` saves loading the table again.
     """
     table = table or lake.tables.load(name)
     policy = policy_of(lake.settings, name, table.metadata.properties, options)
@@ -92,12 +91,12 @@ def look(
 
 
 def _is_log_ours(lake: Reader, name: TableName, table: Table) -> bool:
-    """Whether Lakewarden writes the log of what main was when: not where the catalog or Spark writes the metadata."""
+    """Whether Lakewarden writes the snapshot log, and not the catalog or Spark."""
     return lake.settings.lake(name.lake).type != "rest" and not lake.tables.route(table, name).needs_spark
 
 
 class InUse:
-    """Which snapshots operations under way need: those that they require, and those that they committed."""
+    """The snapshots that running operations need: those that they require, and those that they committed."""
 
     def __init__(self, lake: Reader, besides: str = "") -> None:
         self._required = snapshots_in_use(lake.journal, besides)
@@ -114,17 +113,17 @@ class InUse:
 
 
 def actions_for(lake: Reader, kind: str, found: Expiring, neighbours: Neighbours) -> Plan:
-    """What lets a table's old versions go."""
+    """The plan that expires a table's old versions."""
     target, decisions = str(found.name), found.decisions
     warnings = [
-        f"{target}: the keep period of tag {tag} is over; --expire-tags lets it go" for tag in decisions.tags_over
+        f"{target}: the keep period of tag {tag} is over; --expire-tags removes it" for tag in decisions.tags_over
     ]
     if found.unreachable.elsewhere:
-        warnings.append(f"{target}: {found.unreachable.elsewhere} files lie outside of its location and are left there")
+        warnings.append(f"{target}: {found.unreachable.elsewhere} files outside of its location are not removed")
     if found.unreachable.unreadable:
         warnings.append(
-            f"{target}: {found.unreachable.unreadable} manifests or lists of versions that expire are damaged: "
-            "files that only they list stay, and lakewarden orphan find names them afterwards"
+            f"{target}: {found.unreachable.unreadable} manifests or manifest lists of expiring versions are damaged: "
+            "files that only they list are not removed now; lakewarden orphan find reports them afterwards"
         )
     verdicts = tuple(_verdict(target, version) for version in decisions.versions)
     least = 1 if decisions.expired or decisions.tags_going else _least_metadata(lake, found)
@@ -139,12 +138,12 @@ def actions_for(lake: Reader, kind: str, found: Expiring, neighbours: Neighbours
 
 
 def _least_metadata(lake: Reader, found: Expiring) -> int:
-    """How many superseded metadata files are worth commits of their own, which supersede others."""
+    """How many superseded metadata files justify a commit, which itself supersedes one."""
     return 2 if _is_log_ours(lake, found.name, found.table) else 5
 
 
 def holds(action: Action, lake: Reader) -> bool:
-    """Whether the versions have gone and the files have left."""
+    """Whether the versions are expired and the files removed."""
     metadata = lake.tables.load(action.subject).metadata
     there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     if there & set(_snapshots(action)) or set(metadata.refs) & set(_tags(action)):
@@ -153,7 +152,7 @@ def holds(action: Action, lake: Reader) -> bool:
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
-    """Let the versions go, then the files; applied again after it stopped anywhere, it goes on."""
+    """Expire the versions, then remove the files; a second run continues where the first stopped."""
     before = file_removal.sizes_of(action, lake) if action.arguments["how"] == file_removal.SPARK else {}
     _expire(action, lake)
     reach("expiry.committed")
@@ -167,7 +166,7 @@ _OF_ALL = "bytes_of_all_versions"
 
 
 def with_percent(result: dict[str, Any]) -> dict[str, Any]:
-    """A result with what share of all that the versions had together is gone or in quarantine."""
+    """The result with the percentage of bytes that was removed or moved to quarantine."""
     gone = result.get("bytes_freed", 0) + result.get("bytes_quarantined", 0)
     measured = "bytes_freed" in result or "bytes_quarantined" in result
     return {**result, "percent": round(100 * gone / result[_OF_ALL], 1)} if measured and result.get(_OF_ALL) else result
@@ -199,14 +198,14 @@ def _expire(action: Action, lake: Writer) -> None:
 
 
 def _freed_in_all(action: Action, lake: Reader, before: Mapping[str, int]) -> Facts:
-    """What went since, whoever deleted it."""
+    """What was deleted since, by Spark or by us."""
     after = file_removal.sizes_of(action, lake)
     gone = [size for path, size in before.items() if path not in after]
     return {"files_removed": len(gone), "bytes_freed": sum(gone)}
 
 
 def _versions(action: Action, lake: Reader) -> Facts:
-    """What became of the versions, looked up: others may have been added meanwhile."""
+    """Counts of versions, read from the table: other writers may have added some."""
     metadata = lake.tables.load(action.subject).metadata
     there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     gone = len(set(_snapshots(action)) - there)
@@ -219,21 +218,21 @@ def _versions(action: Action, lake: Reader) -> Facts:
 
 
 def _check_spark_takes_no_more(lake: Reader, found: Expiring) -> None:
-    """Iceberg's expiry deletes whatever it sets free, and follows what refs say of themselves: neither is planned."""
+    """Refuse if Iceberg's expiry would remove more than planned: files elsewhere, or what settings of refs expire."""
     decisions = found.decisions
     if found.unreachable.elsewhere:
         raise Conflict(
             f"{found.name}: Iceberg's expiry on Spark would also delete {found.unreachable.elsewhere} files outside "
             "of its location",
-            "Another table may own them. Format v3 leaves no other way; keep these versions, or give them a tag.",
+            "Another table may own them, and format v3 can only be expired on Spark. Keep these versions, or tag them.",
         )
     more = iceberg_would_also_take(
         found.table.metadata, decisions.expired, decisions.tags_going, to_millis(lake.clock())
     )
     if more:
         raise Conflict(
-            f"{found.name}: Iceberg's expiry on Spark would also take {', '.join(more)}",
-            "Format v3 leaves no other way. Let ended tags go with --expire-tags, or remove that ref's own settings.",
+            f"{found.name}: Iceberg's expiry on Spark would also expire {', '.join(more)}",
+            "Format v3 can only be expired on Spark. Remove ended tags with --expire-tags, or that ref's own settings.",
         )
 
 
@@ -271,19 +270,19 @@ def _action(lake: Reader, found: Expiring, route: Route) -> Action:
 
 
 def _says(decisions: Decisions, how: file_removal.How, commits: bool) -> str:
-    where = "into quarantine" if how == file_removal.QUARANTINE else "for good"
+    remove = "move {} to quarantine" if how == file_removal.QUARANTINE else "delete {}"
     if not commits:
-        return f"superseded metadata goes {where}"
+        return remove.format("superseded metadata")
     tags = decisions.tags_going
     also = f" and {len(tags)} {'tag' if len(tags) == 1 else 'tags'} ({', '.join(tags)})" if tags else ""
     expired = f"expire {len(decisions.expired)} of {len(decisions.versions)} versions{also}"
-    return f"{expired}; files that only they need go {where}"
+    return f"{expired}; {remove.format('files that only they need')}"
 
 
 def _superseded_metadata(lake: Reader, table: Table, policy: RetentionPolicy) -> list[ReachableFile]:
-    """Earlier metadata files that others took the place of long ago; whoever reads one still has a day to end.
+    """Metadata files that were superseded before the retention period, which is at least a day for running reads.
 
-    No number of them is kept for its own sake: every commit, also our own, would push out another.
+    No minimum number is kept: then every commit, including our own, would push out another one.
     """
     cutoff = to_millis(lake.clock() - timedelta(days=max(policy.days, 1)))
     log = table.metadata.metadata_log
@@ -293,7 +292,7 @@ def _superseded_metadata(lake: Reader, table: Table, policy: RetentionPolicy) ->
 
 
 def _sized(lake: Reader, name: TableName, files: list[ReachableFile]) -> FileList:
-    """The files with the sizes that metadata does not tell looked up; what is not there is not listed."""
+    """The files with their sizes, looked up if metadata does not have them; missing files are left out."""
     unknown = [file.path for file in files if file.bytes is None]
     sizes = lake.storage(name.lake).sizes(unknown) if unknown else {}
     known = [(file, sizes.get(file.path) if file.bytes is None else file.bytes) for file in files]
@@ -305,5 +304,5 @@ def _snapshots(action: Action) -> tuple[int, ...]:
 
 
 def _tags(action: Action) -> dict[str, int]:
-    """The tags that go, and where they were when that was planned."""
+    """The tags to remove, and their snapshots at planning."""
     return {tag: int(at) for tag, at in zip(action.texts("tags"), action.texts("tags_at"), strict=True)}

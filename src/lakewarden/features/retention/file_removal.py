@@ -1,7 +1,7 @@
-"""How files leave a table once nothing leads to them: into quarantine, for good, or by Iceberg's own expiry on Spark.
+"""Removes files that became unreachable: to quarantine, permanently, or by Iceberg's own expiry on Spark.
 
-Which files may go was planned; whether each may still go is looked up in the metadata of this moment. What is told
-afterwards was measured: files that are still there are not counted as gone.
+The plan lists the files; whether each is still unreachable is checked with the current metadata. Results are measured:
+files that still exist are not counted as removed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 How = Literal["quarantine", "delete", "spark"]
 QUARANTINE: How = "quarantine"
 DELETE: How = "delete"
-SPARK: How = "spark"  # it deletes what its expiry sets free, and nothing can be put in between
+SPARK: How = "spark"  # its expiry deletes the files itself
 
 
 def way_out(lake: Reader, lake_name: str, location: str, needs_spark: bool) -> How:
-    """Which way files go, as it is configured: by quarantine, unless moving them would mean copying them."""
+    """How files are removed, as configured; by default to quarantine, unless moving them means copying them."""
     if needs_spark:
         return SPARK
     asked = lake.settings.quarantine.expired_files
@@ -36,7 +36,7 @@ def way_out(lake: Reader, lake_name: str, location: str, needs_spark: bool) -> H
 
 
 def remove(action: Action, lake: Writer) -> Facts:
-    """Let the files of an action go that nothing leads to now; what came of it."""
+    """Remove the files of an action that are still unreachable; return what was measured."""
     name, table = lake.tables.name(action.subject), lake.tables.load(action.subject)
     _check_same_table(action, table)
     refuse_forbidden(name, table)
@@ -56,13 +56,13 @@ def remove(action: Action, lake: Writer) -> Facts:
 
 
 def left(action: Action, lake: Reader) -> list[str]:
-    """Listed files that are still there although nothing leads to them."""
+    """Listed files that still exist although they are unreachable."""
     there = list(sizes_of(action, lake))
     return still_unreachable(lake.tables.load(action.subject), there) if there else []
 
 
 def sizes_of(action: Action, lake: Reader) -> dict[str, int]:
-    """How large the listed files are that are there."""
+    """The sizes of the listed files that exist."""
     name = lake.tables.name(action.subject)
     sizes = lake.storage(name.lake).sizes([file.path for file in action.files.items])
     return {path: size for path, size in sizes.items() if size is not None}
@@ -84,18 +84,18 @@ def _batch(action: Action, lake: Writer, table: Table, free: list[PlannedFile]) 
 
 
 def _check_same_table(action: Action, table: Table) -> None:
-    """To the metadata of another table of this name, none of these files would mean anything."""
+    """Refuse a recreated table: its metadata knows none of these files, so all would look unreachable."""
     if str(table.metadata.table_uuid) != action.arguments["uuid"]:
         raise StalePlan(
-            f"the plan is stale: {action.subject} is another table now",
-            "Its files were left where they are. Plan again.",
+            f"the plan is stale: {action.subject} was recreated: its UUID differs",
+            "No files were removed. Plan again.",
         )
 
 
 def _check_all_left(action: Action, failed: tuple[tuple[str, str], ...]) -> None:
     if failed:
         raise StorageUnavailable(
-            f"{action.subject}: {len(failed)} of {action.files.count} files could not be removed, as {failed[0][0]}: "
-            f"{failed[0][1]}",
-            "The versions are gone and these files are not; resume the operation when that is mended.",
+            f"{action.subject}: {len(failed)} of {action.files.count} files could not be removed, such as "
+            f"{failed[0][0]}: {failed[0][1]}",
+            "The versions are expired, but these files remain. Fix the cause, then resume the operation.",
         )

@@ -21,13 +21,13 @@ def _expiring(on: TableUpkeep) -> Expiring:
 
 
 def _plan(on: TableUpkeep) -> Plan:
-    """What expires old versions. That a file is damaged, a table forbids it, or Spark cannot, stops no other part."""
+    """Expire old versions. If that is not possible for this table, other parts of upkeep still run."""
     target, nothing = str(on.name), on.planned()
     try:
         found = expiry.actions_for(on.lake, on.round.kind, on.once(_expiring), on.round.once(Neighbours))
         return found if found.actions else replace(found, verdicts=())
-    except DeletionForbidden as forbidden:  # the table's own wish, and no failure
-        return replace(nothing, warnings=(f"{forbidden.message}; its old versions stay",))
+    except DeletionForbidden as forbidden:  # the table's own setting, not a failure
+        return replace(nothing, warnings=(f"{forbidden.message}; its old versions are kept",))
     except (BrokenTable, Conflict) as error:
         return replace(nothing, refused=(refusal(target, error),))
 

@@ -1,8 +1,8 @@
-"""How long versions are kept, and what becomes of each one under that.
+"""Decides which versions are kept and which expire.
 
-A version may be held by several snapshots: a compaction holds the rows of the snapshot it was built on. The newest
-keeps the version. The older ones expire once they were replaced for longer than a reader could need them, unless
-something else than age and number keeps them: a name, another branch, an operation.
+Several snapshots may hold the same version: a compaction holds the rows of the snapshot it replaced. The newest of them
+keeps the version. Older ones expire once they were replaced longer ago than a read may take, unless something other
+than age and count keeps them: a tag, another branch, an operation.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class _Pair:
     older: int
     newer: int
     is_kept: bool
-    """Whether the branch keeps the version: then the newer one holds it, and the older is only replaced."""
+    """Whether the branch keeps the version: then the newer snapshot holds it, and the older one was replaced."""
 
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """What keeps a version: that it is among the newest, that it is young, that it has a name."""
+    """When a version is kept: by count, by age, or by a tag."""
 
     keep_last: int = 30
     keep_days: int = 90
@@ -55,13 +55,13 @@ class RetentionPolicy:
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether a version is kept, and every reason that keeps it."""
+    """Whether a snapshot is kept, and every reason for it."""
 
     snapshot_id: int
     committed_at: datetime
     reasons: tuple[str, ...]
     same_as: int | None = None
-    """Of one that expires: the newer snapshot that holds the same version, where there is one."""
+    """If it expires: the newer snapshot that holds the same version, if any."""
 
     @property
     def kept(self) -> bool:
@@ -70,12 +70,12 @@ class Decision:
 
 @dataclass(frozen=True)
 class Decisions:
-    """What becomes of each version of a table, newest first, and of tags whose time is over."""
+    """The decision on each snapshot of a table, newest first, and on tags whose keep period is over."""
 
     versions: tuple[Decision, ...]
     tags_going: tuple[str, ...] = ()
     tags_over: tuple[str, ...] = ()
-    """Tags whose keep period has ended, and that keep their version all the same, since nobody said otherwise."""
+    """Tags whose keep period is over, but that still keep their version because --expire-tags was not given."""
 
     @property
     def expired(self) -> tuple[int, ...]:
@@ -85,21 +85,21 @@ class Decisions:
 def policy_of(
     settings: Settings, name: TableName, properties: Mapping[str, str], options: Mapping[str, Any]
 ) -> RetentionPolicy:
-    """The policy that holds for a table. What an option says always wins."""
+    """The effective policy of a table. Options take precedence."""
     values = settings.resolve(name.lake, name.within_lake, "retention", options, properties)
-    # given for this very run it holds for production too, unless that is given a period of its own
+    # as an option it applies to production tables too, unless --production-keep-days is given
     by_option = options.get("keep_days") is not None and options.get("production_keep_days") is None
     production = not by_option and bool(settings.is_production(name.lake, name.within_lake).value)
     return RetentionPolicy(**{name: value.value for name, value in values.items()}, production=production)
 
 
 def refuse_short_production(own: RetentionPolicy, keep_days: int | None, name: TableName) -> None:
-    """Refuse a number of days for one run that is less than a production table keeps."""
+    """Refuse --keep-days below what a production table keeps."""
     if keep_days is not None and own.production and keep_days < own.production_keep_days:
         raise BadValue(
-            f"{name} is a production table that keeps its versions for {own.production_keep_days} days, and "
-            f"--keep-days {keep_days} is less",
-            "Add --even-production to expire its versions too, or give production tables their own period with "
+            f"{name} is a production table that keeps its versions for {own.production_keep_days} days, but "
+            f"--keep-days is {keep_days}",
+            "Add --even-production to expire its versions too, or set the period of production tables with "
             "--production-keep-days.",
         )
 
@@ -125,10 +125,10 @@ def decide(
     expire_tags: bool = False,
     is_log_ours: bool = True,
 ) -> Decisions:
-    """What becomes of each version: kept with every reason, or expired where there is none.
+    """Decide on each snapshot: kept, with every reason, or expired if there is none.
 
-    `is_log_ours` says whether Lakewarden writes the log of what main was when. A catalog or Spark that writes it
-    clears all that lies before a snapshot that expires.
+    `is_log_ours` says whether Lakewarden writes the snapshot log. A catalog or Spark that writes it clears all entries
+    before an expired snapshot.
     """
     metadata, reasons = table.metadata, _Reasons()
     times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots}
@@ -149,7 +149,7 @@ def decide(
             reasons, [entry.snapshot_id for entry in metadata.snapshot_log], {p.older for p in pairs if p.is_kept}
         )
     _keep_between(reasons, pairs)
-    going |= {name for name, ref in tags.items() if not reasons.of(ref.snapshot_id)}  # they go with what they name
+    going |= {name for name, ref in tags.items() if not reasons.of(ref.snapshot_id)}  # they expire with their snapshot
     newest_first = sorted(metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True)
     replaced = {pair.older: pair.newer for pair in pairs if pair.is_kept and not reasons.of(pair.older)}
     versions = tuple(
@@ -162,7 +162,7 @@ def decide(
 def _keep_branches(
     reasons: _Reasons, table: Table, policy: RetentionPolicy, now: datetime, named: Collection[int]
 ) -> list[_Pair]:
-    """Branches keep their own history; what is on none, as after a rollback, is kept while it is young."""
+    """Branches keep their own history; snapshots on no branch, such as after a rollback, are kept by age."""
     refs, pairs = table.metadata.refs, list[_Pair]()
     branches = {n: ref for n, ref in sorted(refs.items()) if str(ref.snapshot_ref_type) == "branch"}
     for name, ref in branches.items():
@@ -183,9 +183,9 @@ def _keep_branch(
     now: datetime,
     named: Collection[int],
 ) -> list[_Pair]:
-    """A branch keeps its head and its own history; what it says of itself comes before the policy.
+    """Keep a branch's head and history. The branch's own settings take precedence over the policy.
 
-    Answers with the snapshots that a newer one represents, from the oldest to the newest.
+    Returns the pairs of snapshots that hold the same version, oldest first.
     """
     there = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     last = ref.min_snapshots_to_keep or policy.keep_last
@@ -214,22 +214,22 @@ def _keep_branch(
 
 
 def _keep_log(reasons: _Reasons, log: Sequence[int], replaced: Collection[int]) -> None:
-    """Where a gap would clear main's log, nothing in it expires only for being replaced while an older one stays."""
+    """If a gap would clear main's log, a replaced snapshot does not expire while an older one is kept."""
     oldest = next((place for place, snapshot in enumerate(log) if reasons.of(snapshot)), len(log))
     for snapshot in log[oldest:]:
         if snapshot in replaced and not reasons.of(snapshot):
-            reasons.add(snapshot, "time travel: the catalog would forget when older versions were current")
+            reasons.add(snapshot, "time travel: the catalog would lose the times of older versions")
 
 
 def _keep_between(reasons: _Reasons, pairs: Sequence[_Pair]) -> None:
-    """What lies between two snapshots of a version that stay, stays: else the two would count as two versions."""
-    held: set[int] = set()  # snapshots whose version a newer one that stays holds, too
+    """Keep what lies between two kept snapshots of a version: otherwise the two would count as two versions."""
+    held: set[int] = set()  # snapshots whose version is also held by a newer one that is kept
     for pair in reversed(pairs):
         if reasons.of(pair.newer) or pair.newer in held:
             held.add(pair.older)
     for pair in pairs:
         if reasons.of(pair.older) and not reasons.of(pair.newer) and pair.newer in held:
-            reasons.add(pair.newer, "between two snapshots of its version that stay")
+            reasons.add(pair.newer, "between two kept snapshots of its version")
 
 
 def _period(milliseconds: int) -> str:
@@ -242,7 +242,7 @@ def _is_young(milliseconds: int, age_ms: int, now: datetime) -> bool:
 
 
 def _is_over(ref: SnapshotRef, times: Mapping[int, int], now: datetime) -> bool:
-    """Whether a tag's keep period has ended: it is counted from its snapshot's time, as Iceberg does."""
+    """Whether a tag's keep period is over, counted from its snapshot's time as Iceberg does."""
     if ref.max_ref_age_ms is None:
         return False
     return to_millis(now) - times.get(ref.snapshot_id, to_millis(now)) > ref.max_ref_age_ms

@@ -79,7 +79,7 @@ def test_a_table_made_below_since_the_plan_is_left_alone(lake: SmallLake) -> Non
     below = lake.catalog.create_table("crm.sub", SCHEMA, location=f"{folder(lake).as_uri()}/sub")
     below.append(pa.Table.from_pylist([person(4)], schema=SCHEMA))
     age(folder(lake) / "sub")
-    with pytest.raises(DeletionForbidden, match="shares its place with"):
+    with pytest.raises(DeletionForbidden, match="shares its location with"):
         planned.apply()
     assert ids(lake, "crm.sub", raw=True) == [4]
     assert ids(lake, raw=True) == [0, 1, 2, 3, 4, 5]
