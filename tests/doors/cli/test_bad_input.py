@@ -99,7 +99,7 @@ CASES = [
     Bad(["version", "tag", "sales.orders", "v9", "--wait", "soon"], "BadValue", "wait: 'soon' is not a", "--wait 5m"),
     Bad(["operation", "apply", "x", "--wait", "soon"], "BadValue", "wait: 'soon' is not a duration", HELP),
     Bad(["version", "tag", "sales.orders", " "], "BadValue", "name: a name cannot be empty", HELP),
-    Bad(["version", "tag", "sales.orders", "a\nb"], "BadValue", "name: a name cannot hold control characters", HELP),
+    Bad(["version", "tag", "sales.orders", "a\nb"], "BadValue", "name: a name cannot contain control characters", HELP),
     Bad(["version", "tag", "sales.orders", "x" * 256], "BadValue", "name: ", HELP),
     Bad(["version", "tag", "sales.orders", "v9", "--note", "x" * 1001], "BadValue", "note: ", HELP),
     Bad(["version", "read", "sales.orders", "--where", "id >"], "BadFilter", "--where cannot be read", "Comparisons"),

@@ -122,4 +122,4 @@ def test_retention_names_the_largest_of_what_stays(named: SmallLake) -> None:
     planned.apply()
     left = held(named)[("tag", "v1", "v1-copy")].bytes
     all_shown = "lakewarden version held main.sales.orders shows all"
-    assert after == f"main.sales.orders: v1 and v1-copy alone keep {show_size(left)} of what stays; {all_shown}"
+    assert after == f"main.sales.orders: v1 and v1-copy alone keep {show_size(left)} of the rest; {all_shown}"

@@ -116,7 +116,7 @@ def test_never_writes_over_a_file(lake: SmallLake, tmp_path: Path) -> None:
     lake.create()
     out = tmp_path / "rows.csv"
     out.write_text("precious")
-    with pytest.raises(BadValue, match="exists already"):
+    with pytest.raises(BadValue, match="already exists"):
         lake.warden.version.read("sales.orders", out=out)
     assert out.read_text() == "precious"
 

@@ -187,7 +187,7 @@ class TestFormatThreeBesideOtherWriters:
         theirs = lake.append()
         sql(f"CALL main.system.set_current_snapshot(table => 'sales.orders', snapshot_id => {move.arguments['to']})")
 
-        with pytest.raises(VerificationFailed, match=f"commit {theirs} is under no name now"):
+        with pytest.raises(VerificationFailed, match=f"commit {theirs} is on no branch now"):
             planned.apply()
 
 
@@ -216,7 +216,7 @@ class TestColumns:
     def test_without_it_the_plan_says_how_they_differ(self, migrated: SmallLake) -> None:
         _, columns, _ = migrated.warden.version.rollback(self.first(migrated)).plan.warnings
         changed = "note dropped, region added, city renamed to town, price changed from int to long"
-        assert columns.endswith(f"was written they changed: {changed}. --with-schema restores them")
+        assert columns.endswith(f"was written and stay as they are: {changed}. --with-schema restores them")
         migrated.warden.version.rollback(self.first(migrated)).apply()
         assert migrated.catalog.load_table("sales.orders").schema().column_names == ["id", "town", "price", "region"]
 
@@ -257,7 +257,7 @@ class TestColumns:
         with migrated.catalog.load_table("sales.orders").update_schema() as change:
             change.add_column("later", StringType())
         told = migrated.warden.version.rollback(self.first(migrated), with_schema=True).plan.warnings
-        assert told[-1].endswith("so undoing does not restore: later added")
+        assert told[-1].endswith("undoing does not restore later added")
 
     def test_a_change_of_columns_after_planning_makes_it_stale(self, migrated: SmallLake) -> None:
         planned = migrated.warden.version.rollback(self.first(migrated), with_schema=True)
@@ -315,7 +315,7 @@ class TestColumns:
     def test_other_branches_are_named(self, migrated: SmallLake) -> None:
         migrated.warden.version.branch("sales.orders", "dev").apply()
         told = migrated.warden.version.rollback(self.first(migrated), with_schema=True).plan.warnings
-        assert "branches are read with the restored columns too: dev" in told
+        assert "these branches get the restored columns too: dev" in told
 
     @pytest.mark.spark
     def test_spark_reads_and_writes_after_it(self, migrated: SmallLake) -> None:
@@ -340,4 +340,4 @@ class TestColumns:
         sql("ALTER TABLE main.sales.orders DROP COLUMN city")
         with pytest.raises(Conflict, match="cannot undo this: city dropped") as refused:
             lake.warden.version.rollback(first, with_schema=True)
-        assert "without its old values" in refused.value.hint
+        assert "loses its old values" in refused.value.hint

@@ -151,11 +151,11 @@ class TestManyTables:
         plan = lake.warden.version.tag("sales.*", "r1").plan
 
         assert plan.subjects == ("main.sales.a",)
-        assert plan.warnings == ("left out: main.sales.empty has no versions yet",)
+        assert plan.warnings == ("skipped: main.sales.empty has no versions yet",)
 
     def test_a_ref_that_no_table_has(self, lake: SmallLake) -> None:
         lake.create()
-        with pytest.raises(VersionNotFound, match="no table has what sales"):
+        with pytest.raises(VersionNotFound, match="no table has the version sales"):
             lake.warden.version.tag("sales.*@nosuch", "r1")
 
     def test_a_pattern_that_matches_nothing(self, lake: SmallLake) -> None:

@@ -29,7 +29,7 @@ def test_warns_where_nothing_else_leads_to_the_version(lake: SmallLake) -> None:
     assert lake.warden.version.untag("sales.orders", "on-main").plan.warnings == ()
     lake.warden.version.untag("sales.orders", "on-main").apply()
     (warning,) = lake.warden.version.untag("sales.orders", f"before-rollback-{newest.snapshot_id}").plan.warnings
-    assert "nothing else leads to" in warning
+    assert "nothing else protects" in warning
 
 
 def test_a_tag_that_is_not_there(orders: SmallLake) -> None:

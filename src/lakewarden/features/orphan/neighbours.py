@@ -51,7 +51,7 @@ class Neighbours:
             )
 
     def _places(self, name: TableName) -> list[tuple[TableName, str]]:
-        """None if the table is unreadable: `refuse_foreign` finds its metadata files if they lie below another table."""
+        """None if the table is unreadable: if its metadata lies below another table, `refuse_foreign` finds it."""
         try:
             return [(name, place) for place in own_places(self._lake.tables.load(name))]
         except LakewardenError:

@@ -12,11 +12,11 @@ from lakewarden.lifecycle.request import TableOperation, Version
 
 
 class Branch(TableOperation):
-    """Start a branch at a version of a table, which can then be written to apart from main."""
+    """Create a branch at a version of a table, to be written to separately from main."""
 
     version: Version
     name: RefName = Field(description="The branch's name.")
-    keep: Keep | None = Field(None, description="How long the branch is kept, as in 30d; without it, for ever.")
+    keep: Keep | None = Field(None, description="How long to keep the branch, as in 30d; by default forever.")
     note: str = Field("", max_length=1000, description="What the branch is for.")
 
     def plan(self, lake: Reader) -> Plan:

@@ -14,7 +14,7 @@ from lakewarden.quantities import Bytes
 
 @dataclass(frozen=True)
 class HeldRow:
-    """What one tag or branch alone keeps, or names that keep the same versions; `metadata` is manifests and lists."""
+    """What a tag or branch alone keeps, or several that keep the same versions; `metadata` is manifests and lists."""
 
     kind: Kind
     names: list[str]
@@ -29,11 +29,11 @@ class HeldRow:
 
 
 class Held(Question[list[HeldRow]]):
-    """Show the bytes that only one tag or branch of a table keeps, largest first: why storage is still high.
+    """Show how many bytes each tag or branch alone keeps, largest first: why storage use is still high.
 
-    A tag keeps its version, main its current one, any other branch its own commits; older versions without a name are
-    kept by retention. Names that keep the same versions are one row. Files that several of them keep are counted once,
-    in the row `shared`. Read from metadata, without Spark; files in quarantine are not among them.
+    A tag keeps its version, main its current version, and any other branch its own commits; older versions without a
+    name are kept by retention. Tags and branches that keep the same versions share a row. Files that several rows keep
+    are counted once, in the row `shared`. Read from metadata, without Spark; files in quarantine are not included.
     """
 
     nothing = "No versions yet: nothing has been written to it."
@@ -49,7 +49,7 @@ class Held(Question[list[HeldRow]]):
 
 
 def _release(holder: Holder, name: TableName) -> str:
-    """What to type to give the bytes up."""
+    """The command that releases the bytes."""
     if holder.kind == "retention":
         return f"lakewarden retention expire {name}"
     is_one_tag = holder.kind == "tag" and len(holder.names) == 1

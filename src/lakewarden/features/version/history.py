@@ -1,4 +1,4 @@
-"""A table's snapshots as versions: when, by whom, how large, and which names point to them."""
+"""A table's snapshots as rows: when and by whom they were committed, their size, and their tags and branches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VersionRow:
-    """One snapshot; totals are of the whole version, and unknown where its writers left them out."""
+    """One snapshot; the totals are unknown if its writer did not record them."""
 
     snapshot_id: SnapshotId
     committed_at: datetime
@@ -32,7 +32,7 @@ class VersionRow:
 
 
 def versions(table: Table) -> list[VersionRow]:
-    """Every snapshot there is, newest first, also those that no branch leads to."""
+    """All snapshots, newest first, including those on no branch."""
     named = _names(table)
     newest_first = sorted(
         table.metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True
@@ -45,7 +45,7 @@ def version_row(table: Table, snapshot: Snapshot) -> VersionRow:
 
 
 def _names(table: Table) -> dict[tuple[int, str], list[str]]:
-    """The names of each kind that point to a snapshot."""
+    """Tags and branches by snapshot and kind."""
     named: dict[tuple[int, str], list[str]] = {}
     for ref in refs_of(table):
         named.setdefault((ref.snapshot_id, ref.kind), []).append(ref.name)
@@ -67,7 +67,7 @@ def _row(snapshot: Snapshot, named: dict[tuple[int, str], list[str]]) -> Version
 
 
 def _who(snapshot: Snapshot) -> str:
-    """The actor that Lakewarden stamped, else the engine and application that wrote it."""
+    """The actor that Lakewarden recorded, or else the engine and application that wrote the snapshot."""
     facts = notes_of(snapshot)
     if "lakewarden.actor" in facts:
         return facts["lakewarden.actor"]

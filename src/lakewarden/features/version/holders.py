@@ -1,4 +1,4 @@
-"""Who keeps a table's versions, and with them its files: tags, branches, and retention for the rest."""
+"""What keeps a table's versions and their files: tags, branches, and retention for the rest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kind = Literal["branch", "tag", "retention", "shared"]
 
 @dataclass(frozen=True)
 class Holder:
-    """Names that keep the same snapshots, or retention, which keeps those without a name."""
+    """Tags or branches that keep the same snapshots, or retention, which keeps the others."""
 
     kind: Kind
     names: tuple[str, ...]
@@ -34,10 +34,10 @@ class Holder:
 
 
 def holders_of(table: Table, going: Collection[int] = (), tags_going: Collection[str] = ()) -> list[Holder]:
-    """Who keeps each of a table's snapshots, once some snapshots and tags have gone.
+    """What keeps each of a table's snapshots once some snapshots and tags are expired.
 
-    A tag keeps its snapshot, main its head, and another branch its head with all that is on it and not on main. Names
-    that keep the same are one holder: dropping one of them would free nothing.
+    A tag keeps its snapshot, main its head, and another branch its head and its commits that are not on main. Names
+    that keep the same snapshots are one holder: dropping one of them would free nothing.
     """
     refs = {name: ref for name, ref in table.metadata.refs.items() if name not in tags_going}
     on_main = lines_of(table, [refs[MAIN].snapshot_id]) if MAIN in refs else set[int]()
@@ -59,7 +59,7 @@ def holders_of(table: Table, going: Collection[int] = (), tags_going: Collection
 def held_by(
     lake: Reader, name: TableName, table: Table, going: Collection[int] = (), tags_going: Collection[str] = ()
 ) -> tuple[list[tuple[Holder, Holding]], Holding]:
-    """What each holder alone keeps, the most first, and what several keep together."""
+    """What each holder alone keeps, largest first, and what several keep together."""
     holders = holders_of(table, going, tags_going)
     alone, shared = holdings(table, [holder.snapshots for holder in holders], lake.storage(name.lake).sizes)
     pairs = list(zip(holders, alone, strict=True))
@@ -67,12 +67,12 @@ def held_by(
 
 
 def largest(lake: Reader, name: TableName, table: Table, going: Collection[int], tags_going: Collection[str]) -> str:
-    """Which tag or branch beside main alone keeps most once some snapshots and tags have gone, in words."""
+    """A sentence about the tag or branch, other than main, that alone keeps most after the expiry."""
     if set(table.metadata.refs) <= {MAIN}:
         return ""
     pairs, _ = held_by(lake, name, table, going, tags_going)
     for holder, held in pairs:
         if holder.kind != "retention" and MAIN not in holder.names:
             shown, keep = f"lakewarden version held {name} shows all", "keeps" if len(holder.names) == 1 else "keep"
-            return f"{name}: {holder} alone {keep} {show_size(held.bytes)} of what stays; {shown}" if held.bytes else ""
+            return f"{name}: {holder} alone {keep} {show_size(held.bytes)} of the rest; {shown}" if held.bytes else ""
     return ""

@@ -16,7 +16,7 @@ class List(Question[list[VersionRow]]):
 
     table: Table
     limit: int = Field(50, gt=0, description="Show at most this many.")
-    tagged: bool = Field(False, description="Only versions that have a tag or are a branch's head.")
+    tagged: bool = Field(False, description="Only versions with a tag or at the head of a branch.")
 
     def ask(self, lake: Reader) -> list[VersionRow]:
         rows = versions(lake.tables.load(self.table))

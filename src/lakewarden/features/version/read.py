@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _SHOWN = 20
 _MOST_ROWS = 2**31 - 1  # no reader takes a larger limit
-_MOST_BYTES_TO_COUNT = 512 << 20  # files that are read only to say how many rows there are
-_SECONDS_BETWEEN_WORDS = 3
+_MOST_BYTES_TO_COUNT = 512 << 20  # files that are read only to count their rows
+_SECONDS_BETWEEN_LOGS = 3
 _WRITERS = (".parquet", ".csv")
 
 
 class Read(Question[Rows]):
     """Read rows of any version of a table.
 
-    The command line and REST give the first 20 rows unless --limit says otherwise, and say how many there are;
-    Python gives all of them. With --out all rows are written to a file.
+    The command line and REST return the first 20 rows unless --limit is given, and the total count; Python returns all
+    rows. With --out all rows are written to a file.
     """
 
     nothing = "No rows."
 
     version: Version
-    where: str = Field("", description="Only rows for which this holds, as in: amount > 10 AND city = 'Bern'.")
+    where: str = Field("", description="Only rows that match this filter, as in: amount > 10 AND city = 'Bern'.")
     columns: list[str] = Field([], description="Only these columns, separated by commas.")
-    limit: int | None = Field(None, ge=0, description="At most this many rows; 20 where they are shown.")
+    limit: int | None = Field(None, ge=0, description="At most this many rows; 20 by default if they are printed.")
     out: Path | None = Field(None, description="Write the rows to this .parquet or .csv file.")
-    raw: bool = Field(False, description="Also rows that are hidden since they are to be erased.")
+    raw: bool = Field(False, description="Include rows that are hidden by erasure requests.")
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -80,7 +80,7 @@ class Read(Question[Rows]):
 
 
 class _Cut:
-    """Batches up to a number of rows; remembers whether there were more."""
+    """Batches up to a number of rows; `more` is set if there were more."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], limit: int | None) -> None:
         self._batches = batches
@@ -99,44 +99,45 @@ class _Cut:
 
 
 def _write(out: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Stream batches into a file that appears under its name only when it is whole."""
+    """Stream batches into a file that gets its name only when it is complete."""
+    exists = BadValue(f"{out} already exists", "Choose another file, or remove it first.")
     if out.exists():
-        raise BadValue(f"{out} exists already", "Choose another file, or remove it first.")
+        raise exists
     part = out.with_name(f".{out.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("xb") as sink:
-            written = _told(out, _rows_into(sink, out.suffix.lower(), schema, batches))
+            written = _logged(out, _rows_into(sink, out.suffix.lower(), schema, batches))
         _publish(part, out)
         return written
     except FileExistsError:
-        raise BadValue(f"{out} exists already", "Choose another file, or remove it first.") from None
+        raise exists from None
     except OSError as error:
         raise StorageUnavailable(
-            f"{out} cannot be written: {error.strerror or error}", "Nothing is left there."
+            f"{out} cannot be written: {error.strerror or error}", "No partial file was left behind."
         ) from error
     finally:
         part.unlink(missing_ok=True)
 
 
 def _publish(part: Path, out: Path) -> None:
-    """Give the whole file its name, never over one that somebody made meanwhile."""
+    """Give the complete file its name without overwriting a file that was created in the meantime."""
     try:
         out.hardlink_to(part)
     except FileExistsError:
         raise
-    except OSError:  # a file system without hard links: take the name first, then put the file there
+    except OSError:  # a file system without hard links: reserve the name first
         out.touch(exist_ok=False)
         part.replace(out)
 
 
-def _told(out: Path, counts: Iterable[int]) -> int:
-    """How many rows there are, told now and then while they are written."""
-    written, next_word = 0, time.monotonic() + _SECONDS_BETWEEN_WORDS
+def _logged(out: Path, counts: Iterable[int]) -> int:
+    """The total; logged every few seconds while rows are written."""
+    written, next_log = 0, time.monotonic() + _SECONDS_BETWEEN_LOGS
     for count in counts:
         written += count
-        if time.monotonic() >= next_word:
+        if time.monotonic() >= next_log:
             log.info("%s rows written to %s", f"{written:,}", out)
-            next_word += _SECONDS_BETWEEN_WORDS
+            next_log += _SECONDS_BETWEEN_LOGS
     return written
 
 
@@ -147,7 +148,7 @@ def _rows_into(sink: Any, suffix: str, schema: pa.Schema, batches: Iterable[pa.R
     if suffix == ".csv":
         unfit = [field.name for field in schema if _no_text(field.type)]
         if unfit:
-            raise BadValue(f"CSV cannot hold the column {unfit[0]}", "Leave it out with --columns, or write .parquet.")
+            raise BadValue(f"CSV cannot hold the column {unfit[0]}", "Exclude it with --columns, or write .parquet.")
         writer: Any = pyarrow.csv.CSVWriter(sink, schema)
     else:
         writer = pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
@@ -158,7 +159,7 @@ def _rows_into(sink: Any, suffix: str, schema: pa.Schema, batches: Iterable[pa.R
 
 
 def _no_text(kind: pa.DataType) -> bool:
-    """Whether values of this type have no form as text; UUIDs are bytes to Arrow."""
+    """Whether values of this type cannot be written as text; Arrow stores UUIDs as bytes."""
     import pyarrow
     from pyarrow import types
 

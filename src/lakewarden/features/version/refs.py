@@ -1,6 +1,6 @@
-"""Branches and tags of a table: what they are, and how one is planned, recognised and published.
+"""Branches and tags of a table: listing them, and planning, checking and publishing a new one.
 
-Iceberg's refs carry no text, so a note is a table property, committed together with its ref.
+Iceberg's refs have no description, so a note is a table property that is committed together with its ref.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def _nameable(name: str) -> str:
     if not name.strip() or name != name.strip():
         raise ValueError("a name cannot be empty, or begin or end with a space")
     if not name.isprintable():
-        raise ValueError("a name cannot hold control characters")
+        raise ValueError("a name cannot contain control characters")
     return name
 
 
 def _whole_minutes(keep: timedelta) -> timedelta:
     if keep < timedelta(minutes=1) or keep % timedelta(minutes=1):
-        raise ValueError("a keep period is counted in whole minutes, as in 90d, 12h or 30m")
+        raise ValueError("a keep period must be in whole minutes, as in 90d, 12h or 30m")
     return keep
 
 
@@ -49,7 +49,7 @@ Keep = Annotated[Duration, AfterValidator(_whole_minutes)]
 
 @dataclass(frozen=True)
 class Ref:
-    """A branch or tag as it stands in a table's metadata."""
+    """A branch or tag in a table's metadata."""
 
     name: str
     kind: Literal["branch", "tag"]
@@ -80,26 +80,26 @@ def note_property(ref: str) -> str:
 
 @dataclass(frozen=True)
 class NewRef:
-    """A branch or tag that is asked for."""
+    """A branch or tag to create."""
 
     kind: Literal["branch", "tag"]
     name: str
     keep: timedelta | None = None
     note: str = ""
 
-    def stands(self, found: Ref, snapshot: int, table: Table) -> bool:
-        """Whether a ref is this very one, with all that belongs to it; a branch may have been written to since."""
+    def is_same(self, found: Ref, snapshot: int, table: Table) -> bool:
+        """Whether an existing ref is this one, with its settings; a branch may have been written to since."""
         there = ancestors(table, found.snapshot_id) if self.kind == "branch" else (found.snapshot_id,)
         keep = show_duration(self.keep) if self.keep else ""
         return (found.kind, found.keep, found.note) == (self.kind, keep, self.note) and snapshot in there
 
 
 def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action, ...]:
-    """What makes a branch or tag at this version: one commit, or on Spark one statement each for ref and note."""
+    """Actions that create a branch or tag: one commit, or on Spark one statement each for ref and note."""
     table, snapshot, target = version.table, version.snapshot.snapshot_id, str(version.name)
     existing = table.metadata.refs.get(new.name)
     if existing is not None:
-        here = " (this very snapshot)" if existing.snapshot_id == snapshot else ""
+        here = " (the same snapshot)" if existing.snapshot_id == snapshot else ""
         removable = f", or remove it first: lakewarden version untag {target} {new.name} --apply"
         raise AlreadyExists(
             f"{target} already has a {existing.snapshot_ref_type} {new.name}, at {existing.snapshot_id}{here}",
@@ -138,7 +138,7 @@ def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action
 
 
 def created(action: Action, lake: Reader) -> bool:
-    """Whether the branch, tag or note of an action stands as it should."""
+    """Whether the branch, tag or note of an action exists as planned."""
     asked, table = action.arguments, lake.tables.load(action.subject)
     found = next((ref for ref in refs_of(table) if ref.name == asked["ref"]), None)
     if found is None:
@@ -146,18 +146,17 @@ def created(action: Action, lake: Reader) -> bool:
     if action.verb == "note":
         return found.note == asked["note"]
     new = _new_ref(action)
-    if action.route == SPARK_SQL:  # there its note is an action of its own
+    if action.route == SPARK_SQL:  # the note is a separate action
         new = replace(new, note=found.note)
-    return new.stands(found, _snapshot(action), table)
+    return new.is_same(found, action.number("snapshot"), table)
 
 
 def create(action: Action, lake: Writer) -> Outcome:
-    """Publish the branch, tag or note of an action."""
     asked, name, note = action.arguments, str(action.arguments["ref"]), str(action.arguments["note"])
     noted = {note_property(name): note} if note else {}
     if action.verb == "note":
         change = RefChange(
-            action.subject, str(asked["uuid"]), {name: _snapshot(action)}, properties=noted, route=action.route
+            action.subject, str(asked["uuid"]), {name: action.number("snapshot")}, properties=noted, route=action.route
         )
     else:
         new = _new_ref(action)
@@ -166,9 +165,9 @@ def create(action: Action, lake: Writer) -> Outcome:
             table=action.subject,
             uuid=str(asked["uuid"]),
             expects={name: None},
-            set=(SetRef(name, new.kind, _snapshot(action), keep_ms),),
+            set=(SetRef(name, new.kind, action.number("snapshot"), keep_ms),),
             properties=noted,
-            drop_properties=() if note else (note_property(name),),  # that of an earlier ref of this name
+            drop_properties=() if note else (note_property(name),),  # of an earlier ref with this name
             route=action.route,
         )
     lake.commits.publish(change)
@@ -182,16 +181,12 @@ def _new_ref(action: Action) -> NewRef:
 
 
 def existing_tag(table: Table, target: str, name: str) -> Ref:
-    """A tag that must be there."""
+    """The tag with this name; an error if there is none."""
     refs = {ref.name: ref for ref in refs_of(table)}
     tags = [ref.name for ref in refs.values() if ref.kind == "tag"]
     if name in refs and refs[name].kind == "branch":
-        raise VersionNotFound(f"{name} is a branch of {target}, not a tag", "A tag is asked for here.")
+        raise VersionNotFound(f"{name} is a branch of {target}, not a tag", "This command takes a tag.")
     if name not in refs:
         otherwise = f"It has {', '.join(tags[:8])}." if tags else "It has no tags."
         raise VersionNotFound(f"{target} has no tag {name!r}", did_you_mean(name, tags, otherwise))
     return refs[name]
-
-
-def _snapshot(action: Action) -> int:
-    return action.number("snapshot")

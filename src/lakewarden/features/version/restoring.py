@@ -1,7 +1,7 @@
-"""Restoring the columns that a version was written with, as part of a rollback to it.
+"""Restores the columns that a version was written with, as part of a rollback to it.
 
-Through the commit layer they come back in the commit that moves main. On Spark each statement is a commit of its own,
-and only columns that were added or renamed since can be undone: one action a column, after main has moved.
+Usually the commit that moves main also restores them. On Spark each statement is a separate commit, and only added or
+renamed columns can be undone: one action per column, after main has moved.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 COLUMN_VERBS = ("drop-column", "rename-column")
 SCHEMA_VERBS = ("restore-schema", *COLUMN_VERBS)
-"""Of actions that restore columns and do nothing else."""
+"""The verbs of actions that only restore columns."""
 
 
 def schema_to_restore(to: Resolved) -> Schema | None:
-    """The schema that a version was written with, where the table's is another one by now."""
+    """The schema that a version was written with, if the table's schema differs."""
     then = written_with(to)
     if then is None:
         raise Conflict(
-            f"{to.name} does not say which columns {to.reference} was written with",
-            "Its writer did not record the schema, or it was removed since. Roll back without --with-schema.",
+            f"{to.name} does not record which columns {to.reference} was written with",
+            "Its writer did not record the schema, or the schema was removed since. Roll back without --with-schema.",
         )
     if not changes_since(then, to.table.schema()):
         return None
@@ -50,7 +50,7 @@ def schema_to_restore(to: Resolved) -> Schema | None:
 
 
 def in_the_commit(action: Action, to: Resolved, then: Schema) -> Action:
-    """An action whose commit also restores the schema."""
+    """The action, with a commit that also restores the schema."""
     metadata, target = to.table.metadata, str(to.name)
     layout = LayoutIs(target, metadata.current_schema_id, metadata.default_spec_id, metadata.default_sort_order_id)
     undoes = ", ".join(changes_since(then, to.table.schema()))
@@ -64,7 +64,7 @@ def in_the_commit(action: Action, to: Resolved, then: Schema) -> Action:
 
 
 def by_statements(to: Resolved, then: Schema, route: Route) -> tuple[Action, ...]:
-    """One action for each column that Spark drops or renames, once main is at the version."""
+    """One action per column that Spark drops or renames after main has moved."""
     target, uuid = str(to.name), str(to.table.metadata.table_uuid)
     return tuple(
         Action(
@@ -83,7 +83,7 @@ def by_statements(to: Resolved, then: Schema, route: Route) -> tuple[Action, ...
 
 
 def is_restored(action: Action, table: Table) -> bool:
-    """Whether the table has the schema, or the column, that an action restores; true for one that restores none."""
+    """Whether the table has the schema or column that an action restores; true if it restores none."""
     if action.verb in COLUMN_VERBS:
         found = {field.field_id: field.name for field in table.schema().fields}
         return found.get(action.number("field"), "") == action.arguments["name"]
@@ -91,19 +91,19 @@ def is_restored(action: Action, table: Table) -> bool:
 
 
 def set_schema(action: Action) -> SetSchema | None:
-    """What the commit of an action sets, with what it requires for that."""
+    """The schema that the commit of an action sets, and what it requires of the table."""
     layout = next((need for need in action.requires if isinstance(need, LayoutIs)), None)
     return SetSchema(action.number("schema"), layout.schema, layout.spec, layout.order) if layout else None
 
 
 def undo_column(action: Action, lake: Writer) -> Outcome:
-    """Drop or rename one column on Spark, if it still is the column that was planned for."""
+    """Drop or rename one column on Spark, if it is still the planned one."""
     column, name = str(action.arguments["column"]), str(action.arguments["name"])
     found = {field.name: field.field_id for field in lake.tables.load(action.subject).schema().fields}
     if found.get(column) != action.number("field"):
         raise StalePlan(
-            f"the plan is stale: column {column} of {action.subject} is gone, or another column has that name now",
-            "That column was left as it is. Plan again.",
+            f"the plan is stale: column {column} of {action.subject} is gone, or another column has its name",
+            "The column was not changed. Plan again.",
         )
     statements = lake.statements(action.subject)
     if action.verb == "drop-column":
@@ -114,11 +114,11 @@ def undo_column(action: Action, lake: Writer) -> Outcome:
 
 
 def warnings(to: Resolved, restores: Schema | None) -> list[str]:
-    """What readers should know of the columns."""
+    """Warnings about changed columns."""
     then = written_with(to)
     changed = changes_since(then, to.table.schema()) if then is not None else []
     if changed and restores is None:
-        since = f"the columns stay as they are now; since {to.reference} was written they changed: {', '.join(changed)}"
+        since = f"columns changed since {to.reference} was written and stay as they are: {', '.join(changed)}"
         return [f"{since}. --with-schema restores them"]
     branches = other_branches(to.table)
-    return [f"branches are read with the restored columns too: {', '.join(branches)}"] if restores and branches else []
+    return [f"these branches get the restored columns too: {', '.join(branches)}"] if restores and branches else []

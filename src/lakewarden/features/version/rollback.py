@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 
 
 class Rollback(TableOperation):
-    """Make an earlier version the current one. The state left behind is tagged, so nothing is lost.
+    """Make an earlier version the current one. The replaced version is tagged, so nothing is lost.
 
-    The tag is called before-rollback- with the id of the snapshot that was current, and the plan shows the command
-    that undoes the rollback. The table's columns stay as they are now unless --with-schema restores those that the
-    version was written with; the plan names the columns that differ. Rows that erasure hide has hidden and that the
-    version shows are hidden again in the next commit.
+    The tag is named before-rollback- and the id of the replaced snapshot, and the plan shows the command that undoes
+    the rollback. Columns stay as they are unless --with-schema restores those that the version was written with; the
+    plan names the columns that differ. If the version shows rows that erasure hide has hidden, the next commit hides
+    them again.
     """
 
     destructive = True
 
     version: Version
-    not_ancestor: bool = Field(False, description="Also go to a version that the current one was not built on.")
+    not_ancestor: bool = Field(False, description="Allow a version that is not an ancestor of the current one.")
     with_schema: bool = Field(False, description="Also restore the columns that the version was written with.")
 
     def plan(self, lake: Reader) -> Plan:
         to = lake.tables.resolve(self.version)
         if to.reference.ref is None:
-            raise BadReference(f"{to.name} names no version to go to", f"Say which: {to.name}@REF")
+            raise BadReference(f"{to.name} names no version to roll back to", f"Add one: {to.name}@REF")
         current = to.table.metadata.current_snapshot_id
         if current is None:
             return Plan(self.kind(), str(to.name))
@@ -94,14 +94,15 @@ class Rollback(TableOperation):
         return Outcome(action.expects)
 
     def verify(self, plan: Plan, lake: Reader) -> list[Finding]:
-        """Look also for what a move on Spark, killed before it could look, may have gone over: somebody's commit."""
+        """Also check whether a move on Spark that was killed has overwritten another writer's commit."""
         findings = super().verify(plan, lake)
         for action in plan.actions:
             lost = displaced(lake.tables.load(action.subject), *_from_to(action)) if action.verb == "move" else None
             if lost is not None:
                 keep = f"lakewarden version tag {action.subject}@{lost} NAME"
-                told = f"another writer's commit {lost} is under no name now; keep it: {keep}"
-                findings.append(Finding(action.subject, told))
+                findings.append(
+                    Finding(action.subject, f"another writer's commit {lost} is on no branch now; keep it: {keep}")
+                )
         return findings
 
     def _check_ancestor(self, to: Resolved, current: int) -> None:
@@ -109,7 +110,7 @@ class Rollback(TableOperation):
             return
         raise NotAncestor(
             f"{to.reference} (snapshot {to.snapshot.snapshot_id}) is not an ancestor of the current version {current}",
-            "It is on another branch, or its history has expired. To go there all the same, say --not-ancestor.",
+            "It is on another branch, or its history has expired. To roll back to it anyway, add --not-ancestor.",
         )
 
 
@@ -118,13 +119,13 @@ def _from_to(action: Action) -> tuple[int, int]:
 
 
 def _is_back(table: Table, was: int, to: int) -> bool:
-    """Whether main has left where it was for where it was to go, or has gone on from there."""
+    """Whether main moved to the version, or has new commits on top of it."""
     line = set(ancestors(table, table.metadata.current_snapshot_id))
     return to in line and (was not in line or was in set(ancestors(table, to)))
 
 
 def _actions(to: Resolved, current: int, moves: bool, schema: Schema | None, route: Route) -> tuple[Action, ...]:
-    """Tag what is left behind, move main and restore the schema: all in one commit, or in statements one by one."""
+    """Tag the current version, move main and restore the schema: in one commit, or on Spark in separate statements."""
     if route.needs_spark:
         steps = _in_steps(to, current, route) if moves else ()
         return (*steps, *(restoring.by_statements(to, schema, route) if schema is not None else ()))
@@ -135,13 +136,13 @@ def _actions(to: Resolved, current: int, moves: bool, schema: Schema | None, rou
 
 
 def _in_steps(to: Resolved, current: int, route: Route) -> tuple[Action, ...]:
-    """Where every statement is a commit of its own: the tag first."""
+    """On Spark every statement is a separate commit: the tag comes first."""
     keep, move = _action("keep", to, current, route), _action("move", to, current, route)
     return (move,) if keep.arguments["kept_already"] else (keep, move)
 
 
 def _only_schema(to: Resolved, current: int, route: Route) -> Action:
-    """Main is at the version already; nothing is tagged, for nothing is left behind."""
+    """Main is already at the version, so nothing is tagged."""
     target, uuid = str(to.name), str(to.table.metadata.table_uuid)
     return Action(
         verb="restore-schema",
@@ -163,11 +164,11 @@ def _action(verb: str, to: Resolved, current: int, route: Route) -> Action:
             f"{target} has a ref {leave} at another snapshot, {existing.snapshot_id}", "Remove it first."
         )
     kept_already = existing is not None
-    tag_stands = RefAt(target, leave, current if kept_already or verb == "move" else None)
+    tag_exists = RefAt(target, leave, current if kept_already or verb == "move" else None)
     says = {
         "keep": f"tag the current version {current} as {leave}",
         "move": f"move main from {current} to {to.snapshot.snapshot_id}",
-        "rollback": f"move main from {current} to {to.snapshot.snapshot_id}; {current} stays as {leave}",
+        "rollback": f"move main from {current} to {to.snapshot.snapshot_id}; tag {current} as {leave}",
     }
     return Action(
         verb=verb,
@@ -184,7 +185,7 @@ def _action(verb: str, to: Resolved, current: int, route: Route) -> Action:
         requires=(
             TableIs(target, uuid),
             RefAt(target, MAIN, current),
-            tag_stands,
+            tag_exists,
             SnapshotKept(target, to.snapshot.snapshot_id),
         ),
         expects={} if verb == "keep" else {"refs_moved": 1},
@@ -194,34 +195,34 @@ def _action(verb: str, to: Resolved, current: int, route: Route) -> Action:
 
 
 def _loss(to: Resolved) -> str:
-    """What readers of main will no longer see, or see again."""
+    """How the row count of main changes."""
     head = to.table.current_snapshot()
     now, then = live_rows(head), live_rows(to.snapshot)
     change = f"rows go from {now:,} to {then:,}" if now is not None and then is not None else "row counts are unknown"
-    return f"readers of main see another version at once: {change}"
+    return f"readers of main see the other version immediately: {change}"
 
 
 def _undo(to: Resolved, current: int, actions: tuple[Action, ...]) -> list[str]:
-    """How to take the rollback back, once it is done."""
+    """How to undo the rollback."""
     if not actions:
         return []
     restores = any("schema" in action.arguments or action.verb in restoring.COLUMN_VERBS for action in actions)
     moves = current != to.snapshot.snapshot_id
     head = to.table.current_snapshot()
-    told = []
+    notes = []
     dropped = [str(action.arguments["column"]) for action in actions if action.verb == "drop-column"]
     if dropped:
-        told.append(
-            f"undoing does not bring {', '.join(dropped)} back on main: Spark drops columns for good. "
+        notes.append(
+            f"undoing does not restore {', '.join(dropped)} on main: Spark drops columns permanently. "
             f"Their values stay readable at before-rollback-{current}"
         )
         restores = False
     if moves:
         forward = "" if current in set(ancestors(to.table, to.snapshot.snapshot_id)) else " --not-ancestor"
         schema = " --with-schema" if restores else ""
-        told.append(f"undo: lakewarden version rollback {to.name}@before-rollback-{current}{forward}{schema} --apply")
+        notes.append(f"undo: lakewarden version rollback {to.name}@before-rollback-{current}{forward}{schema} --apply")
     then = written_with(replace(to, snapshot=head)) if head is not None else None
     after = changes_since(then, to.table.schema()) if restores and then is not None else []
     if after:
-        told.append(f"no version was written with the current columns, so undoing does not restore: {', '.join(after)}")
-    return told
+        notes.append(f"no version was written with the current columns: undoing does not restore {', '.join(after)}")
+    return notes

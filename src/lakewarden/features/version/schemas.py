@@ -1,6 +1,6 @@
-"""How a table's columns changed since a version was written, and whether the table can have those columns again.
+"""How a table's columns changed since a version was written, and whether they can be restored.
 
-Columns are told apart by their field id, never by name: a column that is dropped and added again is another one.
+Columns are identified by field id, never by name: a column that is dropped and added again is a different column.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 
 
 def written_with(version: Resolved) -> Schema | None:
-    """The schema a version was written with; none where its writer did not record it, or it is no longer kept."""
+    """The schema a version was written with; none if its writer did not record it or it was removed."""
     wanted = version.snapshot.schema_id
     return next((schema for schema in version.table.metadata.schemas if schema.schema_id == wanted), None)
 
 
 def changes_since(then: Schema, now: Schema) -> list[str]:
-    """What happened to the columns between two schemas, in words; nothing where both are the same."""
+    """Descriptions of the changes between two schemas; empty if they are equal."""
     if then == now:
         return []
     before, after = _by_id(then), _by_id(now)
-    told = [*_named("dropped", before, after), *_named("added", after, before)]
+    changes = [*_named("dropped", before, after), *_named("added", after, before)]
     for id in sorted(before.keys() & after.keys()):
-        told += _changes(*before[id], *after[id])
+        changes += _changes(*before[id], *after[id])
     if [field.field_id for field in then.fields if field.field_id in after] != [
         field.field_id for field in now.fields if field.field_id in before
     ]:
-        told.append("order of columns changed")
+        changes.append("order of columns changed")
     if set(then.identifier_field_ids) != set(now.identifier_field_ids):
-        told.append("identifier fields changed")
-    return told or ["defaults of columns changed"]
+        changes.append("identifier fields changed")
+    return changes or ["defaults of columns changed"]
 
 
 def refuse_unfit(version: Resolved, then: Schema) -> None:
-    """Refuse a schema without the columns that the table is now partitioned or sorted by: no engine could load it."""
+    """Refuse a schema without the columns that the table is partitioned or sorted by: no engine could load it."""
     table, now, wanted = version.table, version.table.schema(), _by_id(then)
     partitioned = [("partitioned", field.source_id, field.transform) for field in table.spec().fields]
     ordered = [("sorted", field.source_id, field.transform) for field in table.sort_order().fields]
@@ -59,10 +59,10 @@ def refuse_unfit(version: Resolved, then: Schema) -> None:
 
 
 def statements_back(version: Resolved, then: Schema) -> list[tuple[str, NestedField, str]]:
-    """The changes that Iceberg's statements can undo: columns to drop, and columns to rename with their old name.
+    """The statements that undo the changes: columns to drop, and columns to rename with their old name.
 
-    Refused where that is not all: a column added again gets a new id, so its old values would stay out of sight; and
-    types cannot be narrowed.
+    Refused if they cannot undo everything: a column that is added again gets a new id, so its old values would not be
+    read, and types cannot be narrowed.
     """
     now, before = version.table.schema(), {field.field_id: field for field in then.fields}
     steps = [("drop", field, "") for field in now.fields if field.field_id not in before]
@@ -78,8 +78,8 @@ def statements_back(version: Resolved, then: Schema) -> list[tuple[str, NestedFi
         raise Conflict(
             f"{version.name} is in format v{version.table.metadata.format_version}, and Iceberg's statements on Spark "
             f"cannot undo this: {', '.join(left)}",
-            "They drop and rename columns, but a column added again is a new one, without its old values, and types "
-            "cannot be narrowed. Roll back without --with-schema; a REST catalog can restore any schema.",
+            "They can drop and rename columns, but a column that is added again loses its old values, and types cannot "
+            "be narrowed. Roll back without --with-schema; a REST catalog can restore any schema.",
         )
     return steps
 
@@ -95,7 +95,7 @@ def _undone(now: Schema, steps: list[tuple[str, NestedField, str]]) -> Schema:
 
 
 def other_branches(table: Table) -> list[str]:
-    """Branches beside main, which are read with the table's current schema too."""
+    """Branches other than main; they are read with the table's current schema too."""
     refs = sorted(table.metadata.refs.items())
     return [name for name, ref in refs if str(ref.snapshot_ref_type) == "branch" and name != "main"]
 
@@ -104,12 +104,12 @@ _Fields = dict[int, tuple[str, "NestedField"]]
 
 
 def _by_id(schema: Schema) -> _Fields:
-    """Every field with its full name, nested ones too."""
+    """All fields with their full names, including nested ones."""
     return {id: (schema.find_column_name(id) or "", schema.find_field(id)) for id in sorted(schema.field_ids)}
 
 
 def _named(what: str, these: _Fields, those: _Fields) -> Iterator[str]:
-    """Fields that only one of two schemas has, without those inside of another one."""
+    """Fields that only one of two schemas has; fields nested in one of them are left out."""
     names = sorted(name for id, (name, _) in these.items() if id not in those)
     for name in names:
         if not any(name.startswith(f"{outer}.") for outer in names):

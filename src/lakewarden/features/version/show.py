@@ -19,7 +19,7 @@ from lakewarden.quantities import Bytes, SnapshotId
 
 @dataclass(frozen=True)
 class VersionDetail(Shown):
-    """One version in full: its size, what it changed, its schema, and which names point to it."""
+    """One version in full: its size, what it changed, its schema, and its tags and branches."""
 
     table: str
     snapshot_id: SnapshotId
@@ -43,7 +43,7 @@ class VersionDetail(Shown):
 
 
 class Show(Question[VersionDetail]):
-    """Show one version of a table: its size, what it changed, its schema and its names."""
+    """Show one version of a table: its size, what it changed, its schema, and its tags and branches."""
 
     version: Version
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from lakewarden.engine.base.table_name import Reference
 from lakewarden.errors import LakewardenError, VersionNotFound
+from lakewarden.features.shared.each import joined
 from lakewarden.features.shared.select import is_pattern, select
 from lakewarden.features.version.refs import Keep, NewRef, RefName, create, create_actions, created, refs_of
 from lakewarden.lifecycle.action import Action, Finding, Outcome
@@ -15,17 +16,15 @@ from lakewarden.lifecycle.request import TableOperation, Version
 
 
 class Tag(TableOperation):
-    """Give a version of a table a name that stays, so that it can be read and is never expired.
+    """Tag a version of a table, so that it can be read by that name and never expires.
 
-    A pattern such as 'sales.*' tags every matching table, each in a commit of its own; tables that have
-    that very tag already are left as they are, and one that cannot be tagged does not hold up the others.
+    A pattern such as 'sales.*' tags every matching table, each in a separate commit. Tables that already have the same
+    tag are skipped; a table that cannot be tagged does not stop the others.
     """
 
     version: Version
     name: RefName = Field(description="The tag's name.")
-    keep: Keep | None = Field(
-        None, description="How long the tag protects its version, as in 90d; without it, for ever."
-    )
+    keep: Keep | None = Field(None, description="How long the tag protects its version, as in 90d; by default forever.")
     note: str = Field("", max_length=1000, description="What the tag is for.")
 
     def plan(self, lake: Reader) -> Plan:
@@ -34,14 +33,8 @@ class Tag(TableOperation):
             return Plan(self.kind(), str(version.name), create_actions(lake, version, self._tag))
         parts = list(lake.tables.read_all(select(lake, self.version), lambda reference: self._for_one(lake, reference)))
         if "@" in self.version and parts and all(part.warnings for part in parts):
-            raise VersionNotFound(f"no table has what {self.version} names", parts[0].warnings[0])
-        return Plan(
-            self.kind(),
-            self.version,
-            actions=tuple(action for part in parts for action in part.actions),
-            warnings=tuple(warning for part in parts for warning in part.warnings),
-            refused=tuple(finding for part in parts for finding in part.refused),
-        )
+            raise VersionNotFound(f"no table has the version {self.version}", parts[0].warnings[0])
+        return joined(self.kind(), self.version, parts)
 
     def holds(self, action: Action, lake: Reader) -> bool:
         return created(action, lake)
@@ -54,15 +47,15 @@ class Tag(TableOperation):
         return NewRef("tag", self.name, self.keep, self.note)
 
     def _for_one(self, lake: Reader, reference: Reference) -> Plan:
-        """One table of many: what it lacks does not hold up the others."""
+        """The plan for one of many tables: its problem does not stop the others."""
         target = str(reference.name)
         try:
             version = lake.tables.resolve(str(reference))
             found = next((ref for ref in refs_of(version.table) if ref.name == self.name), None)
-            if found is not None and self._tag.stands(found, version.snapshot.snapshot_id, version.table):
+            if found is not None and self._tag.is_same(found, version.snapshot.snapshot_id, version.table):
                 return Plan(self.kind(), target)
             return Plan(self.kind(), target, create_actions(lake, version, self._tag))
         except VersionNotFound as error:
-            return Plan(self.kind(), target, warnings=(f"left out: {error.message}",))
+            return Plan(self.kind(), target, warnings=(f"skipped: {error.message}",))
         except LakewardenError as error:
             return Plan(self.kind(), target, refused=(Finding(target, error.message),))

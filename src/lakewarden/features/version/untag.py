@@ -15,7 +15,7 @@ from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
 
 
 class Untag(TableOperation):
-    """Take a tag away. Its version stays until retention expires it, if nothing else protects it."""
+    """Remove a tag. Its version stays until retention expires it, if nothing else protects it."""
 
     destructive = True
 
@@ -40,7 +40,7 @@ class Untag(TableOperation):
             route=route.name,
             because=route.because,
         )
-        alone = f"nothing else leads to version {tag.snapshot_id}: the next retention may expire it"
+        alone = f"nothing else protects version {tag.snapshot_id}: the next retention run may expire it"
         return Plan(self.kind(), target, (action,), () if tag.snapshot_id in reachable else (alone,))
 
     def holds(self, action: Action, lake: Reader) -> bool:
