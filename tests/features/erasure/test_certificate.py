@@ -128,7 +128,7 @@ class TestSays:
         for rows in (said.purges, said.refs, said.removed_files, said.proofs, said.objects_read, said.value_hashes):
             assert {row.table for row in rows} == {"main.crm.people", "main.sales.orders"}
         assert said.counts["rows_dropped_by_tombstones"] == 6
-        assert said.not_covered[-1].startswith("main.web.events has email, user.email too, and is not covered")
+        assert said.not_covered[-1].startswith("main.web.events also has email, user.email, but is not covered")
 
     def test_that_nothing_had_to_be_erased(self, lake: SmallLake) -> None:
         with_people(lake)
@@ -230,7 +230,7 @@ class TestSays:
         lake.warden.close()
         (lake.folder / "lake/catalog.db").unlink()
         printed = json.loads(said_by(capsys, lake, "erasure", "certificate", request, "--json"))
-        assert "whether other tables have such a column is not known" in printed["not_covered"][-1]
+        assert "other tables could not be checked for such a column" in printed["not_covered"][-1]
 
 
 class TestRefused:
@@ -349,7 +349,7 @@ class TestFiles:
         with_people(lake)
         request = carried_out(lake)
         (tmp_path / "c.json").write_text("mine")
-        with pytest.raises(BadValue, match="exists already"):
+        with pytest.raises(BadValue, match="already exists"):
             certify(lake, request, tmp_path / "c.json")
         assert (tmp_path / "c.json").read_text() == "mine"
 

@@ -205,7 +205,7 @@ def test_only_some_requests(lake: SmallLake) -> None:
     with pytest.raises(NotFound):
         lake.warden.erasure.hide(request=["er-1"])
     lake.warden.erasure.withdraw(one.id).apply()
-    with pytest.raises(Conflict, match="is withdrawn already"):
+    with pytest.raises(Conflict, match="is already withdrawn"):
         lake.warden.erasure.hide(request=[one.id])
     with pytest.raises(BadValue, match="no tables were selected"):
         lake.warden.erasure.hide()

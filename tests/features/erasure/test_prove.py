@@ -502,7 +502,7 @@ class TestRefused:
         closed, withdrawn = request(lake, VALUE), request(lake, "p1@example.org")
         lake.warden.erasure.prove(closed).apply()
         lake.run("erasure", "withdraw", withdrawn)
-        with pytest.raises(Conflict, match="closed already") as told:
+        with pytest.raises(Conflict, match="already closed") as told:
             lake.warden.erasure.prove(closed).apply()
         assert "lakewarden erasure watch" in told.value.hint and "forgotten" in told.value.hint
         with pytest.raises(Conflict, match="withdrawn already"):

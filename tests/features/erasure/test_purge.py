@@ -104,7 +104,7 @@ class TestThePlan:
     def test_only_what_is_open(self, people: SmallLake) -> None:
         asked = ask(people, 1)
         people.warden.erasure.withdraw(asked).apply()
-        with pytest.raises(Conflict, match="is withdrawn already"):
+        with pytest.raises(Conflict, match="is already withdrawn"):
             people.warden.erasure.purge(request=[asked])
         assert people.warden.erasure.purge("crm.people").is_empty
         assert people.warden.erasure.purge(all=True).is_empty

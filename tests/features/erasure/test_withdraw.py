@@ -51,7 +51,7 @@ def test_only_once(lake: SmallLake) -> None:
     with_people(lake)
     asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
     lake.warden.erasure.withdraw(asked.id).apply()
-    with pytest.raises(Conflict, match="is withdrawn already"):
+    with pytest.raises(Conflict, match="is already withdrawn"):
         lake.warden.erasure.withdraw(asked.id)
     with pytest.raises(NotFound):
         lake.warden.erasure.withdraw("er-1")
@@ -130,9 +130,9 @@ class TestHiddenFromEveryEngine:
         asked = lake.warden.erasure.request(subject="customer", value=["p3@example.org"])
 
         when("withdraw.revealed", lambda: lake.warden.erasure.hide("web.people").apply())
-        with pytest.raises(StalePlan, match="hidden in main.web.people still, or again") as caught:
+        with pytest.raises(StalePlan, match="still hidden in main.web.people, or hidden again") as caught:
             lake.warden.erasure.withdraw(asked.id).apply()
-        assert "It is withdrawn. Withdraw it once more" in caught.value.hint
+        assert "It is withdrawn. Withdraw it again" in caught.value.hint
         lake.warden.erasure.withdraw(asked.id).apply()
         assert seen(lake, name="web.people") == [0, 1, 2, 3, 4, 5]
 
@@ -253,7 +253,7 @@ class TestWhatDoesNotComeBack:
         lake.warden.erasure.hide("crm.people").apply()
         lake.warden.version.tag("crm.people", "v1").apply()
         planned = lake.warden.erasure.withdraw(asked.id)
-        assert planned.plan.warnings == ("main.crm.people: tags made while the rows were hidden stay without them: v1",)
+        assert planned.plan.warnings == ("main.crm.people: tags created while the rows were hidden still hide them: v1",)
         planned.apply()
         assert seen(lake, "v1") == [0, 2, 3, 4, 5] and seen(lake) == [0, 1, 2, 3, 4, 5]
 
@@ -262,7 +262,7 @@ class TestWhatDoesNotComeBack:
         asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
         lake.catalog.drop_table("crm.people")
         planned = lake.warden.erasure.withdraw(asked.id)
-        assert planned.plan.warnings == ("main.crm.people no longer exists: nothing of it comes back",)
+        assert planned.plan.warnings == ("main.crm.people no longer exists: none of its rows come back",)
         when("action.applied", _interrupt)
         with pytest.raises(Interrupted):
             planned.apply()
@@ -283,7 +283,7 @@ class TestWhatDoesNotComeBack:
         purged({"files": []})  # nothing was found to erase
         assert lake.warden.erasure.withdraw(asked.id).plan.actions
         purged(some)
-        with pytest.raises(Conflict, match=r"erased already in main.crm.people"):
+        with pytest.raises(Conflict, match=r"already erased from main.crm.people"):
             lake.warden.erasure.withdraw(asked.id)
 
     def test_a_purge_that_has_begun(self, lake: SmallLake) -> None:
@@ -301,7 +301,7 @@ class TestWhatDoesNotComeBack:
         intended(lake.head("crm.people"))  # its commit has not landed
         assert lake.warden.erasure.withdraw(asked.id).plan.actions
         intended(123)
-        with pytest.raises(Conflict, match="a purge has begun") as caught:
+        with pytest.raises(Conflict, match="a purge has started") as caught:
             lake.warden.erasure.withdraw(asked.id)
         assert "operation resume op-1" in caught.value.hint
 
@@ -319,7 +319,7 @@ class TestBesidePurges:
         with pytest.raises(Conflict, match=f"operation {begun.id} is about to erase rows of request {asked.id}"):
             lake.warden.erasure.withdraw(asked.id)  # for all that is known it lives
         killing.bury(lake)
-        with pytest.raises(Conflict, match="a purge has begun to erase rows") as caught:
+        with pytest.raises(Conflict, match="a purge has started to erase rows") as caught:
             lake.warden.erasure.withdraw(asked.id)
         assert f"operation resume {begun.id}" in caught.value.hint
         lake.warden.operation.resume(begun.id)

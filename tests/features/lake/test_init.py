@@ -131,7 +131,7 @@ class TestRefused:
     def test_what_exists_is_not_overwritten(self, tmp_path: Path) -> None:
         init(tmp_path)
         before = digest(tmp_path)
-        with pytest.raises(AlreadyExists, match="lakewarden.yaml exists already") as caught:
+        with pytest.raises(AlreadyExists, match="lakewarden.yaml already exists") as caught:
             init(tmp_path, name="other")
         assert caught.value.hint == "Edit it, or set up another folder."
         assert digest(tmp_path) == before

@@ -1,4 +1,4 @@
-"""Forget people: hide their rows at once, erase them from every version, and prove it."""
+"""Erase people's data: hide rows immediately, erase them from every version, and prove it."""
 
 VERBS = (
     "request",

@@ -22,7 +22,7 @@ from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Positional, Question
 from lakewarden.records.erasure import EvidenceKind
 
-_TOLD = (EvidenceKind.PURGED, EvidenceKind.PROVED, EvidenceKind.WATCHED)
+_KINDS = (EvidenceKind.PURGED, EvidenceKind.PROVED, EvidenceKind.WATCHED)
 _PACKAGES = ("lakewarden", "pyarrow", "pyiceberg")
 
 
@@ -37,21 +37,21 @@ class Issued(Shown):
 
 
 class Certificate(Question[Attested | Issued]):
-    """Certify that a request was carried out: what was erased from where, and how it was proved. Signed.
+    """Issue a signed certificate for a completed request: what was erased from where, and how it was proved.
 
-    Only for a request that clean proofs of all its tables have closed. It holds no value, only salted hashes. The
-    answer, a .json and an .html file can all be checked by erasure check-certificate, offline.
+    The request must be closed by clean proofs of all its tables. The certificate holds no values, only salted hashes.
+    The printed JSON, a .json and an .html file can all be checked offline with erasure check-certificate.
     """
 
     id: Annotated[str, Positional()] = Field(description="The request's id.")
-    out: Path | None = Field(None, description="Write it to this .json file, or as a page to this .html file.")
+    out: Path | None = Field(None, description="Write it to this .json file, or as an HTML page to this .html file.")
 
     def ask(self, lake: Reader) -> Attested | Issued:
         if self.out is not None:
             _refuse_name(self.out)
         request = lake.state.erasure.get(self.id)
-        told = lake.state.erasure.evidence(_TOLD, request=request.id)
-        closed_by_proof(request, told)  # before anything is looked up for nothing
+        evidence = lake.state.erasure.evidence(_KINDS, request=request.id)
+        closed_by_proof(request, evidence)  # refuse before the expensive lookups
         key = signing_key.load(lake.settings.signing_key)
         issue = Issue(
             at=lake.clock(),
@@ -60,7 +60,7 @@ class Certificate(Question[Attested | Issued]):
             fingerprint=key.public.fingerprint,
             other_tables=[f"{other}." for other in uncovered(lake, request.keys)],
         )
-        certificate = sign(attest(request, told, lake.state.erasure.digests(request.id), issue), key)
+        certificate = sign(attest(request, evidence, lake.state.erasure.digests(request.id), issue), key)
         if self.out is None:
             return certificate
         _write(self.out, _content(certificate, key, self.out))
@@ -69,7 +69,7 @@ class Certificate(Question[Attested | Issued]):
 
 def _refuse_name(path: Path) -> None:
     if path.suffix.lower() not in (".json", ".html"):
-        raise BadValue(f"out: {path} is neither .json nor .html", "Its name says what is written.")
+        raise BadValue(f"out: {path} is neither .json nor .html", "The suffix selects the format.")
 
 
 def _content(certificate: Attested, key: SigningKey, path: Path) -> bytes:
@@ -87,6 +87,6 @@ def _write(path: Path, content: bytes) -> None:
         with path.open("xb") as file:
             file.write(content)
     except FileExistsError:
-        raise BadValue(f"{path} exists already", "Choose another file, or remove it first.") from None
+        raise BadValue(f"{path} already exists", "Choose another file, or remove it first.") from None
     except OSError as error:
-        raise StorageUnavailable(f"{path} cannot be written: {error.strerror}", "Choose another place.") from None
+        raise StorageUnavailable(f"{path} cannot be written: {error.strerror}", "Choose another location.") from None

@@ -18,15 +18,15 @@ from lakewarden.features.erasure.certificates.signing_key import read_public
 from lakewarden.lifecycle.request import Positional, Setup
 
 _LARGEST = 1 << 30
-_ONLY_WHOLE = (
-    "No key was given, so this says only that nothing was altered since it was signed, not who signed it: anybody can "
-    "make a key. Ask whom you think it is from for theirs (lakewarden lake key), by another way, and give it as --key."
+_UNKNOWN_SIGNER = (
+    "No key was given, so this only shows that nothing was altered since signing, not who signed it: anyone can create "
+    "a key. Get the issuer's public key (lakewarden lake key) over another channel, and pass it as --key."
 )
 
 
 @dataclass(frozen=True)
 class Checked(Shown):
-    """What a genuine certificate says, in short."""
+    """The result of a successful check."""
 
     result: str
     request: str
@@ -40,14 +40,14 @@ class Checked(Shown):
 
 
 class CheckCertificate(Setup[Checked]):
-    """Check that a certificate of erasure is as it was signed, and by whom. Offline: neither lake nor configuration.
+    """Check offline that a certificate of erasure was not altered, and who signed it. Needs no lake or configuration.
 
-    Exit code 3 if it was altered or signed with another key. A page is checked as a whole: what it shows, and the data
-    in it.
+    Exit code 3 if it was altered or signed with another key. An HTML page is checked as a whole: the text and the
+    embedded data.
     """
 
     file: Annotated[Path, Positional()] = Field(description="The certificate: a .json or .html file.")
-    key: str | None = Field(None, description="The public key of whom it should be from, or a file with it.")
+    key: str | None = Field(None, description="The issuer's public key, or a file that contains it.")
 
     def make(self) -> Checked:
         given = read_public(self.key) if self.key is not None else None
@@ -63,12 +63,12 @@ class CheckCertificate(Setup[Checked]):
             deadline_met=said.deadline_met,
             signed_by=signer.fingerprint,
             signer_known=given is not None,
-            notes=[] if given else [_ONLY_WHOLE],
+            notes=[] if given else [_UNKNOWN_SIGNER],
         )
 
 
 def _printable(text: str) -> str:
-    """A text that does nothing to a terminal: where no key is given, anybody may have written it."""
+    """The text without control characters: without a key, its author is unknown."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
@@ -77,18 +77,18 @@ def _content(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(_LARGEST)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "no such name can be"
-        raise BadValue(f"{path} cannot be read: {why}", "Give the file that erasure certificate wrote.") from None
+        why = getattr(error, "strerror", None) or "not a valid file name"
+        raise BadValue(f"{path} cannot be read: {why}", "Name a file that erasure certificate wrote.") from None
 
 
 def _understood(document: Mapping[str, Any], path: Path) -> Attested:
-    """What was signed, as a certificate; anything can be signed."""
+    """The signed document as a certificate; refused if it is something else."""
     if (document.get("format"), document.get("version")) == (FORMAT, VERSION):
         try:
             return TypeAdapter(Attested).validate_python(document)
         except ValidationError:
             pass
     raise BadValue(
-        f"{path} is signed, but is no certificate of erasure that this Lakewarden can read",
-        "Check it with a newer one.",
+        f"{path} is signed, but this version of Lakewarden cannot read it as a certificate of erasure",
+        "Check it with a newer version.",
     )

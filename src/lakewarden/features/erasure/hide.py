@@ -8,28 +8,26 @@ from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.erasure.hidden import hide_action
 from lakewarden.features.erasure.requests.current_names import current_name
 from lakewarden.features.erasure.requests.due import named_open
-from lakewarden.features.shared.each import plan_each
-from lakewarden.features.shared.select import Selects
-from lakewarden.lifecycle.action import Action, Outcome
-from lakewarden.lifecycle.ground import Reader, Writer
+from lakewarden.features.shared.each import TablesOperation, plan_each
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.plan import Plan
-from lakewarden.lifecycle.request import TableOperation
 from lakewarden.records.erasure import ErasureRequest
 
 
-class Hide(Selects, TableOperation):
+class Hide(TablesOperation):
     """Hide the rows of open requests from every engine, on every branch, until they are purged or withdrawn.
 
-    Each branch gets one commit, with one delete file for each data file that has such rows, for requests in their grace
-    too: withdrawing one request shows exactly its rows again. Tags and earlier versions cannot be changed, and show the
-    rows until a purge.
+    Each branch gets one commit with one delete file per affected data file, also for requests in their grace period.
+    Withdrawing a request shows exactly its rows again. Tags and earlier versions cannot be changed and show the rows
+    until a purge.
     """
 
     destructive = True
+    actions = hide_action
 
-    request: list[str] = Field([], description="Only these requests; in all of their tables where none is named.")
+    request: list[str] = Field([], description="Only these requests; in all their tables unless tables are named.")
     now: bool = Field(
-        False, description="Also requests in their grace where hiding is for good, as in tables of format v3."
+        False, description="Include requests in their grace period where hiding is permanent, such as on format v3."
     )
 
     def chosen(self, lake: Reader) -> list[TableName]:
@@ -44,11 +42,5 @@ class Hide(Selects, TableOperation):
             lake, self.kind(), self, lambda name: hide_action.plan_for(lake, self.kind(), name, named, self.now)
         )
 
-    def holds(self, action: Action, lake: Reader) -> bool:
-        return hide_action.holds(action, lake)
-
-    def apply(self, action: Action, lake: Writer) -> Outcome:
-        return hide_action.apply(action, lake)
-
     def _named(self, lake: Reader) -> list[ErasureRequest]:
-        return named_open(lake, self.request, "Only open requests hide rows.")
+        return named_open(lake, self.request, "Only rows of open requests can be hidden.")

@@ -13,17 +13,16 @@ from lakewarden.records.erasure import ErasureState
 
 
 class List(Question[list[RequestRow]]):
-    """List requests for erasure, newest first; those in their grace are waiting.
+    """List erasure requests, newest first; requests in their grace period are `waiting`.
 
     A request is overdue if its deadline has passed and no clean proof has closed it.
     """
 
     nothing = "No requests."
 
-    table: Annotated[str | None, Completes("tables")] = Field(None, description="Only those about this table.")
-    state: list[ErasureState] = Field([], description="Only those in these states.")
-
-    overdue: bool = Field(False, description="Only those that are overdue.")
+    table: Annotated[str | None, Completes("tables")] = Field(None, description="Only requests about this table.")
+    state: list[ErasureState] = Field([], description="Only requests in these states.")
+    overdue: bool = Field(False, description="Only overdue requests.")
     check: bool = Field(False, description="Exit code 3 if a listed request is overdue.")
 
     def ask(self, lake: Reader) -> list[RequestRow]:

@@ -1,4 +1,4 @@
-"""Erasure's parts of upkeep: hidden rows stay hidden, and people who come back are noticed."""
+"""Erasure's parts of upkeep: rows that are visible again are hidden again, and erased values that return are found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _plan_hides(on: TableUpkeep) -> Plan:
 
 
 def _plan_watch(on: TableUpkeep) -> Plan:
-    """What looks whether somebody came back, where the policy says so."""
+    """Search new data for erased values, if the policy says so."""
     wanted = watch_action.declared(on.lake.settings, on.name).value
     return on.planned(*(watch_action.plan_for(on.lake, on.round.kind, on.name).actions if wanted else ()))
 

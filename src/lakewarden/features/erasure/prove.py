@@ -17,29 +17,29 @@ from lakewarden.lifecycle.request import Positional, TableOperation
 from lakewarden.records.erasure import ErasureRequest, ErasureState
 
 _HINTS = {
-    ErasureState.CLOSED: "A clean proof closed it, and its values are forgotten. lakewarden erasure watch notices "
+    ErasureState.CLOSED: "A clean proof closed it, and its values were deleted. lakewarden erasure watch reports "
     "them if they come back.",
-    ErasureState.WITHDRAWN: "Its values are forgotten: nobody can look for them.",
+    ErasureState.WITHDRAWN: "Its values were deleted, so nothing can search for them.",
 }
 
 
 class Prove(TableOperation):
-    """Look through all that is stored of a request's tables for what it asks to erase. A clean proof closes it.
+    """Search everything stored for a request's tables for the values to erase. A clean proof closes the request.
 
-    Every object is read: data and delete files, manifests, metadata and statistics, what no version leads to, what is
-    in quarantine, and earlier versions that a bucket keeps. Where anything is left the exit code is 3, and the places
-    are listed. --plan shows first how much there is to read.
+    Every object is read: data and delete files, manifests, metadata and statistics, unreferenced files, files in
+    quarantine, and earlier object versions that a bucket keeps. If anything is left, the exit code is 3 and the places
+    are listed. --plan shows how much there is to read.
     """
 
     id: Annotated[str, Positional()] = Field(description="The request's id.")
     accept_missing: bool = Field(
-        False, description="Let tables that are gone from the catalog count as proved. The record says so."
+        False, description="Count tables that are gone from the catalog as proved. The evidence records that."
     )
 
     def plan(self, lake: Reader) -> Plan:
         request = lake.state.erasure.get(self.id)
         if request.state is not ErasureState.OPEN:
-            raise Conflict(f"request {request.id} is {request.state} already", _HINTS[request.state])
+            raise Conflict(f"request {request.id} is already {request.state}", _HINTS[request.state])
         actions: list[Action] = []
         refused: list[Finding] = []
         tables = tables_of(request)
@@ -51,7 +51,7 @@ class Prove(TableOperation):
             elif self.accept_missing:
                 actions.append(prove_action.action_for_gone(lake, table, uuid, (request.id,), together))
             else:
-                refused.append(Finding(table, _gone(request, table)))
+                refused.append(Finding(table, _gone(request)))
         return Plan(self.kind(), request.id, tuple(actions), (), tuple(refused))
 
     def holds(self, action: Action, lake: Reader) -> bool:
@@ -64,8 +64,8 @@ class Prove(TableOperation):
         return lake.kept(ThisRun).concluded(result)
 
 
-def _gone(request: ErasureRequest, table: str) -> str:
+def _gone(request: ErasureRequest) -> str:
     return (
-        f"the table that request {request.id} is about is no longer in the catalog, so nothing can be proved of it; "
-        f"--accept-missing writes that down and lets the request be closed"
+        f"the table of request {request.id} is no longer in the catalog, so nothing can be proved about it; "
+        f"--accept-missing records that and allows closing the request"
     )

@@ -1,9 +1,9 @@
 """`erasure purge`.
 
-Files that hold rows of the keys are found, and each is rewritten once without them. One commit replaces them in all
-versions that refs point to, and expires the versions that had the old ones. Files that the commit sets free are deleted
-at once; they are recorded before (`purging/intent.py`), so that a second run can continue. Copies that no version
-references are looked for after that (`purging/stray_copies.py`).
+Files with rows of the keys are found, and each is rewritten once without them. One commit replaces them in all versions
+that refs point to, and expires the versions that had the old files. Files that become unreachable are deleted at once;
+they are recorded before (`purging/intent.py`), so that a second run can continue. Then unreferenced copies are searched
+(`purging/stray_copies.py`).
 """
 
 from __future__ import annotations
@@ -63,27 +63,27 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.records.erasure import HiddenKey
 
-_TELLING = 6  # bytes from which on a text within another is hardly there by chance
+_SHORT = 6  # bytes: shorter values are compared as a whole, since they may be in a longer text by chance
 
 
 class Purge(TableOperation):
     """Erase the rows of requests from every version of their tables, and prove it.
 
-    Every branch and tag keeps its name, settings, schema and all other rows, and points to a version without the rows;
-    the versions that had them expire in the same commit, and files that hold them leave storage at once. Then all
-    that is stored of the table is looked through: only a clean proof closes a request.
+    Every branch and tag keeps its name, settings, schema and all other rows, and points to a version without the erased
+    rows. The versions that had them expire in the same commit, and their files are deleted at once. Then everything
+    stored for the table is searched: only a clean proof closes a request.
     """
 
     destructive = True
 
     table: Annotated[str | None, Positional(), Completes("tables")] = Field(
-        None, description="[lake.]namespace.table: what is due there."
+        None, description="[lake.]namespace.table: all requests that are due in it."
     )
-    all: bool = Field(False, description="All that is due, in every table.")
+    all: bool = Field(False, description="All requests that are due, in all tables.")
     request: list[str] = Field([], description="Only these requests.")
-    now: bool = Field(False, description="Also requests that are still in their grace.")
+    now: bool = Field(False, description="Include requests in their grace period.")
     lose_columns: bool = Field(
-        False, description="On format v3, even where a tag loses columns that the table has no more."
+        False, description="On format v3, proceed even if a tag loses columns that the table no longer has."
     )
 
     def plan(self, lake: Reader) -> Plan:
@@ -117,16 +117,16 @@ class Purge(TableOperation):
 
 
 def _is_purged(action: Action, lake: Reader) -> bool:
-    """Whether the purge came to its end, and the versions are gone that had the rows."""
+    """Whether the purge is recorded and the versions that had the rows are expired."""
     there = {snapshot.snapshot_id for snapshot in lake.tables.load(action.subject).metadata.snapshots}
     if there & set(planned_snapshots(action)):
         return False
-    told = lake.state.erasure.evidence([EvidenceKind.PURGED], uuid=str(action.arguments["uuid"]), documents=False)
-    return any(evidence.action == action.id for evidence in told)
+    purges = lake.state.erasure.evidence([EvidenceKind.PURGED], uuid=str(action.arguments["uuid"]), documents=False)
+    return any(purge.action == action.id for purge in purges)
 
 
 def _purge(action: Action, lake: Writer, lose_columns: bool) -> Outcome:
-    """Erase; applied again after it stopped anywhere, it continues."""
+    """Erase the rows; a second run continues where the first stopped."""
     name = lake.tables.name(action.subject)
     table = lake.tables.load(name)
     check_identity(table, action.subject, str(action.arguments["uuid"]))
@@ -164,7 +164,7 @@ def _replace_everywhere(
     requests: Sequence[str],
     before: Intent,
 ) -> Intent:
-    """Write the files anew and swap them in all versions at once; answers with what was intended, which is done."""
+    """Rewrite the files and replace them in all versions in one commit; returns the intent that was carried out."""
     dirty = frozenset({*found.snapshots, *found.tainted})
     all_there = frozenset(snapshot.snapshot_id for snapshot in table.metadata.snapshots)
     outside = {
@@ -182,7 +182,8 @@ def _replace_everywhere(
         nonlocal intent
         unknown = [path for path in paths if not intent.knows(path)]
         sizes = storage.sizes(path for path in unknown if is_own(table, path))
-        intent = intent.with_files(unknown, partial(is_own, table), sizes, _kinds(found))
+        kinds = {path: match.content for path, match in found.matches.items()}
+        intent = intent.with_files(unknown, partial(is_own, table), sizes, kinds)
         write_down(lake, action, requests, intent)
         reach("purge.intended")
 
@@ -204,13 +205,13 @@ def _replace_everywhere(
         replacements=rewritten.replacements,
         obsolete=rewritten.obsolete,
         tainted=found.tainted,
-        tells=_telling(keys),
+        tells=_mentions(keys),
         about_to=about_to,
     )
     try:
         lake.commits.publish(change)
     except CatalogUnavailable:
-        raise  # it may have landed: resume looks
+        raise  # the commit may have landed: a resumed run checks
     except LakewardenError:
         storage.delete_all(
             still_unreachable(lake.tables.load(action.subject), [file.path for file in rewritten.new_files])
@@ -222,7 +223,7 @@ def _replace_everywhere(
 def _carry_hidden(
     action: Action, lake: Writer, table: Table, requests: Sequence[str], replacements: Mapping[str, Replacement]
 ) -> None:
-    """Remember where rows that are hidden for other requests are in the new files."""
+    """Record the positions of rows hidden for other requests in the new files."""
     others = {request.id for request in lake.state.erasure.list([ErasureState.OPEN], str(action.arguments["uuid"]))}
     others -= set(requests)
     hidden = hidden_positions(lake, table, others)
@@ -236,10 +237,10 @@ def _carry_hidden(
 
 
 def _shorten_log(action: Action, lake: Writer, requests: Sequence[str], intent: Intent) -> Intent:
-    """Drop what the metadata log still references of the files that go; all earlier metadata goes with them.
+    """Remove entries of deleted files from the metadata log; all earlier metadata files are deleted with them.
 
-    Where the client writes metadata, the commit itself has dropped them. Others' metadata that was written between the
-    look at the table and the commit is in the log too, and references versions that went.
+    If the client writes the metadata, the commit has already removed them. Metadata that another writer committed
+    between our search and our commit is in the log too, and references expired versions.
     """
     table = lake.tables.load(action.subject)
     log = [entry.metadata_file for entry in table.metadata.metadata_log]
@@ -254,34 +255,30 @@ def _shorten_log(action: Action, lake: Writer, requests: Sequence[str], intent: 
 
 
 def _remove(action: Action, lake: Writer, intent: Intent) -> Intent:
-    """Take away for good what is the table's own and nothing leads to now; the rest of what was intended stays.
+    """Permanently delete intended files that are the table's own and unreachable now.
 
-    Answers with what is gone, whichever run took it, and with what stays outside: another table may own that.
+    Returns what is deleted, by this or an earlier run, and what stays outside because another table may own it.
     """
     name = lake.tables.name(action.subject)
     table, storage = lake.tables.load(name), lake.storage(name.lake)
     free = frozenset(still_unreachable(table, [*intent.files, *intent.outside]))
-    done = intent.of_free(free, partial(is_own, table))
+    done = intent.of_free(free)
     removed = storage.erase_all(
         list(done.files), own_places(table), lambda so_far, all: lake.progress(so_far, all, "files removed")
     )
     if removed.failed:
         raise StorageUnavailable(
-            f"{action.subject}: {len(removed.failed)} files that hold erased rows could not be removed, as "
+            f"{action.subject}: {len(removed.failed)} files with erased rows could not be deleted, such as "
             f"{removed.failed[0][0]}: {removed.failed[0][1]}",
-            "No version leads to them any more. Resume the operation when that is mended.",
+            "No version references them any more. Fix the cause, then resume the operation.",
         )
     return done
 
 
-def _telling(keys: Sequence[HiddenKey]) -> Callable[[str], bool]:
-    """What knows a text that holds one of the values. A number in it is a count, and nobody's key."""
-    telling = (value for key in keys if key.kind in ("string", "uuid") for value in key.values)
-    texts = [text for text in telling if not text.isdigit()]
-    short = {text for text in texts if len(text.encode()) < _TELLING}
+def _mentions(keys: Sequence[HiddenKey]) -> Callable[[str], bool]:
+    """A check whether a text contains one of the values. Numbers are skipped: in metadata they are counts."""
+    values = (value for key in keys if key.kind in ("string", "uuid") for value in key.values)
+    texts = [text for text in values if not text.isdigit()]
+    short = {text for text in texts if len(text.encode()) < _SHORT}
     long = Needles(text.encode() for text in texts if text not in short)
     return lambda text: text in short or bool(long.within(text.encode()))
-
-
-def _kinds(found: Searched) -> Mapping[str, str]:
-    return {path: match.content for path, match in found.matches.items()}

@@ -18,7 +18,7 @@ from lakewarden.records.erasure import ErasureRequest, KeyAsked, TombstoneReader
 
 @dataclass(frozen=True)
 class Recognised(Shown):
-    """Whether a value is one of a request's, how far that request is, and the journal's record of the question."""
+    """Whether a value belongs to a request, the state of the request, and the journal's record of this question."""
 
     request: str
     recognised: bool
@@ -27,10 +27,10 @@ class Recognised(Shown):
 
 
 class Recognise(TakesInput, Control[Recognised]):
-    """Answer whether a value is one that a request was about. Exit code 0: it is; 3: it is not.
+    """Answer whether a value belongs to a request. Exit code 0 if it does, 3 if it does not.
 
-    The value's keyed digest is compared with those that are kept of the request, also after its values were forgotten.
-    That somebody asked, and what the answer was, is recorded in the journal; the value is not.
+    The value's keyed digest is compared with those of the request, which are kept after its values are deleted. The
+    journal records who asked and the answer, but not the value.
     """
 
     id: Annotated[str, Positional()] = Field(description="The request's id.")
@@ -41,10 +41,10 @@ class Recognise(TakesInput, Control[Recognised]):
         request = known.get(self.id)
         given = self._input.read((), lambda _: True).values if self._input else self.value
         if len(given) != 1:
-            raise BadValue(f"{len(given)} values were given", "Ask for one value: --value -, and the value on stdin.")
+            raise BadValue(f"{len(given)} values were given", "Give one value: --value -, and the value on stdin.")
         is_one = any(_is_of(known, request, place, key, given[0]) for place, key in enumerate(request.keys))
         asked = self.model_dump_json(exclude={"value"})
-        says = f"asked whether a value is one of {request.id}: it is{'' if is_one else ' not'}"
+        says = f"checked a value against {request.id}: it {'belongs' if is_one else 'does not belong'} to the request"
         noted = desk.record(request.id, says, asked, {"recognised": is_one})
         return Recognised(request.id, is_one, str(request.state), noted)
 

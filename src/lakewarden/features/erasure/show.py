@@ -13,16 +13,14 @@ from lakewarden.records.erasure import EvidenceKind
 
 
 class Show(Question[RequestDetail]):
-    """Show a request for erasure: its keys and deadline, and how far it is. Never its values.
+    """Show an erasure request: its keys, deadline and progress, but never its values.
 
-    Of each table: rows hidden and erased, and the newest proof. Then every operation that worked on it.
+    For each table it shows the rows hidden and erased and the newest proof, then every operation for the request.
     """
 
     id: Annotated[str, Positional()] = Field(description="The request's id.")
 
     def ask(self, lake: Reader) -> RequestDetail:
         request = lake.state.erasure.get(self.id)
-        told = [
-            each for each in lake.state.erasure.evidence(request=request.id) if each.kind is not EvidenceKind.INTENT
-        ]
-        return detail(request, lake.clock(), told)
+        evidence = lake.state.erasure.evidence(request=request.id)
+        return detail(request, lake.clock(), [each for each in evidence if each.kind is not EvidenceKind.INTENT])

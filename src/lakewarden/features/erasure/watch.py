@@ -6,36 +6,25 @@ from pydantic import Field
 
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.erasure.recurrence import watch_action
-from lakewarden.features.shared.each import plan_each
-from lakewarden.features.shared.select import Selects
-from lakewarden.lifecycle.action import Action, Outcome
-from lakewarden.lifecycle.ground import Reader, Writer
+from lakewarden.features.shared.each import TablesOperation
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.plan import Plan
-from lakewarden.lifecycle.request import TableOperation
 
 
-class Watch(Selects, TableOperation):
-    """Look whether people who were erased came back with data that is new since then.
+class Watch(TablesOperation):
+    """Search new data for erased values that came back.
 
-    Every table that a closed request was about is meant unless some are named. Only the key columns of new files are
-    read, each file once. Values are known by their keyed digests, for nothing else is left of them. Exit code 3
-    where somebody came back.
+    All tables with closed requests are searched unless some are named. Only the key columns of new files are read, each
+    file once. Values are recognised by their keyed digests, since the values were deleted. Exit code 3 if any came
+    back.
     """
 
     all_by_default = True
+    actions = watch_action
 
-    again: bool = Field(False, description="Ask for those who came back to be erased again: a new request for them.")
+    again: bool = Field(False, description="Register a new erasure request for the values that came back.")
 
-    def plan(self, lake: Reader) -> Plan:
-        def plan_one(name: TableName) -> Plan:
-            if not self.is_one and not watch_action.declared(lake.settings, name).value:
-                return Plan(self.kind(), str(name))
-            return watch_action.plan_for(lake, self.kind(), name, self.again)
-
-        return plan_each(lake, self.kind(), self, plan_one)
-
-    def holds(self, action: Action, lake: Reader) -> bool:
-        return watch_action.holds(action, lake)
-
-    def apply(self, action: Action, lake: Writer) -> Outcome:
-        return watch_action.apply(action, lake)
+    def plan_table(self, lake: Reader, name: TableName) -> Plan:
+        if not self.is_one and not watch_action.declared(lake.settings, name).value:
+            return Plan(self.kind(), str(name))
+        return watch_action.plan_for(lake, self.kind(), name, self.again)

@@ -1,8 +1,8 @@
-"""`erasure withdraw`: its rows are shown again in each of its tables, on all branches in one commit; then it ends.
+"""`erasure withdraw`: in each table one commit shows the rows again on all branches; then the request is withdrawn.
 
-What is taken away, and what stays hidden for others, is worked out in `hidden/revealing.py`. Whatever stopped a
-withdrawal halfway, a second one resumes it: while hide files that serve the request are live anywhere, it is not over.
-Which rows do not come back, because others have rewritten their files, is worked out in `hidden/lost_rows.py`.
+`hidden/revealing.py` determines which delete files are replaced and which rows stay hidden for other requests. A second
+withdrawal resumes an interrupted one: it is not done while hide files for the request are live. Rows that do not come
+back because other writers have rewritten their files are reported by `hidden/lost_rows.py`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ REVEAL, WITHDRAW = "reveal", "withdraw"
 
 
 class Withdraw(TableOperation):
-    """Take a request for erasure back: its rows are seen again by everyone, and its values are forgotten.
+    """Withdraw an erasure request: its rows become visible again, and its values are deleted.
 
-    Delete files that hide its rows from other engines leave every branch first. Once rows of it were purged it is
-    refused. Where others have written files with hidden rows anew meanwhile, it says which rows do not come back.
+    First, delete files that hide its rows from other engines are removed from every branch. A request whose rows were
+    purged cannot be withdrawn. If other writers have rewritten files with hidden rows, the plan lists the rows that do
+    not come back.
     """
 
     id: Annotated[str, Positional()] = Field(description="The request's id.")
@@ -45,16 +46,16 @@ class Withdraw(TableOperation):
     def plan(self, lake: Reader) -> Plan:
         request = lake.state.erasure.get(self.id)
         if request.state is ErasureState.CLOSED:
-            raise Conflict(f"request {request.id} is closed already", "Its rows are erased.")
+            raise Conflict(f"request {request.id} is already closed", "Its rows are erased.")
         refuse_purged(lake, request)
         actions: list[Action] = []
         warnings: list[str] = []
         there: list[TableIs] = []
-        held: TableIs | None = None  # the table of the last action, whose lease is then held already
+        held: TableIs | None = None  # the table of the last action, which then already holds its lease
         for asked, uuid in tables_of(request):
             found = _table(lake, asked, uuid)
             if found is None:
-                warnings.append(f"{asked} no longer exists: nothing of it comes back")
+                warnings.append(f"{asked} no longer exists: none of its rows come back")
                 continue
             name, table = found
             there.append(TableIs(name, uuid))
@@ -64,17 +65,17 @@ class Withdraw(TableOperation):
                 held = there[-1]
             if masks.tags:
                 warnings.append(
-                    f"{name}: tags made while the rows were hidden stay without them: {', '.join(masks.tags)}"
+                    f"{name}: tags created while the rows were hidden still hide them: {', '.join(masks.tags)}"
                 )
             warnings += lost_rows(lake, name, table, request.id)
         if request.state is ErasureState.OPEN:
             actions.append(_end(request, *([held] if held else there)))
         elif not actions:
-            raise Conflict(f"request {request.id} is withdrawn already", "Only an open request can be changed.")
+            raise Conflict(f"request {request.id} is already withdrawn", "Only open requests can be withdrawn.")
         return Plan(self.kind(), request.id, tuple(actions), tuple(warnings))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        """Whether no branch of the table hides rows of the request, or the request has ended."""
+        """Whether no branch of the table hides rows of the request, or the request is withdrawn."""
         request = lake.state.erasure.get(str(action.arguments["request"]))
         if action.verb == WITHDRAW:
             return request.state is ErasureState.WITHDRAWN
@@ -92,13 +93,13 @@ class Withdraw(TableOperation):
                 keep_hidden_for_others(lake, *found, request, action.id)
         reach("withdraw.revealed")
         lake.state.erasure.move(request.id, ErasureState.WITHDRAWN, lake.clock(), harmless)
-        _check_shown(lake, request, "It is withdrawn")  # somebody may have hidden them in the very moment
+        _check_shown(lake, request, "It is withdrawn")  # another process may have hidden them just now
         return Outcome({"requests_withdrawn": 1})
 
 
 @dataclass(frozen=True)
 class Masks:
-    """The refs on which hide files that serve one request are live."""
+    """The refs on which hide files for a request are live."""
 
     branches: tuple[str, ...]
     tags: tuple[str, ...]
@@ -109,13 +110,13 @@ def _check_shown(lake: Reader, request: ErasureRequest, so_far: str) -> None:
         found = _table(lake, asked, uuid)
         if found is not None and live_masks(lake, found[1], request.id).branches:
             raise StalePlan(
-                f"rows of request {request.id} are hidden in {found[0]} still, or again",
-                f"{so_far}. Withdraw it once more: lakewarden erasure withdraw {request.id}",
+                f"rows of request {request.id} are still hidden in {found[0]}, or hidden again",
+                f"{so_far}. Withdraw it again: lakewarden erasure withdraw {request.id}",
             )
 
 
 def live_masks(lake: Reader, table: Table, request: str) -> Masks:
-    """Where hide files are live that serve a request."""
+    """The branches and tags on which hide files for a request are live."""
     refs: list[str] = []
     for ref in sorted(table.metadata.refs):
         files = lake.files.of(table, table.snapshot_by_name(ref))
@@ -127,18 +128,18 @@ def live_masks(lake: Reader, table: Table, request: str) -> Masks:
 
 
 def refuse_purged(lake: Reader, request: ErasureRequest) -> Sequence[Evidence]:
-    """Refuse where rows were erased already, or may have been by a purge that has not ended.
+    """Refuse if rows were erased, or may have been erased by an unfinished purge.
 
-    Answers with what purges have told that is harmless. Whether one is at work is looked up after that was read and
-    before the tables are: one that begins later tells of it, and then what is known here is not all.
+    Returns the evidence of purges that erased nothing. Running purges are looked up after the evidence was read and
+    before the tables are loaded: a purge that starts later records evidence that is then missing from the result.
     """
-    told = lake.state.erasure.evidence([EvidenceKind.PURGED, EvidenceKind.INTENT], request=request.id)
-    purged = [each for each in told if each.kind is EvidenceKind.PURGED and each.document.get("files")]
+    evidence = lake.state.erasure.evidence([EvidenceKind.PURGED, EvidenceKind.INTENT], request=request.id)
+    purged = [each for each in evidence if each.kind is EvidenceKind.PURGED and each.document.get("files")]
     if purged:
         tables = sorted({each.table for each in purged})
         raise Conflict(
-            f"rows of request {request.id} are erased already in {', '.join(tables)}, and cannot come back",
-            "A proof closes it: lakewarden erasure prove.",
+            f"rows of request {request.id} are already erased from {', '.join(tables)} and cannot come back",
+            "A clean proof closes the request: lakewarden erasure prove.",
         )
     at_work = lake.state.erasure.at_work(request.id)
     if at_work:
@@ -146,24 +147,24 @@ def refuse_purged(lake: Reader, request: ErasureRequest) -> Sequence[Evidence]:
             f"operation {at_work[0]} is about to erase rows of request {request.id}",
             f"Wait for it, or stop it: lakewarden operation cancel {at_work[0]}",
         )
-    begun = [each for each in told if each.kind is EvidenceKind.INTENT and _may_have_erased(lake, each)]
+    begun = [each for each in evidence if each.kind is EvidenceKind.INTENT and _may_have_erased(lake, each)]
     if begun:
         raise Conflict(
-            f"a purge has begun to erase rows of request {request.id} in {begun[0].table}",
+            f"a purge has started to erase rows of request {request.id} from {begun[0].table}",
             f"Finish it: lakewarden operation resume {begun[0].operation}",
         )
-    return told
+    return evidence
 
 
 def _may_have_erased(lake: Reader, intent: Evidence) -> bool:
-    """Whether a version is gone that had rows which a purge was to erase: its commit takes them."""
-    meant = set(intent.document.get("dirty", intent.document["snapshots"]))
+    """Whether a version with rows to erase is gone: the commit of a purge expires them."""
+    meant = set(intent.document["dirty"])
     found = _table(lake, intent.table, intent.uuid)
     return found is not None and not meant <= {snapshot.snapshot_id for snapshot in found[1].metadata.snapshots}
 
 
 def _table(lake: Reader, asked: str, uuid: str) -> tuple[str, Table] | None:
-    """The table that was meant and the name that it has now, unless it is gone."""
+    """The table and its current name, unless it is gone."""
     name = find_table(lake, asked, uuid)
     return None if name is None else (str(name), lake.tables.load(name))
 
@@ -188,13 +189,13 @@ def _reveal(lake: Reader, table: Table, name: str, request: str, found: Sequence
 
 
 def _end(request: ErasureRequest, *tables: TableIs) -> Action:
-    """The last action, which needs the lease of a table: nobody hides rows there meanwhile."""
+    """The last action. It holds the lease of a table, so that no rows are hidden there in the meantime."""
     first = tables[0] if tables else request.keys[0]
     return Action(
         verb=WITHDRAW,
         subject=first.table,
         lease=table_lease(first.uuid),
-        says=f"withdraw {request.id} from {', '.join(table for table, _ in tables_of(request))} and forget its values",
+        says=f"withdraw {request.id} from {', '.join(table for table, _ in tables_of(request))} and delete its values",
         arguments={"request": request.id},
         requires=tables[:1],
     )

@@ -27,7 +27,7 @@ from lakewarden.features.erasure.hidden.lost_rows import hidden_by
 from lakewarden.features.erasure.hidden.missing_hides import hidden_for_nobody, hidden_once, suspects
 from lakewarden.features.erasure.hidden.revealing import reveal
 from lakewarden.features.erasure.hidden.visible_rows import Shown, ShownIn, VisibleRows
-from lakewarden.features.erasure.requests.action_requests import evidence, requests_of
+from lakewarden.features.erasure.requests.action_requests import record_evidence, requests_of
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
@@ -155,7 +155,9 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
         "files": [*before.get("files", ()), *(_told(path, file, each) for path, (file, each) in written.items())],
         "route": action.route,
     }
-    evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # a kill right after the commit loses nothing
+    record_evidence(
+        lake, action, EvidenceKind.HIDDEN, shown.requests, facts
+    )  # before the commit, in case of a kill
     change = Mask(
         table=action.subject,
         uuid=str(action.arguments["uuid"]),
@@ -174,7 +176,7 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
         if isinstance(error, StalePlan):
             return None
         raise
-    evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, {**facts, "snapshot": snapshot})
+    record_evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, {**facts, "snapshot": snapshot})
     _give_back(action, lake, shown.requests)
     return Outcome({"rows_hidden": shown.rows, "delete_files_written": len(added), "branches_changed": 1})
 
@@ -199,7 +201,7 @@ def _deleted(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcom
     statements = lake.statements(action.subject)
     facts: dict[str, Any] = {"branch": branch, "snapshot": None, "rows": shown.by_request(), "files": []}
     facts["route"] = action.route
-    evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # a kill right after it loses nothing
+    record_evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # before the commit, in case of a kill
     statements.view(view, [(e.file.path, at) for e in shown.files for at in sorted(e.all_positions)])
     try:
         with statements.telling(lake.stamp.properties()):
@@ -212,7 +214,7 @@ def _deleted(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcom
     if left.without_equality_deletes().rows or not {each.file.path for each in left.files} <= before:
         return None
     facts |= {"snapshot": stamped(table, lake.stamp), "done": True}
-    evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)
+    record_evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)
     return Outcome({"rows_hidden": shown.rows, "branches_changed": 1})
 
 

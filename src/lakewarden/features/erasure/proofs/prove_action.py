@@ -18,7 +18,7 @@ from lakewarden.errors import StalePlan
 from lakewarden.features.erasure.proofs.journal_paths import redact_paths
 from lakewarden.features.erasure.proofs.proof_records import Proofs, ThisRun, to_close
 from lakewarden.features.erasure.proofs.traces import traces_left
-from lakewarden.features.erasure.requests.action_requests import evidence, requests_of, still_open
+from lakewarden.features.erasure.requests.action_requests import record_evidence, requests_of, still_open
 from lakewarden.features.erasure.requests.current_names import find_table
 from lakewarden.features.erasure.requests.request_keys import fields_of
 from lakewarden.features.erasure.requests.spelling import respell
@@ -114,7 +114,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
         redact_paths(
             lake, action.subject, table.metadata, lake.state.erasure.hidden(str(table.metadata.table_uuid), requests)
         )
-    evidence(lake, action, EvidenceKind.PROVED, requests, _document(table, proof))
+    record_evidence(lake, action, EvidenceKind.PROVED, requests, _document(table, proof))
     reach("prove.recorded")
     if not proof.clean:
         raise traces_left(action.subject, table, proof, requests, age_of_orphans(lake))
@@ -129,7 +129,7 @@ def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
     method = [f"{action.subject} is no longer in the catalog: what may be left of its files was not looked through"]
     nothing = {"places": [], "not_read": [], "young": 0, "objects": 0, "bytes": 0, "by_kind": {}, "snapshots": 0}
     document = {"clean": True, "gone": True, **nothing, "method": method, "metadata": "", "refs": {}}
-    evidence(lake, action, EvidenceKind.PROVED, requests, document)
+    record_evidence(lake, action, EvidenceKind.PROVED, requests, document)
     return Outcome({"objects_read": 0, "bytes_read": 0, "requests_closed": _close(lake, action)})
 
 

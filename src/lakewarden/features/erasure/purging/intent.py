@@ -1,7 +1,7 @@
-"""What a purge is about to do to a table, written down before it commits, and what it has come to afterwards.
+"""What a purge is about to do to a table, recorded before it commits.
 
-A purge that was killed between its commit and the end leads a second run here: which files must still go, and what
-the certificate is to tell of the first run. Paths are kept as they are, so an intent goes when the values go.
+If a purge is killed after its commit, a second run reads here which files must still be deleted, and what the first run
+did for the certificate. Paths are not redacted, so an intent is deleted together with the values.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from lakewarden.features.erasure.requests.action_requests import evidence
+from lakewarden.features.erasure.requests.action_requests import record_evidence
 from lakewarden.features.orphan.judgement import kind_of
 from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.ground import Reader, Writer
@@ -19,7 +19,7 @@ from lakewarden.records.erasure import EvidenceKind
 
 @dataclass(frozen=True)
 class OldFile:
-    """A file that is to go."""
+    """A file to delete."""
 
     path: str
     kind: str
@@ -29,9 +29,9 @@ class OldFile:
 
 @dataclass(frozen=True)
 class OutsideFile:
-    """A file that no version will lead to, but that stays: it lies outside of the table's location.
+    """A file that becomes unreachable but is not deleted, because it lies outside of the table's location.
 
-    It has so many rows that were to go; where none are known, it may still hold or tell of some.
+    `rows` is the number of its rows to erase; with 0, it may still hold or mention some.
     """
 
     path: str
@@ -42,7 +42,7 @@ class OutsideFile:
 
 @dataclass(frozen=True)
 class NewFile:
-    """A file with the rows that stay, and the one whose place it takes."""
+    """A file with the remaining rows, and the file that it replaces."""
 
     path: str
     bytes: int
@@ -52,7 +52,7 @@ class NewFile:
 
 @dataclass(frozen=True)
 class RefBefore:
-    """A branch or tag, where it was, and how many rows it had that were to go: of all requests, and of each."""
+    """A branch or tag, its snapshot before the purge, and its rows to erase: in total and by request."""
 
     name: str
     kind: str
@@ -63,29 +63,29 @@ class RefBefore:
 
 @dataclass(frozen=True)
 class Intent:
-    """All of it; several attempts of one purge add to one."""
+    """The whole intent; several attempts of one purge are joined."""
 
     files: Mapping[str, OldFile] = field(default_factory=dict)
-    """The table's own: nothing else is ever deleted."""
+    """Within the table's location: nothing else is ever deleted."""
     outside: Mapping[str, OutsideFile] = field(default_factory=dict)
     new_files: Mapping[str, NewFile] = field(default_factory=dict)
     refs: Mapping[str, RefBefore] = field(default_factory=dict)
     snapshots: frozenset[int] = frozenset()
-    """All that the table had."""
+    """All snapshots of the table."""
     dirty: frozenset[int] = frozenset()
-    """Those of them with rows that were to go: where one is gone, rows may be."""
+    """Snapshots with rows to erase: if one is expired, rows may be erased."""
     rows_dropped: Mapping[str, int] = field(default_factory=dict)
-    """Of each file that was written anew, how many rows went."""
+    """Erased rows by rewritten file."""
     rows_expired: Mapping[str, int] = field(default_factory=dict)
-    """The same of files that no branch or tag had, and that went with their versions."""
+    """Erased rows by file that was on no branch or tag and expired with its versions."""
     shares: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """How many of these rows were whose: by request and file."""
+    """Erased rows by request and file."""
     occurred: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By request, the values that were in some row, each as the beginning of its keyed digest."""
+    """The values of each request that occurred, as the beginnings of their keyed digests."""
     metadata_before: str = ""
 
     def joined(self, other: Intent) -> Intent:
-        """Both together; where both tell of the same, what came first is what was before."""
+        """Both together; if both have an entry, the earlier one has the state before the purge."""
         return Intent(
             files={**other.files, **{p: f for p, f in self.files.items() if f.sha256 or p not in other.files}},
             outside={**self.outside, **{p: f for p, f in other.outside.items() if f.rows or p not in self.outside}},
@@ -109,7 +109,7 @@ class Intent:
         return path in self.files or path in self.outside
 
     def rows_of(self, path: str) -> dict[str, int]:
-        """How many rows of which request a file had."""
+        """The erased rows of a file by request."""
         return {request: rows[path] for request, rows in self.shares.items() if path in rows}
 
     def with_files(
@@ -119,21 +119,16 @@ class Intent:
         sizes: Mapping[str, int | None],
         kinds: Mapping[str, str],
     ) -> Intent:
-        """With files that nothing will lead to: the table's own go, and others stay."""
+        """With files that become unreachable: the table's own to be deleted, and others."""
         files = [OldFile(p, kinds.get(p) or kind_of(p), sizes.get(p) or 0) for p in paths if not self.knows(p)]
         own = {file.path: file for file in files if is_own(file.path)}
         outside = {f.path: OutsideFile(f.path, f.kind, f.bytes, 0) for f in files if f.path not in own}
         return replace(self, files={**self.files, **own}, outside={**self.outside, **outside})
 
-    def of_free(self, free: Collection[str], is_own: Callable[[str], bool]) -> Intent:
-        """Only what nothing leads to now. An earlier version wrote down files outside as if they were the table's."""
-        own = {path: file for path, file in self.files.items() if path in free and is_own(path)}
-        once = {
-            path: OutsideFile(path, file.kind, file.bytes, self.rows_dropped.get(path, 0))
-            for path, file in self.files.items()
-        }
-        outside = {path: file for path, file in {**once, **self.outside}.items() if path in free and not is_own(path)}
-        return replace(self, files=own, outside=outside)
+    def of_free(self, free: Collection[str]) -> Intent:
+        """Only the files that are unreachable now."""
+        files = {path: file for path, file in self.files.items() if path in free}
+        return replace(self, files=files, outside={p: file for p, file in self.outside.items() if p in free})
 
     def document(self) -> dict[str, Any]:
         return {
@@ -154,34 +149,35 @@ class Intent:
     def of(document: Mapping[str, Any]) -> Intent:
         return Intent(
             files={file["path"]: OldFile(**file) for file in document["files"]},
-            outside={file["path"]: OutsideFile(**file) for file in document.get("outside", ())},  # once there was none
+            outside={file["path"]: OutsideFile(**file) for file in document["outside"]},
             new_files={file["path"]: NewFile(**file) for file in document["new_files"]},
             refs={ref["name"]: RefBefore(**ref) for ref in document["refs"]},
             snapshots=frozenset(document["snapshots"]),
             dirty=frozenset(document["dirty"]),
             rows_dropped=document["rows_dropped"],
-            rows_expired=document.get("rows_expired", {}),  # these three an earlier version did not write down
-            shares=document.get("shares", {}),
-            occurred={id: frozenset(values) for id, values in document.get("occurred", {}).items()},
+            rows_expired=document["rows_expired"],
+            shares=document["shares"],
+            occurred={id: frozenset(values) for id, values in document["occurred"].items()},
             metadata_before=document["metadata_before"],
         )
 
 
 def intended(lake: Reader, action: Action, requests: Sequence[str]) -> Intent:
-    """What this action, and earlier purges for the same requests that never came to their end, were about to do.
+    """The joined intents of this action and of unfinished purges for the same requests.
 
-    Files that any purge of the table left outside are among it: rows of others may be in them too.
+    Files that any purge of the table left outside are included: they may have rows of these requests too.
     """
     kinds = [EvidenceKind.INTENT, EvidenceKind.PURGED]
-    told = lake.state.erasure.evidence(kinds, uuid=str(action.arguments["uuid"]))
-    ended = {(each.operation, each.action) for each in told if each.kind is EvidenceKind.PURGED}
-    left = [file for each in told if each.kind is EvidenceKind.PURGED for file in each.document.get("outside", ())]
+    evidence = lake.state.erasure.evidence(kinds, uuid=str(action.arguments["uuid"]))
+    purges = [each for each in evidence if each.kind is EvidenceKind.PURGED]
+    ended = {(each.operation, each.action) for each in purges}
+    left = [file for each in purges for file in each.document.get("outside", ())]
     every = Intent(outside={f["path"]: OutsideFile(f["path"], f["kind"], f["bytes"], 0) for f in left})
-    for each in told:
+    for each in evidence:
         if (each.operation, each.action) not in ended and set(requests) & set(each.requests):
             every = every.joined(Intent.of(each.document))
     return every
 
 
 def write_down(lake: Writer, action: Action, requests: Sequence[str], intent: Intent) -> None:
-    evidence(lake, action, EvidenceKind.INTENT, requests, intent.document())
+    record_evidence(lake, action, EvidenceKind.INTENT, requests, intent.document())

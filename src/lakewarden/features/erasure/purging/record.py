@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.errors import LakewardenError
-from lakewarden.features.erasure.requests.action_requests import evidence
+from lakewarden.features.erasure.requests.action_requests import record_evidence
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.records.erasure import EvidenceKind
@@ -98,7 +98,7 @@ def record(
         "metadata_after": veil.path(table.metadata_location),
         "route": action.route,
     }
-    evidence(lake, action, EvidenceKind.PURGED, requests, document)
+    record_evidence(lake, action, EvidenceKind.PURGED, requests, document)
     reach("purge.recorded")
     return Outcome(counts)
 

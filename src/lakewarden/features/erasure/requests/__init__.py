@@ -1,1 +1,1 @@
-"""What requests ask for: which keys and values, what is due, what actions did for them, and how they are shown."""
+"""Erasure requests: their keys and values, what is due, what actions recorded for them, and how they are shown."""

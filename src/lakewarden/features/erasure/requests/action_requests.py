@@ -1,4 +1,4 @@
-"""The requests that a planned action is for, and what it records about them."""
+"""The requests of a planned action, and the evidence it records for them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from lakewarden.records.erasure import ErasureState, Evidence, EvidenceKind
 
 
 def requests_of(action: Action) -> tuple[str, ...]:
-    """The requests that a planned action is for."""
     return action.texts("requests")
 
 
 def still_open(action: Action, lake: Reader) -> tuple[str, ...]:
-    """The requests of an action; refused where one has ended since, as its values are known no more."""
+    """The requests of an action; an error if one is no longer open, since its values were deleted."""
     requests = requests_of(action)
     for request in lake.state.erasure.many(requests):
         if request.state is not ErasureState.OPEN:
@@ -27,10 +26,10 @@ def still_open(action: Action, lake: Reader) -> tuple[str, ...]:
     return requests
 
 
-def evidence(
+def record_evidence(
     lake: Writer, action: Action, kind: EvidenceKind, requests: Sequence[str], document: Mapping[str, Any]
 ) -> None:
-    """Record what an action did or found about requests in its table."""
+    """Record what an action did or found for requests in its table."""
     uuid, stamp = str(action.arguments["uuid"]), lake.stamp
     lake.state.erasure.record(
         Evidence(kind, action.subject, uuid, stamp.operation, action.id, lake.clock(), tuple(requests), document)

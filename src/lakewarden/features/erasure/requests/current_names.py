@@ -1,4 +1,4 @@
-"""Tables that requests are about, by the name that each has now: some are renamed or dropped after the request."""
+"""The current names of a request's tables, which may have been renamed or dropped since the request."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from lakewarden.records.erasure import ErasureRequest
 
 
 def tables_of(request: ErasureRequest) -> list[tuple[str, str]]:
-    """The tables that a request is about, by the name they were asked for and uuid."""
+    """The tables of a request: their names at registration, and their uuids."""
     return list(dict.fromkeys((key.table, key.uuid) for key in request.keys))
 
 
 def find_table(lake: Reader, table: str, uuid: str) -> TableName | None:
-    """The name that a table has now: the one it had when it was asked for, or another one in its lake.
+    """The current name of a table with this uuid in its lake; none only if it is certainly gone.
 
-    None only where it is gone for sure: a table that cannot be read may be the one.
+    If it is not found but some table cannot be read, that is an error, because that table may be the one.
     """
     if lake.tables.uuid(table) == uuid:
         return lake.tables.name(table)
@@ -26,16 +26,15 @@ def find_table(lake: Reader, table: str, uuid: str) -> TableName | None:
     unread = [(name, what) for name, what in read if isinstance(what, LakewardenError)]
     if found is None and unread:
         name, error = unread[0]
-        why = f"{name} cannot be read: {error.message}"
         raise BrokenTable(
-            f"{table} has another name now or is gone, which cannot be told while {why}",
-            error.hint or "Mend that table, or drop it.",
+            f"{table} was renamed or dropped; which one is unknown while {name} cannot be read: {error.message}",
+            error.hint or "Fix that table, or drop it.",
         )
     return found
 
 
 def current_name(lake: Reader, asked: str, uuid: str) -> str:
-    """What a table is called now. Of one that is not found, or cannot be looked for, planning says so."""
+    """The current name of a table, or the given one if it is not found: planning then reports the problem."""
     try:
         return str(find_table(lake, asked, uuid) or asked)
     except LakewardenError:
@@ -43,7 +42,7 @@ def current_name(lake: Reader, asked: str, uuid: str) -> str:
 
 
 def _uuid_or_why(lake: Reader, table: TableName) -> str | LakewardenError | None:
-    """Which table has this name, or why that cannot be told; nothing where there is none any more."""
+    """The uuid of a table, or why it cannot be read; none if it no longer exists."""
     try:
         return str(lake.tables.load(table).metadata.table_uuid)
     except TableNotFound:

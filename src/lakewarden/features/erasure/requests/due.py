@@ -1,4 +1,4 @@
-"""What is to be erased now: which requests are due, and in which tables."""
+"""Which requests are due, and in which tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakewarden.records.erasure import ErasureRequest, ErasureState
 
 @dataclass(frozen=True)
 class Due:
-    """A table in which something is to be erased, by the name that it has now, and for which requests."""
+    """A table, by its current name, and the requests that are due in it."""
 
     table: str
     uuid: str
@@ -26,25 +26,25 @@ class Due:
 
 @dataclass(frozen=True)
 class Agenda:
-    """All that is due, and what is not yet, in words."""
+    """What is due, and notes on requests that are not due yet."""
 
     tables: tuple[Due, ...]
     waiting: tuple[str, ...]
 
 
 def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], now: bool) -> Agenda:
-    """What is due of one table, of all, or of some requests; those in their grace only where that is said."""
+    """What is due in one table, in all tables, or for some requests; with `now`, also what is in its grace period."""
     if all and (table is not None or requests):
-        raise BadValue("--all leaves nothing to choose", "Leave TABLE and --request out.")
+        raise BadValue("--all excludes TABLE and --request", "Remove TABLE and --request, or --all.")
     if not all and table is None and not requests:
-        raise BadValue("nothing says what to erase", "lakewarden erasure purge TABLE, or --all, or --request ID")
+        raise BadValue("no requests were selected", "lakewarden erasure purge TABLE, or --all, or --request ID")
     uuid = str(lake.tables.load(table).metadata.table_uuid) if table is not None else ""
     names = {uuid: str(lake.tables.name(table))} if table is not None else {}
     found = _open(lake, uuid, requests)
     moment = lake.clock()
     waits = [request for request in found if request.waits(moment) and not now]
-    told = [
-        f"request {request.id} waits until {request.grace_until:%Y-%m-%d %H:%M}Z; --now erases it all the same"
+    notes = [
+        f"request {request.id} waits until {request.grace_until:%Y-%m-%d %H:%M}Z; --now erases it anyway"
         for request in waits
     ]
     left_out = {request.id for request in waits}
@@ -55,23 +55,22 @@ def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], 
             if key.uuid not in names:
                 names[key.uuid] = current_name(lake, key.table, key.uuid)
             tables.setdefault(key.uuid, []).append(request)
-    return Agenda(tuple(Due(names[id], id, tuple(some)) for id, some in sorted(tables.items())), tuple(told))
+    return Agenda(tuple(Due(names[id], id, tuple(some)) for id, some in sorted(tables.items())), tuple(notes))
 
 
 def named_open(lake: Reader, requests: Sequence[str], hint: str) -> list[ErasureRequest]:
-    """The requests that are named; one that is not open is an error."""
+    """The requests with these ids; an error if one is not open."""
     named = lake.state.erasure.many(list(dict.fromkeys(requests)))
     ended = [request for request in named if request.state is not ErasureState.OPEN]
     if ended:
-        raise Conflict(f"request {ended[0].id} is {ended[0].state} already", hint)
+        raise Conflict(f"request {ended[0].id} is already {ended[0].state}", hint)
     return named
 
 
 def _open(lake: Reader, uuid: str, requests: Sequence[str]) -> list[ErasureRequest]:
-    """The open requests that are meant."""
     if not requests:
         return lake.state.erasure.list([ErasureState.OPEN], uuid)
-    named = named_open(lake, requests, "Only open requests are erased.")
-    if uuid and (strange := [request for request in named if all(key.uuid != uuid for key in request.keys)]):
-        raise BadValue(f"request {strange[0].id} is not about that table", "lakewarden erasure show tells its tables.")
+    named = named_open(lake, requests, "Only open requests can be purged.")
+    if uuid and (others := [request for request in named if all(key.uuid != uuid for key in request.keys)]):
+        raise BadValue(f"request {others[0].id} is not about that table", "lakewarden erasure show lists its tables.")
     return named

@@ -1,4 +1,4 @@
-"""Requests for erasure as answers show them. No answer holds a value."""
+"""Erasure requests in the form in which answers show them, without values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 from lakewarden.display import Shown
 from lakewarden.features.erasure.requests.current_names import tables_of
-from lakewarden.features.erasure.requests.request_part import part_for, rows_and_values
+from lakewarden.features.erasure.requests.request_part import part_for, proof_result, rows_and_values
 from lakewarden.records.erasure import ErasureRequest, Evidence, EvidenceKind
 
 
@@ -40,10 +40,10 @@ class RequestRow:
 
 @dataclass(frozen=True)
 class TableProgress:
-    """How far a request is in one table.
+    """The progress of a request in one table.
 
-    Hidden are its rows on the branch that had most of them; erased are those in files of every version, so that a row
-    counts for each file that held it. The proof is the newest: clean, traces or gone.
+    `rows_hidden` is of the branch with most rows; `rows_erased` counts a row once per file that held it, in all
+    versions. `proof` is the newest: clean, traces or gone.
     """
 
     table: str
@@ -55,7 +55,7 @@ class TableProgress:
 
 @dataclass(frozen=True)
 class RequestEvent:
-    """One thing that an operation did or found about a request."""
+    """What an operation did or found for a request."""
 
     at: datetime
     did: str
@@ -65,7 +65,7 @@ class RequestEvent:
 
 @dataclass(frozen=True)
 class RequestDetail(Shown):
-    """All that is known of a request, but its values."""
+    """A request in full, without its values."""
 
     id: str
     state: str
@@ -85,7 +85,7 @@ class RequestDetail(Shown):
 
 
 def state_of(request: ErasureRequest, now: datetime) -> str:
-    """`waiting` while a request is in its grace."""
+    """The state, or `waiting` during the grace period."""
     return "waiting" if request.waits(now) else str(request.state)
 
 
@@ -104,7 +104,7 @@ def row(request: ErasureRequest, now: datetime) -> RequestRow:
     )
 
 
-def detail(request: ErasureRequest, now: datetime, told: Sequence[Evidence]) -> RequestDetail:
+def detail(request: ErasureRequest, now: datetime, evidence: Sequence[Evidence]) -> RequestDetail:
     return RequestDetail(
         id=request.id,
         state=state_of(request, now),
@@ -120,28 +120,25 @@ def detail(request: ErasureRequest, now: datetime, told: Sequence[Evidence]) -> 
         ignoring=str(request.folding),
         keys=[KeyRow(key.table, key.path, key.kind) for key in request.keys],
         progress=[
-            _progress(request, table, [each for each in told if each.uuid == uuid])
+            _progress(request, table, [each for each in evidence if each.uuid == uuid])
             for table, uuid in tables_of(request)
         ],
-        operations=[RequestEvent(each.at, str(each.kind), each.table, each.operation) for each in told],
+        operations=[RequestEvent(each.at, str(each.kind), each.table, each.operation) for each in evidence],
     )
 
 
-def _progress(request: ErasureRequest, table: str, told: Sequence[Evidence]) -> TableProgress:
+def _progress(request: ErasureRequest, table: str, evidence: Sequence[Evidence]) -> TableProgress:
     hidden: Counter[str] = Counter()
-    for each in told:
+    for each in evidence:
         if each.kind is EvidenceKind.HIDDEN and (each.document.get("snapshot") or each.document.get("done")):
             hidden[str(each.document["branch"])] += int(each.document["rows"].get(request.id, 0))
-    purged = [part_for(each, request.id) for each in told if each.kind is EvidenceKind.PURGED]
-    proofs = [each for each in told if each.kind is EvidenceKind.PROVED]
+    purged = [part_for(each, request.id) for each in evidence if each.kind is EvidenceKind.PURGED]
+    proofs = [each for each in evidence if each.kind is EvidenceKind.PROVED]
     last = proofs[-1] if proofs else None
-    result = (
-        "traces" if last and not last.document["clean"] else "gone" if last and last.document.get("gone") else "clean"
-    )
     return TableProgress(
         table=table,
         rows_hidden=max(hidden.values(), default=0),
         rows_erased=rows_and_values(purged, request.id)[0],
-        proof=result if last else "",
+        proof=proof_result(last) if last else "",
         proved_at=last.at if last else None,
     )

@@ -1,6 +1,6 @@
-"""What a new request finds: in which tables how many of its values occur, and which occur only in another spelling.
+"""Searches tables for the values of a new request: how many occur, and how many only in another spelling.
 
-From metadata and key columns, without Spark. Values are at hand here while files are read; answers hold numbers only.
+Uses metadata and key columns, without Spark. Answers hold counts, never values.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from lakewarden.features.erasure.requests.spelling import TEXT, new_spellings, s
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.records.erasure import ErasureRequest, Folding, KeyAsked, Tombstones
 
-_SAID = {Folding.CASE: "--ignore-case", Folding.TRIM: "--trim", Folding.BOTH: "--ignore-case --trim"}
+_OPTIONS = {Folding.CASE: "--ignore-case", Folding.TRIM: "--trim", Folding.BOTH: "--ignore-case --trim"}
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """How many of a request's values are in rows of a table, in any of its versions."""
+    """How many of a request's values occur in any version of a table."""
 
     table: str
     values: int
@@ -30,42 +30,42 @@ class Occurrence:
 
 @dataclass
 class Look:
-    """What came of it: numbers for the answer, and sentences."""
+    """The result of the search: counts, and notes for the user."""
 
     occurrences: list[Occurrence] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def look(lake: Reader, tombstones: Tombstones, request: ErasureRequest, values: int) -> Look:
-    """Look for a request's values, and register other spellings of them that it is to include.
+    """Search for a request's values, and register other spellings that it includes.
 
-    It is registered already, so whatever cannot be read is a note and no failure.
+    The request is already registered, so a table that cannot be read is a note and not a failure.
     """
-    told, occurring = Look(), set[str]()
+    result, occurring = Look(), set[str]()
     tables = tables_of(request)
     unread = 0
     for table, uuid in tables:
         name = lake.tables.name(table)
         try:
-            told.notes += _add_spellings(lake, tombstones, name, request)
+            result.notes += _add_spellings(lake, tombstones, name, request)
             found = {request.folding.of(text) for text in _occurring(lake, name, uuid, request.id)}
         except LakewardenError as error:
             unread += 1
-            told.notes.append(f"which values occur in {table} is not known: {error.message}")
+            result.notes.append(f"{table} could not be searched for the values: {error.message}")
             continue
-        told.occurrences.append(Occurrence(table, min(len(found), values)))
+        result.occurrences.append(Occurrence(table, min(len(found), values)))
         occurring |= found
     missing = values - len(occurring)
     if missing > 0 and not unread:
-        told.notes.append(
+        result.notes.append(
             f"{_of(missing, values)} in no version of {'this table' if len(tables) == 1 else 'these tables'}"
         )
-        told.notes += _near_misses(lake, request, occurring)
-    return told
+        result.notes += _near_misses(lake, request, occurring)
+    return result
 
 
 def _occurring(lake: Reader, name: TableName, uuid: str, request: str) -> set[str]:
-    """The values that are in a row of some version, as canonical texts."""
+    """The values that occur in any version, as canonical texts."""
     table, storage = lake.tables.load(name), lake.storage(name.lake)
     keys = lake.state.erasure.hidden(uuid, [request])
     matches = search(table, keys, lake.files, storage).matches.values()
@@ -78,17 +78,17 @@ def _add_spellings(lake: Reader, tombstones: Tombstones, name: TableName, reques
     if found:
         tombstones.extend(request.id, {place: sorted(texts) for place, texts in found.items()})
         count = len(set[str]().union(*found.values()))
-        yield f"{name}: {count:,} other {'spelling is' if count == 1 else 'spellings are'} stored there, and included"
+        yield f"{name}: {count:,} other {'spelling is' if count == 1 else 'spellings are'} stored there and included"
 
 
 def _near_misses(lake: Reader, request: ErasureRequest, occurring: set[str]) -> Iterator[str]:
-    """How many values that occur nowhere would, if letter case or spaces around them were ignored."""
+    """A note on values that would occur if letter case or surrounding spaces were ignored."""
     by_folding: dict[Folding, set[str]] = {}
     for table, uuid in dict.fromkeys((key.table, key.uuid) for key in request.keys if key.kind == TEXT):
         name = lake.tables.name(table)
         hidden = lake.state.erasure.hidden(uuid, [request.id])
         missing = {text for key in hidden if key.kind == TEXT for text in key.values} - occurring
-        wanted = {folding: {folding.of(text): text for text in missing} for folding in _SAID}
+        wanted = {folding: {folding.of(text): text for text in missing} for folding in _OPTIONS}
         try:
             for _, texts in stored_texts(lake, name, lake.tables.load(name), _fields(request.keys, uuid)):
                 for folding, folded in wanted.items():
@@ -101,7 +101,7 @@ def _near_misses(lake: Reader, request: ErasureRequest, occurring: set[str]) -> 
     if count:
         yield (
             f"{count:,} of them {'occurs' if count == 1 else 'occur'} in another spelling: withdraw {request.id} and "
-            f"register the values again with {_SAID[best]}"
+            f"register the values again with {_OPTIONS[best]}"
         )
 
 

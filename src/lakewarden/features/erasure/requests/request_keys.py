@@ -1,8 +1,9 @@
-"""Which key columns of which tables a request is about, and which other tables look as if they should be among them."""
+"""The key columns of a request, and other tables that may have to be covered too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.rows.keys import find_key
@@ -12,28 +13,28 @@ from lakewarden.records.erasure import KeyAsked
 
 
 def keys_of(lake: Reader, table: str | None, key: str | None, subject: str | None) -> tuple[KeyAsked, ...]:
-    """The key columns that are meant: of one table, or those that the configuration names for a subject."""
+    """The key column of one table, or the keys that the configuration names for a subject."""
     if subject is not None:
         if table is not None or key is not None:
-            raise BadValue("a subject names its tables and keys itself", "Leave TABLE and --key out.")
+            raise BadValue("--subject excludes TABLE and --key", "Remove TABLE and --key: the subject defines them.")
         subjects = lake.settings.subjects
         if subject not in subjects:
             known = did_you_mean(subject, subjects, f"Configured: {', '.join(subjects) or 'none'}.")
             raise NotFound(f"no subject {subject} in the configuration", known)
         return tuple(_key(lake, name, path) for name, path in subjects[subject].items())
     if table is None:
-        raise BadValue("nothing says whose rows", "lakewarden erasure request TABLE --key COLUMN, or --subject NAME")
+        raise BadValue("no table was given", "lakewarden erasure request TABLE --key COLUMN, or --subject NAME")
     return (_key(lake, table, key or _only_declared(lake, table)),)
 
 
 def fields_of(lake: Reader, uuid: str, requests: Sequence[str]) -> list[int]:
-    """The columns of a table that requests are about, by field id."""
+    """The field ids of the requests' key columns in a table."""
     keys = [key for request in lake.state.erasure.many(requests) for key in request.keys]
     return sorted({key.field_id for key in keys if key.uuid == uuid})
 
 
 def uncovered(lake: Reader, keys: tuple[KeyAsked, ...]) -> list[str]:
-    """Tables that have a column of the same name as one of the keys, and are not among those that are meant."""
+    """Notes on tables that have a column with the name of a key, but are not covered."""
     paths = {key.path.split(".")[-1] for key in keys}
     covered = {key.uuid for key in keys}
 
@@ -45,13 +46,19 @@ def uncovered(lake: Reader, keys: tuple[KeyAsked, ...]) -> list[str]:
         if str(metadata.table_uuid) in covered:
             return ""
         alike = sorted(path for path in metadata.schema().column_names if path.split(".")[-1] in paths)
-        return f"{name} has {', '.join(alike)} too, and is not covered by this request" if alike else ""
+        return f"{name} also has {', '.join(alike)}, but is not covered by this request" if alike else ""
 
     try:
         names = lake.tables.names()
     except LakewardenError as error:
-        return [f"whether other tables have such a column is not known: {error.message}"]
-    return [told for told in lake.tables.read_all(names, look) if told]
+        return [f"other tables could not be checked for such a column: {error.message}"]
+    return list(filter(None, lake.tables.read_all(names, look)))
+
+
+def grace_of(lake: Reader, keys: Iterable[KeyAsked]) -> timedelta:
+    """The longest grace period of the keys' tables."""
+    names = [lake.tables.name(key.table) for key in keys]
+    return max(lake.settings.erasure(name.lake, name.within_lake).grace for name in names)
 
 
 def _key(lake: Reader, table: str, path: str) -> KeyAsked:
@@ -62,9 +69,9 @@ def _key(lake: Reader, table: str, path: str) -> KeyAsked:
 
 
 def _only_declared(lake: Reader, table: str) -> str:
-    """The key column that the configuration names for a table, where it names one."""
+    """The key column that the configuration names for a table; an error unless it names exactly one."""
     name = lake.tables.name(table)
     declared = lake.settings.erasure(name.lake, name.within_lake).keys
     if len(declared) != 1:
-        raise BadValue(f"nothing says which column of {name} is the key", "Say --key COLUMN.")
+        raise BadValue(f"the key column of {name} is not configured", "Add --key COLUMN.")
     return declared[0]

@@ -1,4 +1,4 @@
-"""What a run that purged for several requests did for one of them: a certificate lists no rows of others."""
+"""The part of a purge that concerns one request: its certificate must not list rows of other requests."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from lakewarden.records.erasure import Evidence
 
 
 def part_for(run: Evidence, request: str) -> Evidence:
-    """A run as far as it is about one request: its rows, the branches, tags and files that had them.
+    """The evidence of a run, narrowed to one request: its rows, and the branches, tags and files that had them.
 
-    Files without rows, such as metadata, may mention any request, and are kept where it had rows at all. Versions that
-    expired are those of the run. What an earlier Lakewarden recorded is not split by request, and stays as it is.
+    Files without rows, such as metadata, may mention any request and are kept if it had rows at all. Expired versions
+    are those of the whole run. Evidence that is not split by request is returned unchanged.
     """
     own = run.document.get("by_request", {}).get(request)
     if own is None:
@@ -51,16 +51,22 @@ def part_for(run: Evidence, request: str) -> Evidence:
 
 
 def rows_and_values(runs: Sequence[Evidence], request: str) -> tuple[int | None, int | None]:
-    """How many rows of a request runs in one table erased, and how many of its values were in them, where known."""
-    told = [run.document.get("by_request", {}).get(request) for run in runs]
+    """How many rows of a request runs in one table erased, and how many of its values occurred, if known."""
+    parts = [run.document.get("by_request", {}).get(request) for run in runs]
     rows = sum(int(run.document.get("counts", {}).get("rows_dropped_by_tombstones") or 0) for run in runs)
-    if any(own is None for own in told):
+    if any(own is None for own in parts):
         alone = all(len(run.requests) == 1 for run in runs)
         return rows if alone else None, None
-    values = len({value for own in told for value in own["values"]})
+    values = len({value for own in parts for value in own["values"]})
     return rows, values if values or not rows else None
 
 
+def proof_result(proof: Evidence) -> str:
+    if not proof.document.get("clean"):
+        return "traces"
+    return "gone" if proof.document.get("gone") else "clean"
+
+
 def _is_about(rows: Mapping[str, int] | None, request: str) -> bool:
-    """Whether a file has rows of a request, or none that are known to be another's."""
+    """Whether a file has rows of a request, or no rows at all."""
     return not rows or request in rows

@@ -1,9 +1,9 @@
-"""Other spellings of a request's values: those that differ only in what the request ignores, letter case or spaces.
+"""Other spellings of a request's values: those that differ only in letter case or spaces, if the request ignores these.
 
-A spelling that is stored is registered as a value of its own, so that everything else works on exact values: reads,
-search, bounds and bloom filters, delete files, rewriting, proof and digests. Spellings are looked for when a request is
-registered and again by each hide, purge and proof, in the key columns of every Parquet file that is stored of a table,
-whether a version references it or not. One that arrives in between is seen by reads until the next look.
+Each stored spelling is registered as a separate value, so that everything else works on exact values: reads, search,
+bounds and bloom filters, delete files, rewriting, proof and digests. Spellings are searched when a request is
+registered and again by each hide, purge and proof, in the key columns of every Parquet file stored for a table,
+referenced or not. A spelling that arrives in between is visible to reads until the next search.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 TEXT = "string"
 _READERS = 4
 Spellings = Mapping[str, Mapping[int, set[str]]]
-"""By request and by the place of its key."""
+"""By request and index of its key."""
 
 
 def spellings_of(key: KeyAsked, texts: Iterable[str], folding: Folding) -> list[str]:
-    """Values as they are registered: as given, and where spellings are ignored also as all of them become."""
+    """The values to register: as given and, if the request ignores spellings, also folded."""
     given = list(texts)
     return [*given, *(folding.of(text) for text in given)] if folding and key.kind == TEXT else given
 
@@ -43,7 +43,7 @@ def spellings_of(key: KeyAsked, texts: Iterable[str], folding: Folding) -> list[
 def respell(
     lake: Writer, name: TableName, table: Table, requests: Sequence[str], skip_unreadable: bool = False
 ) -> None:
-    """Register the spellings that are stored by now, before a request's values are read."""
+    """Register the spellings that are stored now, before a request's values are used."""
     for request, found in new_spellings(lake, name, table, requests, skip_unreadable).items():
         lake.state.erasure.extend(request, {place: sorted(texts) for place, texts in found.items()})
 
@@ -51,7 +51,7 @@ def respell(
 def with_spellings(
     lake: Reader, keys: Sequence[HiddenKey], found: Spellings, requests: Sequence[str]
 ) -> list[HiddenKey]:
-    """The keys of requests as they will be once spellings that were found are registered: for what only looks."""
+    """The keys including new spellings, for callers that must not register them."""
     added: dict[tuple[int, str], set[str]] = {}
     for request in (request for request in requests if request in found):
         asked = lake.state.erasure.get(request).keys
@@ -65,7 +65,7 @@ def with_spellings(
 def new_spellings(
     lake: Reader, name: TableName, table: Table, requests: Sequence[str], skip_unreadable: bool = False
 ) -> Spellings:
-    """Stored spellings of values that requests do not have yet; nothing is read where none ignores anything."""
+    """Stored spellings that the requests do not have yet; reads nothing if no request ignores spellings."""
     uuid = str(table.metadata.table_uuid)
     asked = lake.state.erasure.many(requests)
     folded = [request for request in asked if request.folding and request.state is ErasureState.OPEN]
@@ -83,7 +83,7 @@ def new_spellings(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """One key of text of a request: the spellings it has, and what all of them become."""
+    """One text key of a request: its known spellings, and their folded form."""
 
     request: ErasureRequest
     place: int
@@ -107,7 +107,7 @@ def _wanted(lake: Reader, uuid: str, request: ErasureRequest) -> Iterator[_Wante
 def stored_texts(
     lake: Reader, name: TableName, table: Table, fields: set[int], skip_unreadable: bool = False
 ) -> Iterator[tuple[int, set[str]]]:
-    """The different texts of some columns, by field id: of every version, and of files that none references."""
+    """The distinct texts of some columns, by field id: in every version and in unreferenced files."""
     storage, kinds = lake.storage(name.lake), dict.fromkeys(fields, TEXT)
     names = column_names(table.metadata, fields)
     left_behind = list(_left_behind(table, storage))
@@ -117,7 +117,7 @@ def stored_texts(
         try:
             return [(id, set(counts)) for id, counts in column_texts(storage, file, kinds, names)]
         except FileNotFoundError:
-            return []  # it went with its versions meanwhile
+            return []  # it expired in the meantime
         except BrokenTable:
             if file.path in strays or skip_unreadable:
                 return []
@@ -133,7 +133,7 @@ def stored_texts(
 
 
 def _left_behind(table: Table, storage: StoredFiles) -> Iterator[Arrival]:
-    """Parquet files in the table's folders that no version references, in quarantine too."""
+    """Unreferenced Parquet files in the table's folders, including quarantine."""
     needed = reachable_set(table)
     for place in places(table):
         for file in storage.walk(place):
