@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -29,7 +30,6 @@ class Compact(TablesOperation):
 
     destructive = True
     is_upkeep = True
-    actions = compacting
 
     strategy: Literal["binpack", "sort"] = Field("binpack", description="Combine files, or also sort their rows.")
     sort_by: str = Field("", description="Sort by these columns instead of the table's order, as in 'city, id DESC'.")
@@ -47,9 +47,9 @@ class Compact(TablesOperation):
     def plan(self, lake: Reader) -> Plan:
         if self.sort_by and self.strategy != "sort":
             raise BadValue("--sort-by requires --strategy sort", "Add --strategy sort.")
-        return super().plan(lake)
+        return self.plan_each(lake, partial(self._plan_table, lake))
 
-    def plan_table(self, lake: Reader, name: TableName) -> Plan:
+    def _plan_table(self, lake: Reader, name: TableName) -> Plan:
         given = ("target_file_size_mb", "min_file_size_mb", "max_concurrent_files", "rewrite_all")
         options = {option: getattr(self, option) for option in given} | {"verify": self.verification}
         arguments: dict[str, Any] = {"where": self.where} if self.where else {}

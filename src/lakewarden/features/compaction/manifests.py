@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.compaction import manifest_merge
 from lakewarden.features.shared.each import TablesOperation
 from lakewarden.lifecycle.ground import Reader
@@ -17,7 +16,6 @@ class Manifests(TablesOperation):
 
     destructive = True
     is_upkeep = True
-    actions = manifest_merge
 
-    def plan_table(self, lake: Reader, name: TableName) -> Plan:
-        return Plan(self.kind(), str(name), manifest_merge.actions_for(lake, name))
+    def plan(self, lake: Reader) -> Plan:
+        return self.plan_each(lake, lambda name: Plan(self.kind(), str(name), manifest_merge.actions_for(lake, name)))

@@ -8,7 +8,7 @@ from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.erasure.hidden import hide_action
 from lakewarden.features.erasure.requests.current_names import current_name
 from lakewarden.features.erasure.requests.due import named_open
-from lakewarden.features.shared.each import TablesOperation, plan_each
+from lakewarden.features.shared.each import TablesOperation
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.records.erasure import ErasureRequest
@@ -23,7 +23,6 @@ class Hide(TablesOperation):
     """
 
     destructive = True
-    actions = hide_action
 
     request: list[str] = Field([], description="Only these requests; in all their tables unless tables are named.")
     now: bool = Field(
@@ -38,9 +37,7 @@ class Hide(TablesOperation):
 
     def plan(self, lake: Reader) -> Plan:
         named = [request.id for request in self._named(lake)]
-        return plan_each(
-            lake, self.kind(), self, lambda name: hide_action.plan_for(lake, self.kind(), name, named, self.now)
-        )
+        return self.plan_each(lake, lambda name: hide_action.plan_for(lake, self.kind(), name, named, self.now))
 
     def _named(self, lake: Reader) -> list[ErasureRequest]:
         return named_open(lake, self.request, "Only rows of open requests can be hidden.")

@@ -20,11 +20,13 @@ class Watch(TablesOperation):
     """
 
     all_by_default = True
-    actions = watch_action
 
     again: bool = Field(False, description="Register a new erasure request for the values that came back.")
 
-    def plan_table(self, lake: Reader, name: TableName) -> Plan:
-        if not self.is_one and not watch_action.declared(lake.settings, name).value:
-            return Plan(self.kind(), str(name))
-        return watch_action.plan_for(lake, self.kind(), name, self.again)
+    def plan(self, lake: Reader) -> Plan:
+        def plan_one(name: TableName) -> Plan:
+            if not self.is_one and not watch_action.declared(lake.settings, name).value:
+                return Plan(self.kind(), str(name))
+            return watch_action.plan_for(lake, self.kind(), name, self.again)
+
+        return self.plan_each(lake, plan_one)

@@ -13,11 +13,10 @@ from lakewarden.features.orphan.judgement import Judge, refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.orphan.search import Orphan, Searched, search
 from lakewarden.features.orphan.unfinished import Unfinished
-from lakewarden.features.shared.each import plan_each
+from lakewarden.features.shared.each import TablesOperation
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
-from lakewarden.lifecycle.request import TableOperation
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import show_size
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 _MOST_FILES = 50_000  # per action, and so per batch: a batch's record is read as a whole
 
 
-class Quarantine(Aged, TableOperation):
+class Quarantine(Aged, TablesOperation):
     """Move a table's orphans to quarantine, from where they can be restored until the grace period is over.
 
     Each file is checked again right before it is moved: files that are referenced or changed by now, or that a running
@@ -52,7 +51,7 @@ class Quarantine(Aged, TableOperation):
             actions = tuple(_action(name, searched.table, part) for part in parts)
             return Plan(self.kind(), str(name), actions, _warnings(lake, name, searched))
 
-        return plan_each(lake, self.kind(), self, plan_one)
+        return self.plan_each(lake, plan_one)
 
     def holds(self, action: Action, lake: Reader) -> bool:
         """Whether all listed orphans were moved, and none that is needed by now."""

@@ -12,18 +12,15 @@ from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import LakewardenError
 from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep
 from lakewarden.features.shared.damage import explaining
-from lakewarden.features.shared.each import joined, refusal
-from lakewarden.features.shared.planner import Round, TableUpkeep, actions_of, planners
-from lakewarden.features.shared.select import Selects
-from lakewarden.lifecycle.action import Action, Outcome
-from lakewarden.lifecycle.ground import Reader, Writer
+from lakewarden.features.shared.each import TablesOperation, joined, refusal
+from lakewarden.features.shared.planner import Round, TableUpkeep, planners
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.plan import Plan
-from lakewarden.lifecycle.request import TableOperation
 from lakewarden.lifecycle.states import Stop
 from lakewarden.quantities import Duration
 
 
-class Run(Selects, TableOperation):
+class Run(TablesOperation):
     """Do the upkeep that the policies require: expire old versions, merge manifests, compact files.
 
     Rows that erasure hide has hidden and that a branch shows again are hidden again. New data in tables with closed
@@ -34,6 +31,7 @@ class Run(Selects, TableOperation):
     """
 
     destructive = True
+    is_upkeep = True
     all_by_default = True
 
     only: list[Kind] = Field(list(KINDS), description="Only these parts, as in retention,compaction.")
@@ -56,15 +54,6 @@ class Run(Selects, TableOperation):
         worth.sort(key=lambda one: -one.points_per_second)
         whole = joined(self.kind(), self.target, [one.plan for one in worth])
         return whole if self.is_one else replace(whole, verdicts=())  # too many to read
-
-    def skips_held(self) -> bool:
-        return not self.is_one
-
-    def holds(self, action: Action, lake: Reader) -> bool:
-        return actions_of(action).holds(action, lake)
-
-    def apply(self, action: Action, lake: Writer) -> Outcome:
-        return actions_of(action).apply(action, lake)
 
     def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
         for planner in planners():

@@ -11,7 +11,7 @@ from lakewarden.engine.base.table_name import TableName
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.retention import expiry
 from lakewarden.features.retention.policy import policy_of, refuse_short_production
-from lakewarden.features.shared.each import TablesOperation, plan_each
+from lakewarden.features.shared.each import TablesOperation
 from lakewarden.features.version import holders
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.plan import Plan
@@ -30,7 +30,6 @@ class Expire(TablesOperation):
 
     destructive = True
     is_upkeep = True
-    actions = expiry
 
     keep_last: int | None = Field(None, ge=1, description="Keep this many of the newest versions of each branch.")
     keep_days: int | None = Field(None, ge=0, description="Keep versions younger than this many days.")
@@ -60,7 +59,7 @@ class Expire(TablesOperation):
             kept = holders.largest(lake, name, found.table, decisions.expired, decisions.tags_going)
             return replace(plan, warnings=(*plan.warnings, kept)) if kept else plan
 
-        return plan_each(lake, self.kind(), self, plan_one)
+        return self.plan_each(lake, plan_one)
 
     def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
         return expiry.with_percent(result)

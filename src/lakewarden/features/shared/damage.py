@@ -62,8 +62,8 @@ def problems(lake: Reader, name: TableName, table: Table) -> list[str]:
     for path, size in sizes.items():
         if size != manifests[path]:
             what = "is missing" if size is None else f"has {size:,} bytes instead of {manifests[path]:,}"
-            error = explained(lake, name, BrokenTable(f"{path} {what}", file=path))
-            found.append(f"{error.message}. {error.hint}")
+            damaged = explained(lake, name, BrokenTable(f"{path} {what}", file=path))
+            found.append(f"{damaged.message}. {damaged.hint}")
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -10,7 +9,7 @@ from typing import ClassVar
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import LakewardenError
 from lakewarden.features.shared.damage import explaining
-from lakewarden.features.shared.planner import ActionModule
+from lakewarden.features.shared.planner import actions_of
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.ground import Reader, Writer
@@ -19,45 +18,37 @@ from lakewarden.lifecycle.request import TableOperation
 
 
 class TablesOperation(Selects, TableOperation):
-    """An operation that is planned table by table."""
+    """An operation on selected tables whose actions are those of upkeep."""
 
     is_upkeep: ClassVar[bool] = False
     """Whether tables that another operation holds are skipped, unless a single one was named."""
-    actions: ClassVar[ActionModule]
-    """Checks and applies the planned actions."""
-
-    @abstractmethod
-    def plan_table(self, lake: Reader, name: TableName) -> Plan: ...
-
-    def plan(self, lake: Reader) -> Plan:
-        return plan_each(lake, self.kind(), self, lambda name: self.plan_table(lake, name))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return self.actions.holds(action, lake)
+        return actions_of(action).holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        return self.actions.apply(action, lake)
+        return actions_of(action).apply(action, lake)
 
     def skips_held(self) -> bool:
         return self.is_upkeep and not self.is_one
 
+    def plan_each(self, lake: Reader, plan_one: Callable[[TableName], Plan]) -> Plan:
+        """One plan for all selected tables. If a single table was named, its error is raised instead of listed."""
 
-def plan_each(lake: Reader, kind: str, request: Selects, plan_one: Callable[[TableName], Plan]) -> Plan:
-    """One plan for all chosen tables. If a single table was named, its error is raised instead of listed."""
-    names = request.chosen(lake)
-    if request.is_one:
-        with explaining(lake, names[0]):
-            part = plan_one(names[0])
-        return replace(part, kind=kind, target=str(names[0]))
-
-    def guarded(name: TableName) -> Plan:
-        try:
+        def explained(name: TableName) -> Plan:
             with explaining(lake, name):
                 return plan_one(name)
-        except LakewardenError as error:
-            return Plan(kind, str(name), refused=(refusal(str(name), error),))
 
-    return joined(kind, request.target, list(lake.tables.read_all(names, guarded)))
+        def guarded(name: TableName) -> Plan:
+            try:
+                return explained(name)
+            except LakewardenError as error:
+                return Plan(self.kind(), str(name), refused=(refusal(str(name), error),))
+
+        names = self.chosen(lake)
+        if self.is_one:
+            return replace(explained(names[0]), kind=self.kind(), target=str(names[0]))
+        return joined(self.kind(), self.target, list(lake.tables.read_all(names, guarded)))
 
 
 def refusal(table: str, error: LakewardenError) -> Finding:

@@ -155,9 +155,7 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
         "files": [*before.get("files", ()), *(_told(path, file, each) for path, (file, each) in written.items())],
         "route": action.route,
     }
-    record_evidence(
-        lake, action, EvidenceKind.HIDDEN, shown.requests, facts
-    )  # before the commit, in case of a kill
+    record_evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # before the commit, in case of a kill
     change = Mask(
         table=action.subject,
         uuid=str(action.arguments["uuid"]),
