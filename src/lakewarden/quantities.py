@@ -112,3 +112,8 @@ Deadline = Annotated[
     WithJsonSchema({"type": "string", "examples": ["30d", "2026-12-31"]}),
 ]
 """How long from now, or until the end of which day in UTC."""
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -149,7 +149,7 @@ class TestAltered:
     def test_anything_taken_away_or_added(self, issued: Issued) -> None:
         for name in set(issued.document) - {"signature", "public_key"}:
             left = {key: value for key, value in issued.document.items() if key != name}
-            with pytest.raises(NotGenuine, match="not as it was signed"):
+            with pytest.raises(NotGenuine, match="was altered after signing"):
                 check(issued.altered(left), issued.key)
         for added in (
             issued.document | {"more": 1},
@@ -159,7 +159,7 @@ class TestAltered:
             issued.document | {"deadline_met": 1},
             issued.document | {"reason": "\ud800"},
         ):
-            with pytest.raises(NotGenuine, match="not as it was signed"):
+            with pytest.raises(NotGenuine, match="was altered after signing"):
                 check(issued.altered(added), issued.key)
 
     def test_every_byte_of_a_page(self, issued: Issued) -> None:
@@ -204,7 +204,7 @@ class TestAltered:
         same = signature[:-3] + alphabet[alphabet.index(signature[-3]) + 1] + "=="
         assert b64decode(same) == b64decode(signature)
         for other in (same, f"{signature}\n", signature.rstrip("="), "", None, 1, ["x"]):
-            with pytest.raises(NotGenuine, match="its signature was altered|or its signature was"):
+            with pytest.raises(NotGenuine, match="signature .*was altered after signing"):
                 check(issued.altered(issued.document | {"signature": other}), issued.key)
 
 
@@ -212,9 +212,9 @@ class TestAnotherKey:
     def test_of_somebody_else(self, issued: Issued, tmp_path: Path) -> None:
         other = another_key(tmp_path).public
         for path in (issued.json, issued.page):
-            with pytest.raises(NotGenuine, match="was signed with the key .*, not with the given one") as caught:
+            with pytest.raises(NotGenuine, match="was signed with the key .*, not with the given key") as caught:
                 check(path, other.text)
-            assert other.fingerprint in caught.value.message and "Ask them" in caught.value.hint
+            assert other.fingerprint in caught.value.message and "Ask the issuer" in caught.value.hint
 
     def test_signed_anew_by_a_forger(self, issued: Issued, tmp_path: Path) -> None:
         """Their own key in it makes it whole again, so only the right key tells."""
@@ -231,7 +231,7 @@ class TestAnotherKey:
         assert checked.signed_by == forger.public.fingerprint  # of the key itself, not what the data says of it
         with pytest.raises(NotGenuine, match="was signed with the key"):
             check(path, issued.key)
-        with pytest.raises(NotGenuine, match="not as it was signed"):
+        with pytest.raises(NotGenuine, match="was altered after signing"):
             check(issued.altered(forged | {"public_key": issued.key}), issued.key)
 
     def test_what_it_says_does_nothing_to_a_terminal(self, issued: Issued, tmp_path: Path) -> None:

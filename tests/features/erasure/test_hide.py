@@ -454,13 +454,13 @@ class TestOnSpark:
         configured(shared, tables={"db.*": {"erasure": {"grace": "7d"}}})
         asked = shared.warden.erasure.request(name, key="user.email", value=["p1@example.org", "p8@example.org"])
         waiting = shared.warden.erasure.hide(name)
-        assert waiting.is_empty and "would not come back" in waiting.plan.warnings[0]
+        assert waiting.is_empty and "could not bring them back" in waiting.plan.warnings[0]
         planned = shared.warden.erasure.hide(name, now=True)
         assert [(action.arguments["branch"], action.route) for action in planned.plan.actions] == [
             ("main", "spark-sql"),
             ("dev", "spark-sql"),
         ]
-        assert mode in planned.plan.actions[0].because and "for good" in planned.plan.actions[0].says
+        assert mode in planned.plan.actions[0].because and "permanently" in planned.plan.actions[0].says
         assert planned.apply().result["rows_hidden"] == 4
         left = [0, 2, 3, 4, 5, 6, 7, 9]
         assert self.ids(table) == self.ids(table, "dev") == left

@@ -95,7 +95,7 @@ class TestTraces:
 
         error = json.loads(done.stdout)["error"]
         assert error["code"] == "traces-left"
-        assert f"still hold what request {id} asks to erase, as data/" in error["message"]
+        assert f"still hold values of request {id}: data/" in error["message"]
         assert error["hint"] == f"lakewarden erasure purge --request {id}"
         assert {"column email, 2 rows", "upper bound of column email"} <= {place["where"] for place in error["places"]}
         assert all(place["live"] for place in error["places"])
@@ -139,7 +139,7 @@ class TestTraces:
         id = request(lake, "p8@example.org")
         pq.write_table(pa.Table.from_pylist([person(8)], schema=SCHEMA), data_folder(lake) / "uncommitted.parquet")
 
-        with pytest.raises(TracesLeft, match="new files that no version leads to") as told:
+        with pytest.raises(TracesLeft, match="new unreferenced files") as told:
             lake.warden.erasure.prove(id).apply()
 
         assert "Purge again after" in told.value.hint
@@ -151,13 +151,13 @@ class TestTraces:
         id = request(lake, "u1@example.org")  # it stands in user.email
         with pytest.raises(TracesLeft, match="bytes of an entry|bytes of column user.email|bytes") as told:
             lake.warden.erasure.prove(id).apply()
-        assert "ask for that one too: lakewarden erasure request main.crm.people" in told.value.hint
+        assert "request that too: lakewarden erasure request main.crm.people" in told.value.hint
 
     def test_what_cannot_be_read_is_no_proof(self, lake: SmallLake) -> None:
         with_people(lake)
         id = request(lake, VALUE)
         (data_folder(lake) / "half.parquet").write_bytes(b"PAR1" + b"\0" * 100)
-        with pytest.raises(TracesLeft, match="nothing is proved: 1 objects cannot be read, as .*half.parquet") as told:
+        with pytest.raises(TracesLeft, match="1 object cannot be read, such as .*half.parquet") as told:
             lake.warden.erasure.prove(id).apply()
         assert [unread["object"].endswith("/half.parquet") for unread in told.value.details["not_read"]] == [True]
         assert state(lake, id) == "open"
@@ -192,7 +192,8 @@ class TestWhatToDo:
         left = self.left(lake, id)
         assert left.message.endswith(".metadata.json: name of a branch or tag")
         assert left.hint == (
-            f"Rename or remove the branch or tag whose name tells it, then: lakewarden erasure purge --request {id}"
+            "Rename or remove the branch or tag that contains the value in its name, then: "
+            f"lakewarden erasure purge --request {id}"
         )
         lake.catalog.load_table("crm.people").manage_snapshots().remove_tag(f"before-{value}").commit()
         with pytest.raises(TracesLeft) as told:
@@ -207,7 +208,7 @@ class TestWhatToDo:
         id = request(lake, "p4@example.org")
         left = self.left(lake, id)
         assert left.message.endswith(".metadata.json: table property")
-        assert left.hint.startswith("Change or remove the table's property that tells it, then: lakewarden erasure")
+        assert left.hint.startswith("Change or remove the table property that contains the value, then: lakewarden")
         with lake.catalog.load_table("crm.people").transaction() as transaction:
             transaction.remove_properties("owner")
         lake.warden.erasure.purge(request=[id]).apply()
@@ -220,7 +221,7 @@ class TestWhatToDo:
         with pytest.raises(TracesLeft, match="snapshot summary") as told:
             lake.warden.erasure.prove(id).apply()
         assert told.value.hint == (
-            f"lakewarden erasure purge --request {id}. A version whose summary still tells it then must expire: "
+            f"lakewarden erasure purge --request {id}. If a summary still has the value, expire that version: "
             "lakewarden retention expire main.crm.people"
         )
 
@@ -237,13 +238,13 @@ class TestWhatToDo:
         half.write_bytes(b"PAR1" + b"x" * 500)
         os.utime(half, (LONG_AGO, LONG_AGO))
         assert self.left(lake, id).hint == (
-            "Mend them, or move them out of the table's location. Files that no version leads to: "
+            "Fix them, or move them out of the table's location. If no version references them: "
             "lakewarden orphan quarantine main.crm.people, then lakewarden orphan delete main.crm.people"
         )
         lake.warden.orphan.quarantine("crm.people").apply()
         assert self.left(lake, id).hint == (
-            "What is in quarantine is looked through until it is deleted: "
-            "lakewarden orphan delete main.crm.people (--now: before its grace ends)"
+            "Files in quarantine are searched until they are deleted: "
+            "lakewarden orphan delete main.crm.people (--now ends their grace period)"
         )
         lake.warden.orphan.delete("crm.people", now=True).apply()
         lake.warden.erasure.purge(request=[id]).apply()
@@ -340,7 +341,7 @@ class TestSeveralTables:
         both.warden.erasure.prove(id, accept_missing=True).apply()
         assert state(both, id) == "closed"
         assert [proof.get("gone") for proof in proofs(both, id)][-2:] in ([None, True], [True, None])
-        assert any("was not looked through" in step for proof in proofs(both, id) for step in proof["method"])
+        assert any("were not searched" in step for proof in proofs(both, id) for step in proof["method"])
 
     def test_one_that_is_gone_is_proved_by_a_run_that_is_resumed(self, both: SmallLake) -> None:
         id = str(both.warden.erasure.request(subject="person", value=[VALUE]).id)
@@ -391,11 +392,11 @@ class TestResumed:
         result = lake.warden.operation.show(operation).result
 
         assert state(lake, id) == "open"
-        assert f"left open: {id}, as main.{self.first} changed" in told
+        assert f"left open: {id}, because main.{self.first} changed" in told
         assert result["requests_closed"] == 0
         assert result["left_open"] == (
-            f"{id}, as main.{self.first} changed since it was proved in an earlier run; "
-            f"lakewarden erasure purge --request {id} --apply looks again"
+            f"{id}, because main.{self.first} changed after an earlier run proved it; "
+            f"lakewarden erasure purge --request {id} --apply proves it again"
         )
         again = lake.warden.erasure.purge(request=[id]).apply()
         assert again.result["requests_closed"] == 1 and "left_open" not in again.result
@@ -505,7 +506,7 @@ class TestRefused:
         with pytest.raises(Conflict, match="already closed") as told:
             lake.warden.erasure.prove(closed).apply()
         assert "lakewarden erasure watch" in told.value.hint and "forgotten" in told.value.hint
-        with pytest.raises(Conflict, match="withdrawn already"):
+        with pytest.raises(Conflict, match="already withdrawn"):
             lake.warden.erasure.prove(withdrawn).apply()
 
     def test_unknown(self, lake: SmallLake) -> None:

@@ -53,8 +53,10 @@ class TestThePlan:
         lake.catalog.load_table("crm.people").overwrite(rows)
         ask(lake, 1)
         plan = lake.warden.erasure.purge("crm.people").plan
-        assert plan.actions[0].says == "erase 2 rows from 1 branch and earlier versions; 3 versions that had them go"
-        assert any("their metadata, and 1 more file (" in note for note in plan.warnings)
+        assert (
+            plan.actions[0].says == "erase 2 rows from 1 branch and earlier versions; 3 versions that had them expire"
+        )
+        assert any("their metadata and 1 more file (" in note for note in plan.warnings)
         assert plan.actions[0].estimate.rows == purge(lake, "crm.people")["rows_dropped_by_tombstones"]
 
     def test_tells_which_versions_hold_how_many_rows_and_changes_nothing(self, people: SmallLake) -> None:
@@ -62,7 +64,7 @@ class TestThePlan:
         before = people.catalog.load_table("crm.people").metadata_location
         plan = people.warden.erasure.purge("crm.people").plan
         assert [action.verb for action in plan.actions] == ["purge", "prove"]
-        assert plan.actions[0].says == "erase 2 rows from 2 branches and 1 tag; 2 versions that had them go"
+        assert plan.actions[0].says == "erase 2 rows from 2 branches and 1 tag; 2 versions that had them expire"
         assert {(v.verdict, v.reasons) for v in plan.verdicts} == {
             ("replaced", ("1 row", "tag first")),
             ("replaced", ("2 rows", "branch main", "branch work")),

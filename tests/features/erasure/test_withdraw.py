@@ -194,7 +194,7 @@ class TestWhatDoesNotComeBack:
         rewritten = lake.head("crm.people")
         planned = lake.warden.erasure.withdraw(asked.id)
         (note,) = planned.plan.warnings
-        assert f"1 row on branch main do not come back: snapshot {rewritten} (overwrite)" in note
+        assert f"1 row on branch main does not come back: snapshot {rewritten} (overwrite)" in note
         assert f"snapshot {hidden} still has them" in note
         planned.apply()
         assert seen(lake) == [0, 3, 4, 5] and seen(lake, "dev") == [0, 1, 2, 3, 4, 5]
@@ -229,7 +229,7 @@ class TestWhatDoesNotComeBack:
 
         planned = lake.warden.erasure.withdraw(asked.id)
         (note,) = planned.plan.warnings
-        assert "main.crm.people: it cannot be told whether all rows come back on branch main: " in note
+        assert "main.crm.people: it is unknown whether all rows come back on branch main: " in note
         assert "/mail=*/" in note and "p1" not in note
         planned.apply()
         assert lake.warden.erasure.show(asked.id).state == "withdrawn"

@@ -109,7 +109,7 @@ def _pem(key: Any, password: bytes = b"") -> bytes:
 class TestRefused:
     def test_a_key_that_is_not_there(self, lake: SmallLake) -> None:
         key_file(lake).unlink()
-        with pytest.raises(ConfigProblem, match="no key to sign with at .*signing-key.pem") as caught:
+        with pytest.raises(ConfigProblem, match="no signing key at .*signing-key.pem") as caught:
             lake.warden.lake.key()
         assert "lakewarden lake key --make" in caught.value.hint
         assert not key_file(lake).exists()
@@ -118,7 +118,7 @@ class TestRefused:
     @pytest.mark.parametrize("mode", [0o604, 0o602, 0o644, 0o666])
     def test_a_key_that_is_open_to_everybody(self, lake: SmallLake, mode: int) -> None:
         key_file(lake).chmod(mode)
-        with pytest.raises(ConfigProblem, match="open to everybody") as caught:
+        with pytest.raises(ConfigProblem, match="all users of this machine can access") as caught:
             lake.warden.lake.key()
         assert caught.value.hint == f"chmod 600 {key_file(lake)}"
 
@@ -139,14 +139,14 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("damaged", "told"),
         [
-            (lambda pem: b"", "holds no key that can be read"),
-            (lambda pem: b"\xff\x00", "holds no key that can be read"),
-            (lambda pem: pem[:60], "holds no key that can be read"),
-            (lambda pem: pem.replace(b"MC4", b"MC5"), "holds no key that can be read"),
-            (lambda pem: _pem(ed25519.Ed25519PrivateKey.generate(), b"secret"), "holds no key that can be read"),
-            (lambda pem: _pem(ec.generate_private_key(ec.SECP256R1())), "holds a key of another kind"),
+            (lambda pem: b"", "contains no readable key"),
+            (lambda pem: b"\xff\x00", "contains no readable key"),
+            (lambda pem: pem[:60], "contains no readable key"),
+            (lambda pem: pem.replace(b"MC4", b"MC5"), "contains no readable key"),
+            (lambda pem: _pem(ed25519.Ed25519PrivateKey.generate(), b"secret"), "contains no readable key"),
+            (lambda pem: _pem(ec.generate_private_key(ec.SECP256R1())), "contains a key of another type"),
         ],
-        ids=["empty", "bytes", "half", "garbled", "with a password", "another kind"],
+        ids=["empty", "bytes", "half", "garbled", "with a password", "another type"],
     )
     def test_a_key_that_is_no_use(self, lake: SmallLake, damaged: Callable[[bytes], bytes], told: str) -> None:
         key_file(lake).write_bytes(damaged(key_file(lake).read_bytes()))
@@ -172,7 +172,7 @@ class TestGiven:
         assert {read_public(each).text for each in given} == {shown.public_key}
 
     def test_never_the_secret_one(self, lake: SmallLake) -> None:
-        with pytest.raises(BadValue, match="holds the secret key"):
+        with pytest.raises(BadValue, match="contains a secret key"):
             read_public(str(key_file(lake)))
 
     @pytest.mark.parametrize("given", ["", "x", "/nowhere", "A" * 44, "\x00", "é" * 300, "A" * 42 + "=="])
@@ -186,7 +186,7 @@ class TestGiven:
         two = " ".join(VerifyingKey(bytes([n]) * 32).text for n in (1, 2))
         for content in (b"", b"text", two.encode(), pem, b"-----BEGIN PUBLIC KEY-----\nx"):
             (tmp_path / "file").write_bytes(content)
-            with pytest.raises(BadValue, match="holds no public key"):
+            with pytest.raises(BadValue, match="contains no public key"):
                 read_public(str(tmp_path / "file"))
 
 

@@ -37,7 +37,7 @@ def test_a_rollback_hides_again_what_was_hidden(lake: SmallLake) -> None:
     planned = lake.warden.version.rollback(f"{PEOPLE}@{before}")
     assert [action.says for action in planned.plan.actions][1:] == ["hide 2 rows of 2 requests on branch main"]
     (warning,) = [text for text in planned.plan.warnings if "erasure" in text]
-    assert warning.startswith("this version shows 2 rows of 2 open erasure requests, hidden now: they are hidden again")
+    assert warning.startswith("this version shows 2 rows of 2 open erasure requests that are hidden now")
     result = planned.apply().result
     assert (result["refs_moved"], result["rows_hidden"]) == (1, 2)
     assert seen(lake) == [0, 2, 3, 5]

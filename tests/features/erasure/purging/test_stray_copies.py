@@ -102,7 +102,7 @@ def test_what_somebody_may_be_about_to_commit_is_left_and_told(lake: SmallLake) 
     young = folder(lake) / "data" / "on-its-way.parquet"
     pa.parquet.write_table(pa.Table.from_pylist([person(4)], schema=SCHEMA), young)
     asked = ask(lake)
-    with pytest.raises(TracesLeft, match="new files that no version leads to"):
+    with pytest.raises(TracesLeft, match="new unreferenced files"):
         lake.warden.erasure.purge("crm.people").apply()
     assert young.exists()
     assert lake.warden.erasure.show(asked).state == "open"
@@ -164,5 +164,5 @@ def test_the_certificate_says_that_a_copy_went_of_what_no_version_had(lake: Smal
     lake.warden.erasure.purge("crm.people").apply()
     assert not copy.exists()
     says = lake.warden.erasure.certificate(asked).says
-    assert "none was found in main.crm.people when it was purged: no row was erased. Of main.crm.people 1 file" in says
-    assert "that no version references, with traces of them, was removed as well" in says
+    assert "none was found in main.crm.people when it was purged: no row was erased. 1 unreferenced file" in says
+    assert "of main.crm.people with traces of the values was deleted as well" in says

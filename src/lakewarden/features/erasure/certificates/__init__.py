@@ -1,1 +1,1 @@
-"""What a certificate of erasure says, how it is signed, and how it looks."""
+"""Certificates of erasure: their content, their signature, and their HTML page."""

@@ -1,7 +1,6 @@
-"""What a certificate of erasure says, as values.
+"""The content of a certificate of erasure. It holds no erased values, only salted hashes.
 
-It holds no value that was asked to be erased, only salted hashes. `from_evidence.py` puts it together, `seal.py` signs
-it, and `page.py` is how it looks on paper.
+`from_evidence.py` creates it, `seal.py` signs it, and `page.py` renders it as HTML.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ class KeyErased:
 
 @dataclass(frozen=True)
 class TableErased:
-    """What became of a request in one table: how many of its values were in a row of any version, and how many rows
-    went. A row counts for every file that held it. What an earlier release did not record is null."""
+    """What was erased from one table: how many values occurred in any version, and how many rows were erased. A row
+    counts for every file that held it. Null if it was not recorded."""
 
     table: str
     values: int
@@ -41,7 +40,7 @@ class TableErased:
 
 @dataclass(frozen=True)
 class ValueHash:
-    """One value, or many of them together, in a form that does not tell them."""
+    """The hash of one value, or of many together."""
 
     table: str
     column: str
@@ -51,8 +50,8 @@ class ValueHash:
 
 @dataclass(frozen=True)
 class Purged:
-    """What one run erased from a table for this request; versions that expired are those of the whole run, which may
-    have been for other requests too."""
+    """What one run erased from a table for this request. Expired versions are those of the whole run, which may have
+    served other requests too."""
 
     table: str
     operation: str
@@ -70,7 +69,7 @@ class Purged:
 
 @dataclass(frozen=True)
 class RefMoved:
-    """A branch or tag: the snapshot it was at, the one it is at without the rows, and how many rows it lost."""
+    """A branch or tag: its snapshots before and after, and how many rows were erased from it."""
 
     table: str
     ref: str
@@ -82,7 +81,7 @@ class RefMoved:
 
 @dataclass(frozen=True)
 class FileRemoved:
-    """A file that is gone."""
+    """A deleted file."""
 
     table: str
     path: str
@@ -93,7 +92,7 @@ class FileRemoved:
 
 @dataclass(frozen=True)
 class FileWritten:
-    """A file with the rows that stay, in the place of one that no version leads to any more."""
+    """A file with the remaining rows, and the file that it replaces."""
 
     table: str
     path: str
@@ -104,10 +103,10 @@ class FileWritten:
 
 @dataclass(frozen=True)
 class Proved:
-    """What looking through everything that is stored of a table came to.
+    """The result of searching everything stored for a table.
 
-    The result is clean, traces (in so many places, or objects that could not be read), or gone: of a table that is in
-    the catalog no more nothing is looked through.
+    It is clean, traces (with the number of places, or of objects that could not be read), or gone: a table that is no
+    longer in the catalog is not searched.
     """
 
     table: str
@@ -124,7 +123,7 @@ class Proved:
 
 @dataclass(frozen=True)
 class CameBack:
-    """That rows of the values were found in a table again, after it was proved that there were none."""
+    """Values that were found in a table again after a clean proof."""
 
     table: str
     operation: str
@@ -133,7 +132,7 @@ class CameBack:
 
 @dataclass(frozen=True)
 class KindRead:
-    """How many objects of a kind the last proof of a table read."""
+    """How many objects of a kind the last proof of a table searched."""
 
     table: str
     kind: str
@@ -142,7 +141,7 @@ class KindRead:
 
 @dataclass(frozen=True)
 class HowProved:
-    """A part of how the last proof of a table looked."""
+    """One step of the last proof of a table."""
 
     table: str
     step: str
@@ -150,7 +149,7 @@ class HowProved:
 
 @dataclass(frozen=True)
 class RefProved:
-    """A version of a table that was there at its last proof."""
+    """A branch or tag of a table at its last proof."""
 
     table: str
     ref: str
@@ -159,7 +158,7 @@ class RefProved:
 
 @dataclass(frozen=True)
 class Attested(Shown):
-    """That a request for erasure was carried out, how, how it was proved, and what is not said by that."""
+    """A certificate: what was requested, erased and proved, and what it does not cover."""
 
     format: str
     version: int
@@ -172,7 +171,7 @@ class Attested(Shown):
     subject: str
     values: int
     ignoring: str
-    """What differences in spelling were ignored: case, trim, or both."""
+    """Ignored differences in spelling: case, trim, or both."""
     created_at: datetime
     grace_until: datetime
     deadline: datetime | None

@@ -1,6 +1,6 @@
-"""Puts a certificate of erasure together from a request and the evidence that purges, proofs and watching recorded.
+"""Creates a certificate of erasure from a request and the evidence of purges, proofs and watch runs.
 
-Evidence may lack what an earlier version did not record; what a newer one recorded is refused. No value is in it.
+Evidence may lack optional facts; evidence of a newer version is refused. A certificate holds no values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from lakewarden.features.erasure.certificates.content import (
     ValueHash,
 )
 from lakewarden.features.erasure.requests.current_names import tables_of
-from lakewarden.features.erasure.requests.request_part import part_for, rows_and_values
+from lakewarden.features.erasure.requests.request_part import part_for, proof_result, rows_and_values
+from lakewarden.quantities import counted
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 _EVIDENCE_VERSION = 1
@@ -45,38 +46,38 @@ _COUNTS = (
 )
 _HASHING = (
     "Each hash is SHA-256 over the request's id, a colon, and the HMAC-SHA-256 of the value's type and text under a "
-    "secret key that only the installation has. Nobody can find a value from it by trying; the installation can tell "
-    "whether a value that is shown to it is one of these (lakewarden erasure recognise)."
+    "secret key that only the installation has. Values cannot be found by trying; the installation can check whether "
+    "a given value is one of these (lakewarden erasure recognise)."
 )
-_TOGETHER = f" Of more than {_MOST_HASHES:,} values there is one hash a key: SHA-256 over all of these hashes, sorted."
-_SPELLINGS = "Other spellings of the values that were in no data file or file of deletes when the proof was made."
+_TOGETHER = f" For more than {_MOST_HASHES:,} values there is one hash per key: SHA-256 over all these hashes, sorted."
+_SPELLINGS = "Other spellings of the values that were in no data file or delete file at the time of the proof."
 _NOT_COVERED = (
-    "Backups and copies of the storage, the catalog or databases that were made outside of these tables.",
+    "Backups and copies of the storage, the catalog or databases outside of these tables.",
     "The databases and systems that the rows came from, and rows that they send again.",
-    "Exports, reports, models and other tables that were made from these tables and are not named here.",
-    "Caches and temporary files of query engines and of people's own machines.",
+    "Exports, reports, models and other tables that were created from these tables and are not named here.",
+    "Caches and temporary files of query engines and personal computers.",
     "Logs and audit trails of other systems.",
     "Rows about the same person that have none of the values in a key column named here.",
-    "Whatever was written to these tables after the proof.",
+    "Data that was written to these tables after the proof.",
 )
 
 
 @dataclass(frozen=True)
 class Issue:
-    """When and with what a certificate is made, and by which key it will be signed."""
+    """When and with which software a certificate is created, and the key that will sign it."""
 
     at: datetime
     software: Mapping[str, str]
     public_key: str
     fingerprint: str
     other_tables: Sequence[str]
-    """Tables that look as if they should have been covered, each in a sentence."""
+    """Sentences about tables that may have to be covered too."""
 
 
 def attest(
     request: ErasureRequest, evidence: Sequence[Evidence], digests: Mapping[int, Sequence[bytes]], issue: Issue
 ) -> Attested:
-    """The certificate of a request, not signed yet; refused unless clean proofs of all its tables closed it."""
+    """The unsigned certificate of a request; refused unless clean proofs of all its tables closed it."""
     closed_at = closed_by_proof(request, evidence)
     purged = [part_for(each, request.id) for each in evidence if each.kind is EvidenceKind.PURGED]
     proved = [each for each in evidence if each.kind is EvidenceKind.PROVED]
@@ -124,7 +125,7 @@ def attest(
             *_NOT_COVERED,
             *([_SPELLINGS] if request.folding else []),
             *_left_outside(purged),
-            *(f"What may be left of the files of {table}." for table in gone),
+            *(f"Files that may be left of {table}." for table in gone),
             *issue.other_tables,
         ],
         software=dict(issue.software),
@@ -134,23 +135,23 @@ def attest(
 
 
 def closed_by_proof(request: ErasureRequest, evidence: Iterable[Evidence]) -> datetime:
-    """When clean proofs closed a request; refused where they did not."""
+    """When clean proofs closed a request; an error if they did not."""
     if request.state is ErasureState.WITHDRAWN:
         raise Conflict(f"request {request.id} was withdrawn", "There is nothing to certify.")
     last = {}
     for each in evidence:
         if each.document.get("version", _EVIDENCE_VERSION) != _EVIDENCE_VERSION:
-            told = f"what {each.operation} recorded of {each.table} was written by a newer Lakewarden"
-            raise Conflict(told, "Issue the certificate with that one.")
+            newer = f"a newer Lakewarden wrote the evidence of {each.operation} about {each.table}"
+            raise Conflict(newer, "Issue the certificate with that version.")
         if each.kind is EvidenceKind.PROVED:
             last[each.uuid] = each
     unproved = sorted({key.table for key in request.keys if not _is_clean(last.get(key.uuid))})
     if unproved:
-        told = f"request {request.id} is not proved: no clean proof of {', '.join(unproved)}"
-        raise Conflict(told, f"lakewarden erasure purge --request {request.id} erases and proves.", tables=unproved)
+        message = f"request {request.id} is not proved: no clean proof of {', '.join(unproved)}"
+        raise Conflict(message, f"Purge it: lakewarden erasure purge --request {request.id} --apply", tables=unproved)
     if request.state is not ErasureState.CLOSED or request.closed_at is None:
-        told = f"request {request.id} is still {request.state}"
-        raise Conflict(told, f"lakewarden erasure prove {request.id} closes it, if nothing is left.")
+        message = f"request {request.id} is still {request.state}"
+        raise Conflict(message, f"Prove it, which closes it: lakewarden erasure prove {request.id}")
     return request.closed_at
 
 
@@ -166,58 +167,51 @@ def _table(request: ErasureRequest, table: str, uuid: str, purged: Sequence[Evid
 def _says(
     request: ErasureRequest, tables: Sequence[TableErased], purged: Sequence[Evidence], gone: Collection[str]
 ) -> Iterator[str]:
-    """The certificate in a few sentences."""
+    """The summary of the certificate."""
     there = [table for table in tables if table.table not in gone]
     uuids = {key.table: key.uuid for key in request.keys}
     for table in there:
-        yield _what_went(table)
+        yield _erased(table)
         yield from _copies(table, [run for run in purged if run.uuid == uuids[table.table]])
     if there:
         yield (
-            "After that everything that was stored of these tables was looked through, until "
-            f"{request.closed_at:%Y-%m-%d %H:%M} UTC, and none of the values was found."
+            "Afterwards, everything stored for these tables was searched, and none of the values was found. The search "
+            f"ended at {request.closed_at:%Y-%m-%d %H:%M} UTC."
         )
     outside = len(list(_left_outside(purged)))
     if outside:
-        files = "1 file" if outside == 1 else f"{outside:,} files"
         yield (
-            f"Not removed {'was' if outside == 1 else 'were'} {files} outside of the tables' locations, which other "
-            "tables may own: see what is not covered."
+            f"{counted(outside, 'file')} outside of the tables' locations {'was' if outside == 1 else 'were'} not "
+            "deleted, because other tables may own them: see what is not covered."
         )
     if gone:
-        is_not = "is" if len(gone) == 1 else "are"
-        yield f"{_tables(gone)} {is_not} in the catalog no more: what may be left of its files was not looked through."
+        tables, verb = counted(len(gone), "table"), "is" if len(gone) == 1 else "are"
+        yield f"{tables} ({', '.join(gone)}) {verb} no longer in the catalog: files that may be left were not searched."
 
 
-def _what_went(table: TableErased) -> str:
-    """What went from one table; that none of the values was there is said in as many words."""
-    whose = f"{table.values:,} key value{'s' if table.values != 1 else ''}"
+def _erased(table: TableErased) -> str:
+    values = counted(table.values, "key value")
     if table.rows_erased is None:
-        return f"The rows of {whose} and of other requests were erased from every version of {table.table} together."
-    rows = f"{table.rows_erased:,} row{' was' if table.rows_erased == 1 else 's were'} erased from every version"
+        return f"The rows of {values} and of other requests were erased from every version of {table.table} together."
+    rows = f"{counted(table.rows_erased, 'row')} {'was' if table.rows_erased == 1 else 'were'} erased"
     if table.occurred is None:
-        return f"Of {whose}, {rows} of {table.table}; how many of the values occurred was not recorded."
+        return f"Of {values}, {rows} from every version of {table.table}; how many values occurred was not recorded."
     if not table.occurred:
-        return f"Of {whose}, none was found in {table.table} when it was purged: no row was erased."
-    whose_rows = "its" if table.occurred == 1 else "their"
-    return f"Of {whose}, {table.occurred:,} occurred in {table.table}: {whose_rows} {rows}."
+        return f"Of {values}, none was found in {table.table} when it was purged: no row was erased."
+    return f"Of {values}, {table.occurred:,} occurred in {table.table}: {rows} from every version."
 
 
 def _copies(table: TableErased, runs: Sequence[Evidence]) -> Iterator[str]:
-    """Files that no version references are searched as they are: whose values they hold is not known."""
+    """A sentence about unreferenced files, for which it is unknown whose values they held."""
     removed = sum(_number(run.document, "copies_removed") for run in runs)
     if removed:
-        whose = "them" if all(len(run.requests) == 1 for run in runs) else "them or values of requests purged with it"
-        files = "1 file that no version references" if removed == 1 else f"{removed:,} files that no version references"
-        yield f"Of {table.table} {files}, with traces of {whose}, {'was' if removed == 1 else 'were'} removed as well."
-
-
-def _tables(names: Collection[str]) -> str:
-    return f"{len(names)} table{'s' if len(names) != 1 else ''} ({', '.join(names)})"
+        whose = "the values" if all(len(run.requests) == 1 for run in runs) else "values of this or other requests"
+        files, verb = counted(removed, "unreferenced file"), "was" if removed == 1 else "were"
+        yield f"{files} of {table.table} with traces of {whose} {verb} deleted as well."
 
 
 def _hashes(request: ErasureRequest, digests: Mapping[int, Sequence[bytes]]) -> tuple[list[ValueHash], str]:
-    """The values of each key as salted hashes, and how these are made."""
+    """The values of each key as salted hashes, and a description of the hashing."""
     salt = f"{request.id}:".encode()
     hashed = {place: sorted(hashlib.sha256(salt + each).digest() for each in some) for place, some in digests.items()}
     if sum(map(len, hashed.values())) <= _MOST_HASHES:
@@ -267,19 +261,19 @@ def _removed(evidence: Evidence) -> Iterator[FileRemoved]:
 
 
 def _left_outside(purged: Sequence[Evidence]) -> Iterator[str]:
-    """Files that tables led to and that stay where they are, each in a sentence; later runs tell of them again."""
-    told: set[tuple[str, str]] = set()
+    """A sentence about each file that was not deleted because it is outside of its table's location, once per file."""
+    known: set[tuple[str, str]] = set()
     for run in purged:
         files = [(_text(file, "path"), _number(file, "rows")) for file in run.document.get("outside", ())]
         for path, rows in files:
-            if not rows and (run.uuid, path) in told:
+            if not rows and (run.uuid, path) in known:
                 continue
-            such = f"still holds {rows:,} such" if rows else "may hold or tell of such"
+            holds = f"still holds {counted(rows, 'erased row')}" if rows else "may hold or mention erased rows"
             yield (
-                f"The file {path}, which lies outside of the location of {run.table} and was not removed, since "
-                f"another table may own it: it {such} {'row' if rows == 1 else 'rows'}."
+                f"The file {path}, which is outside of the location of {run.table} and was not deleted because another "
+                f"table may own it: it {holds}."
             )
-        told.update((run.uuid, path) for path, _ in files)
+        known.update((run.uuid, path) for path, _ in files)
 
 
 def _written(evidence: Evidence) -> Iterator[FileWritten]:
@@ -294,7 +288,7 @@ def _proof(evidence: Evidence) -> Proved:
         table=evidence.table,
         operation=evidence.operation,
         at=evidence.at,
-        result="traces" if not _is_clean(evidence) else "gone" if document.get("gone") else "clean",
+        result=proof_result(evidence),
         places=len(document.get("places", ())),
         not_read=len(document.get("not_read", ())),
         objects=_number(document, "objects"),
@@ -319,6 +313,6 @@ def _number(document: Mapping[str, Any], name: str) -> int:
 
 
 def _text(document: Mapping[str, Any], name: str) -> str:
-    """A fact as text; so are the ids of snapshots, which are too large for the numbers of many JSON readers."""
+    """A fact as text; also ids of snapshots, which are too large for the numbers of many JSON readers."""
     found = document.get(name)
     return "" if found is None else str(found)

@@ -1,7 +1,6 @@
-"""A certificate of erasure as one page, for people to read and print.
+"""A certificate of erasure as an HTML page, to read and print.
 
-The page needs nothing from anywhere: no script runs in it, no font or picture is loaded. The signed data is within
-it. What a certificate says is not decided here.
+The page is self-contained: it runs no scripts and loads no fonts or images. The signed data is embedded in it.
 """
 
 from __future__ import annotations
@@ -56,17 +55,17 @@ footer { margin-top: 2.5rem; padding-top: .8rem; border-top: 1px solid var(--lin
 """
 _TITLES = {
     "sha256": "SHA-256",
-    "instead_of": "in the place of",
+    "instead_of": "replaces",
     "field_id": "field id",
     "places": "places found",
     "not_read": "not readable",
 }
-_ALSO = "each stored spelling has a hash of its own"
+_ALSO = "each stored spelling has a separate hash"
 _IGNORING = {
     "": "",
     "case": f"letter case was ignored; {_ALSO}",
-    "trim": f"spaces around values were ignored; {_ALSO}",
-    "case,trim": f"letter case and spaces around values were ignored; {_ALSO}",
+    "trim": f"surrounding spaces were ignored; {_ALSO}",
+    "case,trim": f"letter case and surrounding spaces were ignored; {_ALSO}",
 }
 _CODE = {"sha256", "path", "instead_of", "metadata"}
 _IDS = {"uuid", "before", "after", "snapshot", "operation"}
@@ -74,7 +73,6 @@ _NAMES = {"table", "column", "ref", "kind", "type", "route"}
 
 
 def page(certificate: Attested) -> str:
-    """The whole page."""
     title = f"Certificate of erasure {escape(certificate.request)}"
     body = "\n".join(_sections(certificate))
     return (
@@ -93,8 +91,8 @@ def _sections(said: Attested) -> Iterator[str]:
     gone = any(proof.result == "gone" for proof in said.proofs)
     yield f"<section class='says{' warns' if gone else ''}'>\n<p>{escape(said.says)}</p>\n</section>"
     if said.came_back:
-        yield "<section class='says warns'>\n<p>Later, rows of such values came to these tables again.</p>\n</section>"
-        yield _table([asdict(each) for each in said.came_back], "When that was noticed")
+        yield "<section class='says warns'>\n<p>Later, such values came back to these tables.</p>\n</section>"
+        yield _table([asdict(each) for each in said.came_back], "When that was found")
     yield from _asked(said)
     yield from _done(said)
     yield from _proved(said)
@@ -106,7 +104,7 @@ def _sections(said: Attested) -> Iterator[str]:
 
 
 def _asked(said: Attested) -> Iterator[str]:
-    yield "<h2>What was asked, and when</h2>"
+    yield "<h2>What was requested, and when</h2>"
     met = {None: "", True: "<span class=good>met</span>", False: "<span class=bad>not met</span>"}[said.deadline_met]
     yield _facts(
         ("Requested by", escape(said.requester)),
@@ -124,25 +122,25 @@ def _asked(said: Attested) -> Iterator[str]:
 
 def _done(said: Attested) -> Iterator[str]:
     yield "<h2>What was erased</h2>"
-    yield _table([asdict(table) for table in said.tables], "Values that occurred, and rows of this request that went")
+    yield _table([asdict(table) for table in said.tables], "Values that occurred, and erased rows of this request")
     if all(table.rows_erased == 0 for table in said.tables):
-        yield "<p>No row of this request was there when the tables were purged: none of its values was found.</p>"
+        yield "<p>None of the values was found when the tables were purged, so no row was erased.</p>"
     if not said.purges:
         return
-    yield "<p class=soft>A row counts once for every file that held it, in whichever version.</p>"
+    yield "<p class=soft>A row counts once for every file that held it, in any version.</p>"
     yield (
-        "<p>Files with such rows were written anew without them, every branch and tag was moved to a version without "
-        "them, and the old versions, with their files within the tables' locations, were removed from storage.</p>"
+        "<p>Files with such rows were rewritten without them, every branch and tag was moved to a version without "
+        "them, and the old versions and their files within the tables' locations were deleted from storage.</p>"
     )
     if any(purge.other_requests for purge in said.purges):
         yield (
-            "<p>Some runs erased the rows of other requests as well, which were due at the same time. Shown are the "
-            "rows and files of this request; versions that expired are those of the whole run.</p>"
+            "<p>Some runs also erased rows of other requests that were due at the same time. The rows and files shown "
+            "are those of this request; the expired versions are those of the whole run.</p>"
         )
     runs = [asdict(purge) for purge in said.purges]
     yield _table(runs, "Runs", without=("route", "metadata_before", "metadata_after"))
     moved = [asdict(ref) for ref in said.refs]
-    yield _table(moved, "Branches and tags: the version before, the version after, and the rows that went")
+    yield _table(moved, "Branches and tags: the versions before and after, and the erased rows")
 
 
 def _proved(said: Attested) -> Iterator[str]:
@@ -152,17 +150,17 @@ def _proved(said: Attested) -> Iterator[str]:
         "the table references it or not.</p>"
     )
     if any(proof.result == "gone" for proof in said.proofs):
-        yield "<p class=bad>Of a table that was gone nothing was read.</p>"
+        yield "<p class=bad>Nothing was read of tables that were gone.</p>"
     for table in dict.fromkeys(each.table for each in said.method):
         yield f"<h3>{escape(table)}</h3>"
         yield _list(each.step for each in said.method if each.table == table)
     yield _table([asdict(proof) for proof in said.proofs], "Proofs", without=("metadata",))
     yield _table(_by_kind(said), "Objects that the last proof of each table read")
-    yield _table([asdict(ref) for ref in said.proved_refs], "Branches and tags that were there at the last proof")
+    yield _table([asdict(ref) for ref in said.proved_refs], "Branches and tags at the last proof")
 
 
 def _by_kind(said: Attested) -> list[dict[str, Any]]:
-    """One row a table, one column a kind."""
+    """One row per table, one column per kind."""
     kinds = sorted({read.kind for read in said.objects_read})
     rows: dict[str, dict[str, Any]] = {}
     for read in said.objects_read:
@@ -180,29 +178,28 @@ def _files(said: Attested) -> Iterator[str]:
     if said.removed_files or said.new_files:
         yield "<h2>Files</h2>"
         yield (
-            "<p>Files with rows are told with the hash of their content, files about them with their size. A star "
-            "stands for a part of a path that would tell a value.</p>"
+            "<p>Files with rows are listed with the hash of their content, metadata files with their size. A star "
+            "replaces a part of a path that contains a value.</p>"
         )
-        yield _table([asdict(file) for file in said.removed_files], f"Removed: {len(said.removed_files):,}")
-        yield _table([asdict(file) for file in said.new_files], f"Written instead: {len(said.new_files):,}")
+        yield _table([asdict(file) for file in said.removed_files], f"Deleted: {len(said.removed_files):,}")
+        yield _table([asdict(file) for file in said.new_files], f"Replacements: {len(said.new_files):,}")
 
 
 def _signature(said: Attested) -> Iterator[str]:
     yield "<h2>Signature</h2>"
     yield _facts(
-        ("Algorithm", "Ed25519, over the data within this page as canonical JSON; the page is signed as a whole too"),
+        ("Algorithm", "Ed25519, over the embedded data as canonical JSON; the page as a whole is signed too"),
         ("Public key", f"<code>{escape(said.public_key)}</code>"),
         ("Fingerprint", f"<code>{escape(said.fingerprint)}</code>"),
         ("Signature", f"<code>{escape(said.signature)}</code>"),
         ("Issued with", escape(", ".join(f"{name} {version}" for name, version in said.software.items()))),
     )
     yield (
-        "<p>To check it, offline, with the public key of the issuer, which you should have by another way than with "
-        "this page:</p>\n"
+        "<p>To check it offline, get the issuer's public key over another channel than this page:</p>\n"
         "<pre><code>lakewarden erasure check-certificate FILE --key PUBLIC-KEY</code></pre>"
     )
     yield (
-        "<footer class=soft>A printed copy or a picture of this page proves nothing by itself; the file can be checked."
+        "<footer class=soft>A printed copy or an image of this page proves nothing; only the file can be checked."
         "</footer>"
     )
 
@@ -218,7 +215,7 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]], caption: str = "", without: Sequence[str] = ()) -> str:
-    """Rows of one kind; columns that no row has anything in are left out."""
+    """A table of rows; empty columns are left out."""
     if not rows:
         return ""
     shown = [name for name in rows[0] if name not in without and any(row[name] not in ("", None) for row in rows)]
@@ -227,8 +224,8 @@ def _table(rows: Sequence[Mapping[str, Any]], caption: str = "", without: Sequen
         "<tr>" + "".join(f"<td{_class(name, row[name])}>{_cell(name, row[name])}</td>" for name in shown) + "</tr>"
         for row in rows
     )
-    told = f"<caption>{escape(caption)}</caption>\n" if caption else ""
-    return f"<div class=wide><table>\n{told}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
+    above = f"<caption>{escape(caption)}</caption>\n" if caption else ""
+    return f"<div class=wide><table>\n{above}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
 
 
 def _title(name: str) -> str:

@@ -1,7 +1,7 @@
-"""How certificates are signed, and how it is seen offline that one is as it was signed.
+"""Signs certificates, and checks signatures offline, without an installation.
 
-The signature is over canonical JSON of everything but the signature itself: keys sorted, no spaces, UTF-8. A page is
-signed once more as a whole, since people read the page and not the data in it. Nothing here needs an installation.
+The signature covers the canonical JSON of everything but the signature itself: sorted keys, no spaces, UTF-8. A page is
+also signed as a whole, because people read the page and not the data in it.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from lakewarden.features.erasure.certificates.signing_key import SigningKey, Ver
 
 DATA_BEGINS, DATA_ENDS = '<script type="application/json" id="certificate">', "</script>"
 _PAGE_SIGNATURE = re.compile(rb"<!-- signature of all above: ([A-Za-z0-9+/]{86}==) -->\s*\Z")
-_AGAIN = "Ask whoever issued it for another copy."
+_AGAIN = "Ask the issuer for another copy."
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A certificate as it was read, before anything in it is believed."""
+    """A certificate that was read but not checked yet."""
 
     document: Mapping[str, Any]
     page: bytes | None = None
-    """What a page shows, where it is a page."""
+    """The signed part of a page, if it is one."""
     page_signature: bytes = b""
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
-    """The very bytes that are signed."""
+    """The bytes that are signed."""
     unsigned = {name: value for name, value in document.items() if name != "signature"}
     return json.dumps(unsigned, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def document_of(certificate: Attested) -> dict[str, Any]:
-    """A certificate as JSON has it."""
+    """A certificate as JSON values."""
     from pydantic import TypeAdapter
 
     from lakewarden.features.erasure.certificates.content import Attested
@@ -54,19 +54,19 @@ def sign(certificate: Attested, key: SigningKey) -> Attested:
 
 
 def sign_page(page: str, key: SigningKey) -> bytes:
-    """A page with its signature at its end, where browsers do not show it."""
+    """A page with its signature in a comment at its end."""
     above = page.encode()
     return above + b"<!-- signature of all above: " + b64encode(key.sign(above)) + b" -->\n"
 
 
 def embedded(document: Mapping[str, Any]) -> str:
-    """Data within a page, so that the page is a certificate as much as the data is."""
+    """The data for embedding in a page."""
     data = json.dumps(document, indent=1, ensure_ascii=False).replace("<", "\\u003c")
     return f"{DATA_BEGINS}\n{data}\n{DATA_ENDS}"
 
 
 def read(content: bytes, called: str) -> Sealed:
-    """A certificate from a file's content, JSON or page; refused where it is neither."""
+    """A certificate from a file's content; an error if it is neither JSON nor a page."""
     if content.lstrip()[:1] != b"<":
         return Sealed(_document(content, called))
     inner = content.partition(DATA_BEGINS.encode())[2].partition(DATA_ENDS.encode())[0]
@@ -76,25 +76,25 @@ def read(content: bytes, called: str) -> Sealed:
 
 
 def check(sealed: Sealed, given: VerifyingKey | None, called: str) -> VerifyingKey:
-    """Who signed a certificate; refused unless it is as it was signed, and by the given key where one is given."""
+    """The key that signed a certificate; an error if it was altered, or signed with another key than the given one."""
     signature = _bytes(sealed.document, "signature", called)
     named = VerifyingKey(_bytes(sealed.document, "public_key", called))
     if not _holds(named, sealed.document, signature):
-        raise NotGenuine(f"{called} is not as it was signed: it was altered, or its signature was", _AGAIN)
+        raise NotGenuine(f"{called} or its signature was altered after signing", _AGAIN)
     if given is not None and given != named:
         raise NotGenuine(
-            f"{called} was signed with the key {named.fingerprint}, not with the given one, {given.fingerprint}",
-            "Either it is not from whom you think, or their key is another one now. Ask them.",
+            f"{called} was signed with the key {named.fingerprint}, not with the given key {given.fingerprint}",
+            "Either another party issued it, or the issuer's key has changed. Ask the issuer.",
         )
     if sealed.page is not None and not named.signed(sealed.page, sealed.page_signature):
-        raise NotGenuine(f"the page {called} was altered: it may show what was never signed", _AGAIN)
+        raise NotGenuine(f"the page {called} was altered after signing", _AGAIN)
     return named
 
 
 def _holds(key: VerifyingKey, document: Mapping[str, Any], signature: bytes) -> bool:
     try:
         return key.signed(canonical(document), signature)
-    except (UnicodeEncodeError, ValueError):  # half a character, or bytes that are no key: nobody signed that
+    except (UnicodeEncodeError, ValueError):  # a lone surrogate, or bytes that are not a key
         return False
 
 
@@ -104,12 +104,12 @@ def _document(content: bytes, called: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or not {"signature", "public_key"} <= set(document):
-        raise BadValue(f"{called} is not a certificate", "It is a .json or .html file that erasure certificate wrote.")
+        raise BadValue(f"{called} is not a certificate", "Name a .json or .html file that erasure certificate wrote.")
     return document
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a key that is there twice readers take one or the other: that is no way to say anything."""
+    """Refuse duplicate keys: readers disagree on which one counts."""
     if len(pairs) != len(dict(pairs)):
         raise ValueError
     return dict(pairs)
@@ -120,6 +120,6 @@ def _bytes(document: Mapping[str, Any], name: str, called: str) -> bytes:
         found = b64decode(document[name], validate=True)
     except (TypeError, ValueError):
         found = b""
-    if b64encode(found).decode() != document[name]:  # bits that base64 has no use for are not to be set either
-        raise NotGenuine(f"{called} is not as it was signed: its {name} was altered", _AGAIN)
+    if b64encode(found).decode() != document[name]:  # unused bits of base64 must not be set
+        raise NotGenuine(f"the {name} of {called} was altered after signing", _AGAIN)
     return found

@@ -1,7 +1,6 @@
-"""The Ed25519 key that an installation signs certificates with, and the public one by which others check them.
+"""The Ed25519 key with which an installation signs certificates, and the public key with which others check them.
 
-The secret key is a PKCS #8 PEM file that only its owner can read, made once and never overwritten. What is signed
-with it, and what a signature is taken to say, is not decided here.
+The secret key is a PKCS #8 PEM file that only its owner can read. It is created once and never overwritten.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 _OTHERS = stat.S_IRWXO
-_TEXT = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{43}=(?![A-Za-z0-9+/=])")  # 32 bytes in base64, on their own
-_LARGEST = 100_000  # no file with a key in it is larger
+_TEXT = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{43}=(?![A-Za-z0-9+/=])")  # 32 bytes in base64 as a separate word
+_LARGEST = 100_000  # larger files are no key files
 
 
 @dataclass(frozen=True)
 class VerifyingKey:
-    """A public key: 32 bytes, told as one line of base64."""
+    """A public key: 32 bytes, shown as one line of base64."""
 
     raw: bytes
 
@@ -37,19 +36,19 @@ class VerifyingKey:
 
     @property
     def fingerprint(self) -> str:
-        """Half of the key's SHA-256 in short words, to be compared by people, on paper or over the telephone."""
+        """Half of the key's SHA-256 in short groups, for comparison on paper or over the telephone."""
         digest = hashlib.sha256(self.raw).hexdigest()
         return " ".join(digest[start : start + 4] for start in range(0, 32, 4))
 
     @property
     def pem(self) -> str:
-        """The key as other tools take it."""
+        """The key in the format of other tools."""
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
         return self._key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode().strip()
 
     def signed(self, data: bytes, signature: bytes) -> bool:
-        """Whether a signature of these very bytes was made with the secret half of this key."""
+        """Whether a signature of this data was made with the secret half of this key."""
         from cryptography.exceptions import InvalidSignature
 
         try:
@@ -65,7 +64,7 @@ class VerifyingKey:
 
 
 class SigningKey:
-    """The secret key of an installation. It is never shown."""
+    """The secret key of an installation."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
@@ -79,7 +78,7 @@ class SigningKey:
 
 
 def make(path: Path) -> bool:
-    """Make a key in a file that is not there yet; says whether it did. A file that is there is left alone."""
+    """Create a key unless the file already exists; returns whether it was created."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -91,12 +90,12 @@ def make(path: Path) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        raise StorageUnavailable(f"{path} cannot be written: {error.strerror}", "Choose another place.") from None
+        raise StorageUnavailable(f"{path} cannot be written: {error.strerror}", "Choose another location.") from None
     return True
 
 
 def load(path: Path) -> SigningKey:
-    """The key in a file, if nobody but its owner and group can read it."""
+    """The key in a file; an error if other users than its owner and group can read it."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -105,24 +104,24 @@ def load(path: Path) -> SigningKey:
         mode, pem = path.stat().st_mode, path.read_bytes()
     except FileNotFoundError:
         raise ConfigProblem(
-            f"there is no key to sign with at {path}", "Make one: lakewarden lake key --make — or bring yours there."
+            f"there is no signing key at {path}", "Create one with lakewarden lake key --make, or copy yours there."
         ) from None
     except OSError as error:
-        raise ConfigProblem(f"the key {path} cannot be read: {error.strerror}", "Look at its permissions.") from None
+        raise ConfigProblem(f"the key {path} cannot be read: {error.strerror}", "Check its permissions.") from None
     if mode & _OTHERS:
-        raise ConfigProblem(f"the key {path} is open to everybody on this machine", f"chmod 600 {path}")
-    hint = "An Ed25519 key in PEM, without a password, is what lake init makes. Bring it back from a backup."
+        raise ConfigProblem(f"all users of this machine can access the key {path}", f"chmod 600 {path}")
+    hint = "It must be an Ed25519 key in PEM format without a password. Restore it from a backup."
     try:
         key = load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):  # a TypeError is a key with a password
-        raise ConfigProblem(f"{path} holds no key that can be read", hint) from None
+        raise ConfigProblem(f"{path} contains no readable key", hint) from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigProblem(f"{path} holds a key of another kind", hint)
+        raise ConfigProblem(f"{path} contains a key of another type", hint)
     return SigningKey(key)
 
 
 def read_public(given: str) -> VerifyingKey:
-    """The public key that is given: its text, or a file that holds it as `lake key` prints it, or in PEM."""
+    """A public key, given as text or as a file: as `lake key` prints it, or in PEM."""
     text = given.strip()
     if (key := _of_text(text)) is not None:
         return key
@@ -132,15 +131,15 @@ def read_public(given: str) -> VerifyingKey:
     except (OSError, ValueError):
         raise BadValue("key: neither a public key nor a file with one", "lakewarden lake key prints it.") from None
     if "PRIVATE KEY" in text:
-        raise BadValue(f"key: {given} holds the secret key", "Give the public one: lakewarden lake key prints it.")
+        raise BadValue(f"key: {given} contains a secret key", "Use the public key: lakewarden lake key prints it.")
     found = _of_pem(text) if "-----BEGIN" in text and not _TEXT.search(text) else _of_text(text)
     if found is None:
-        raise BadValue(f"key: {given} holds no public key", "lakewarden lake key prints it.")
+        raise BadValue(f"key: {given} contains no public key", "lakewarden lake key prints it.")
     return found
 
 
 def _of_text(text: str) -> VerifyingKey | None:
-    """The one key within a text, if there is one."""
+    """The key in a text, if it contains exactly one."""
     found = {match.group() for match in _TEXT.finditer(text)}
     return VerifyingKey(b64decode(found.pop())) if len(found) == 1 else None
 

@@ -1,1 +1,1 @@
-"""Rows that hide files mask on branches: which are still visible, who holds them, and how they come back."""
+"""Hiding rows on branches with delete files: which rows are still visible, which files must stay, how to undo it."""

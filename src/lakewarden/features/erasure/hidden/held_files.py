@@ -1,7 +1,7 @@
-"""Data files that must stay as they are: rows in them are hidden, and come back if their request is withdrawn.
+"""Data files that must not be rewritten: they have hidden rows, which come back if the request is withdrawn.
 
-Whoever writes files anew asks here first. Only a request that is closed, whose rows are erased, holds nothing any more;
-one that is withdrawn and whose rows are still hidden is about to bring them back.
+Every rewrite checks this first. Only closed requests hold no files, because their rows are erased. A withdrawn request
+with hidden rows is about to show them again.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _READERS = 8
 
 
 def held_files(lake: Reader, table: Table, files: SnapshotFiles) -> frozenset[str]:
-    """The data files of a version that have rows which are hidden for a request, unless that is closed."""
+    """The data files of a version with rows that are hidden for a request that is not closed."""
     return _by_hide_files(lake, files) | _by_merged_deletes(lake, table, files)
 
 
 def _by_merged_deletes(lake: Reader, table: Table, files: SnapshotFiles) -> frozenset[str]:
-    """Those whose hide file another engine merged with deletes of its own: no file tells hidden rows from those."""
+    """Files whose hide file another engine merged with its own deletes: then only evidence knows the hidden rows."""
     if not files.deletes:
         return frozenset()
     asked = lake.state.erasure.list([ErasureState.OPEN], str(table.metadata.table_uuid))
@@ -53,7 +53,7 @@ def _by_hide_files(lake: Reader, files: SnapshotFiles) -> frozenset[str]:
 
 
 def _holding(lake: Reader, requests: set[str]) -> set[str]:
-    """Those that are not closed, or that only another control database knows."""
+    """The requests that are not closed, or that are in another control database."""
     try:
         return {request.id for request in lake.state.erasure.many(sorted(requests)) if _holds(request)}
     except NotFound:

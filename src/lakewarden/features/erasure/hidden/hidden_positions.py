@@ -1,8 +1,8 @@
-"""Rows that hides masked, remembered by data file and position: what tells a hidden row from one that was deleted.
+"""Positions of hidden rows by data file, recorded to distinguish hidden rows from deleted ones.
 
-Other engines merge the deletes of a data file when they delete from it, and drop the hide file. They did not see the
-hidden rows, so they cannot have deleted those: what is remembered here is hidden still, whichever file names it now.
-Positions are kept in the evidence of each hide, under a digest of the data file's path, which may hold a value.
+When another engine deletes from a data file, it merges the file's deletes and drops the hide file. It did not see the
+hidden rows, so it cannot have deleted them: rows recorded here are hidden, whichever delete file lists them now.
+The evidence of each hide holds the positions under a digest of the data file's path, since the path may hold a value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Hidden = Mapping[str, set[int]]
 
 
 def entry(path: str, positions: Iterable[int]) -> dict[str, Any]:
-    """What evidence keeps of the rows that are hidden in one data file."""
+    """The evidence of the hidden rows in one data file."""
     import numpy
 
     at = numpy.diff(numpy.sort(numpy.fromiter(positions, numpy.int64)), prepend=numpy.int64(0))
@@ -34,37 +34,30 @@ def entry(path: str, positions: Iterable[int]) -> dict[str, Any]:
 
 
 def hidden_positions(lake: Reader, table: Table, requests: Collection[str], branch: str | None = None) -> Hidden:
-    """The rows that were hidden for one of these requests: on a branch's own line, or on any branch."""
+    """The rows that were hidden for any of these requests, in the history of a branch or on any branch."""
     found: dict[str, set[int]] = {}
-    told = lake.state.erasure.evidence([EvidenceKind.HIDDEN], uuid=str(table.metadata.table_uuid)) if requests else ()
-    wanted = set(requests)
-    for each in (each for each in told if not wanted.isdisjoint(each.requests) and _landed(lake, table, each, branch)):
-        for file in (file for file in each.document["files"] if "at" in file):
-            found.setdefault(file["data"], set()).update(_positions(file["at"]))
+    uuid, wanted = str(table.metadata.table_uuid), set(requests)
+    for each in lake.state.erasure.evidence([EvidenceKind.HIDDEN], uuid=uuid) if requests else ():
+        if not wanted.isdisjoint(each.requests) and _landed(lake, table, each, branch):
+            for file in (file for file in each.document["files"] if "at" in file):
+                found.setdefault(file["data"], set()).update(_positions(file["at"]))
     return found
 
 
 def carry(
     lake: Writer, name: str, uuid: str, step: str, requests: Collection[str], files: Mapping[str, Collection[int]]
 ) -> None:
-    """Remember hidden rows in a rewritten data file, or for other requests than the one they were hidden for.
+    """Record hidden rows in a rewritten data file, or for other requests than the one they were hidden for.
 
-    `step` tells apart what one operation carries: what it carried before under the same name is replaced.
+    An earlier record of the same operation and `step` is replaced.
     """
     entries = [entry(path, positions) for path, positions in sorted(files.items()) if positions]
     if not entries or not requests:
         return
-    document: dict[str, Any] = {
-        "carried": True,
-        "branch": None,
-        "snapshot": None,
-        "rows": {},
-        "files": entries,
-        "route": "",
-    }
-    asked = tuple(sorted(requests))
+    document = {"carried": True, "branch": None, "snapshot": None, "rows": {}, "files": entries, "route": ""}
+    ids = tuple(sorted(requests))
     lake.state.erasure.record(
-        Evidence(EvidenceKind.HIDDEN, name, uuid, lake.stamp.operation, step, lake.clock(), asked, document)
+        Evidence(EvidenceKind.HIDDEN, name, uuid, lake.stamp.operation, step, lake.clock(), ids, document)
     )
 
 
@@ -76,7 +69,7 @@ def _positions(packed: str) -> list[int]:
 
 
 def _landed(lake: Reader, table: Table, each: Evidence, branch: str | None) -> bool:
-    """Whether rows were hidden on a branch's line; of a commit that has expired, on the branch it was made on."""
+    """Whether a hide is in the history of a branch; if its commit has expired, whether it was made on that branch."""
     if each.document.get("carried"):
         return True
     since = hidden_by(lake, table, each)

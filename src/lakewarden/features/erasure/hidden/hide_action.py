@@ -1,8 +1,8 @@
-"""Hiding rows from every engine: one action a branch, which writes one hide file for each data file and publishes them.
+"""Hides rows from every engine: one action per branch writes one hide file per data file and publishes them.
 
-A hide file takes over the rows of the one that its data file had before. A data file that another writer rewrites
-meanwhile sends the action back to looking. Where only Spark can write a table's deletes, it deletes the rows itself:
-these do not come back when a request is withdrawn, and the plan says so.
+A new hide file includes the rows of the previous one for its data file. If another writer rewrites a data file in the
+meantime, the action searches again. If only Spark can write a table's deletes, Spark deletes the rows: a withdrawal
+does not bring those back, and the plan says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_ma
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.erasure.hidden.hidden_positions import entry
 from lakewarden.features.erasure.hidden.lost_rows import hidden_by
-from lakewarden.features.erasure.hidden.missing_hides import hidden_for_nobody, hidden_once, suspects
+from lakewarden.features.erasure.hidden.missing_hides import hidden_once, hidden_withdrawn, suspects
 from lakewarden.features.erasure.hidden.revealing import reveal
 from lakewarden.features.erasure.hidden.visible_rows import Shown, ShownIn, VisibleRows
 from lakewarden.features.erasure.requests.action_requests import record_evidence, requests_of
@@ -35,6 +35,7 @@ from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.journal import known_to
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.requirement import TableIs, table_lease
+from lakewarden.quantities import counted
 from lakewarden.records.erasure import ErasureRequest, ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
@@ -47,12 +48,12 @@ if TYPE_CHECKING:
 
 HIDE = "hide"
 _WRITERS = 8
-_ROUNDS = 5  # times that rows are looked up again whose files others wrote anew
-_EARLIER = "earlier versions still show these rows to whoever asks for one, until lakewarden erasure purge"
+_ROUNDS = 5  # attempts to hide rows whose files other writers rewrite
+_EARLIER = "earlier versions still show these rows until lakewarden erasure purge"
 
 
 def plan_for(lake: Reader, kind: str, name: TableName, named: Sequence[str], now: bool) -> Plan:
-    """What is to be hidden in one table, on which branches; and what cannot be."""
+    """The plan that hides rows in one table: an action per branch, and warnings about what stays visible."""
     table = lake.tables.load(name)
     asked = lake.state.erasure.list([ErasureState.OPEN], str(table.metadata.table_uuid))
     requests = sorted((r for r in asked if not named or r.id in named), key=lambda request: request.id)
@@ -77,38 +78,38 @@ def plan_for(lake: Reader, kind: str, name: TableName, named: Sequence[str], now
 
 
 def missing(lake: Reader, kind: str, name: TableName, table: Table) -> tuple[Action, ...]:
-    """What hides rows again that were hidden once and that a branch shows, as after a rollback by another engine."""
+    """Actions that hide rows again that a branch shows, such as after a rollback by another engine."""
     requests = suspects(lake, table)
     return plan_for(lake, kind, name, requests, now=True).actions if requests else ()
 
 
 def after_rollback(lake: Reader, name: TableName, table: Table, to: Snapshot) -> tuple[tuple[Action, ...], list[str]]:
-    """What hides rows again once main is at an earlier version in which they are not hidden, and warnings."""
+    """Actions that hide rows again after main moved to a version that shows them, and warnings."""
     refuse_foreign_mark(lake.storage(name.lake), name, table, lake.state.erasure.identity())
     requests = sorted(hidden_once(lake, table))
     shown = VisibleRows(lake, name, table, requests).at([to])[to.snapshot_id] if requests else Shown()
     warnings = [
-        f"this version hides rows of request {request}, which was withdrawn: to show them again afterwards, "
+        f"this version hides rows of request {request}, which was withdrawn; to show them again: "
         f"lakewarden erasure withdraw {request}"
-        for request in hidden_for_nobody(lake, table, to)
+        for request in hidden_withdrawn(lake, table, to)
     ]
     if not shown.rows:
         return (), warnings
     route = route_of_manifests(lake.tables.route(table, name), table)
     warnings.insert(
         0,
-        f"this version shows {_counted(shown.rows, 'row')} of {_counted(len(shown.requests), 'open erasure request')}, "
-        "hidden now: they are hidden again in the next commit, and other engines see them until then",
+        f"this version shows {counted(shown.rows, 'row')} of {counted(len(shown.requests), 'open erasure request')} "
+        "that are hidden now: the next commit hides them again, and other engines see them until then",
     )
     return (_action(table, name, MAIN, shown, route),), warnings
 
 
 def holds(action: Action, lake: Reader) -> bool:
-    """Whether the branch shows no row any more of those that were to be hidden."""
+    """Whether the branch shows none of the rows to hide."""
     name = lake.tables.name(action.subject)
     shown = _looked(action, lake, name, lake.tables.load(name))[1]
-    if action.route == SPARK_SQL and shown.has_equality_deletes and _is_told(action, lake):
-        return not shown.without_equality_deletes().rows  # which of the others equality deletes mask, Spark has seen
+    if action.route == SPARK_SQL and shown.has_equality_deletes and _is_done(action, lake):
+        return not shown.without_equality_deletes().rows  # Spark has applied the equality deletes of the others
     return not shown.rows
 
 
@@ -128,20 +129,20 @@ def apply(action: Action, lake: Writer) -> Outcome:
         if outcome is not None:
             return outcome
     raise StalePlan(
-        f"files of {action.subject} were written anew by others each time their rows had been looked up",
-        "Nothing was hidden on this branch. Try again when fewer write to it.",
+        f"other writers rewrote files of {action.subject} each time their rows had been found",
+        "Nothing was hidden on this branch. Try again when there are fewer writers.",
     )
 
 
 def _looked(action: Action, lake: Reader, name: TableName, table: Table) -> tuple[VisibleRows, Shown]:
-    """What an action's branch shows now of its requests' rows: nothing of those that are not open any more."""
+    """The rows of the action's open requests that its branch shows now."""
     visible = VisibleRows(lake, name, table, action.texts("requests"))
     head = table.snapshot_by_name(str(action.arguments["branch"]))
     return visible, visible.at([head])[head.snapshot_id] if head is not None else Shown()
 
 
 def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome | None:
-    """Write the delete files and publish them; nothing where a data file was written anew meanwhile."""
+    """Write and publish the delete files; returns none if a data file was rewritten in the meantime."""
     branch = str(action.arguments["branch"])
     written = _written(lake, table, shown)
     added = [file for file, _ in written.values()]
@@ -152,7 +153,7 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
         "branch": branch,
         "snapshot": None,
         "rows": dict(sorted(rows.items())),
-        "files": [*before.get("files", ()), *(_told(path, file, each) for path, (file, each) in written.items())],
+        "files": [*before.get("files", ()), *(_file_entry(path, file, each) for path, (file, each) in written.items())],
         "route": action.route,
     }
     record_evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # before the commit, in case of a kill
@@ -167,7 +168,7 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
     try:
         snapshot = lake.commits.publish(change)
     except CatalogUnavailable:
-        raise  # it may have landed: a second run looks
+        raise  # the commit may have landed: a second run checks
     except LakewardenError as error:
         for path in written:
             table.io.delete(path)
@@ -175,26 +176,26 @@ def _masked(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome
             return None
         raise
     record_evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, {**facts, "snapshot": snapshot})
-    _give_back(action, lake, shown.requests)
+    _reveal_withdrawn(action, lake, shown.requests)
     return Outcome({"rows_hidden": shown.rows, "delete_files_written": len(added), "branches_changed": 1})
 
 
 def _earlier(action: Action, lake: Writer, table: Table) -> Mapping[str, Any]:
-    """What a run of the same action recorded that was killed after its commit."""
-    told = lake.state.erasure.evidence([EvidenceKind.HIDDEN], uuid=str(action.arguments["uuid"]))
-    own = [each for each in told if (each.operation, each.action) == (lake.stamp.operation, action.id)]
+    """What an earlier run of this action recorded, if it was killed after its commit."""
+    evidence = lake.state.erasure.evidence([EvidenceKind.HIDDEN], uuid=str(action.arguments["uuid"]))
+    own = [each for each in evidence if (each.operation, each.action) == (lake.stamp.operation, action.id)]
     return own[0].document if own and hidden_by(lake, table, own[0]) is not None else {}
 
 
-def _give_back(action: Action, lake: Writer, requests: Sequence[str]) -> None:
-    """Show again what was just hidden for a request that was withdrawn in the very moment."""
+def _reveal_withdrawn(action: Action, lake: Writer, requests: Sequence[str]) -> None:
+    """Show rows again that were just hidden for a request that was withdrawn at the same time."""
     for request in lake.state.erasure.many(requests):
         if request.state is ErasureState.WITHDRAWN:
             reveal(lake, action.subject, str(action.arguments["uuid"]), request)
 
 
 def _deleted(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcome | None:
-    """Let Spark delete the rows by file and position; nothing where others wrote some of these files anew meanwhile."""
+    """Let Spark delete the rows by file and position; returns none if a file was rewritten in the meantime."""
     branch, view = str(action.arguments["branch"]), f"lakewarden_{action.id}_rows"
     statements = lake.statements(action.subject)
     facts: dict[str, Any] = {"branch": branch, "snapshot": None, "rows": shown.by_request(), "files": []}
@@ -216,21 +217,21 @@ def _deleted(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcom
     return Outcome({"rows_hidden": shown.rows, "branches_changed": 1})
 
 
-def _is_told(action: Action, lake: Reader) -> bool:
-    told = lake.state.erasure.evidence([EvidenceKind.HIDDEN], uuid=str(action.arguments["uuid"]))
-    return any(evidence.action == action.id and evidence.document.get("done") for evidence in told)
+def _is_done(action: Action, lake: Reader) -> bool:
+    evidence = lake.state.erasure.evidence([EvidenceKind.HIDDEN], uuid=str(action.arguments["uuid"]))
+    return any(each.action == action.id and each.document.get("done") for each in evidence)
 
 
 def _check_route(action: Action, lake: Reader, name: TableName, table: Table) -> None:
     now = route_of_manifests(lake.tables.route(table, name), table)
     if now.name != action.route:
         raise StalePlan(
-            f"the plan is stale: {action.subject} has another format now", "Nothing was hidden. Plan again."
+            f"the plan is stale: the format version of {action.subject} changed", "Nothing was hidden. Plan again."
         )
 
 
 def _written(lake: Writer, table: Table, shown: Shown) -> Mapping[str, tuple[AddedFile, ShownIn]]:
-    """One hide file for each data file: with the rows that are to be hidden, and those that are hidden already."""
+    """One hide file per data file, with the rows to hide and those that are already hidden."""
     folder, token = staging_folder(table, lake.stamp), secrets.token_hex(4)
 
     def one(number: int, each: ShownIn) -> tuple[str, AddedFile]:
@@ -247,8 +248,8 @@ def _written(lake: Writer, table: Table, shown: Shown) -> Mapping[str, tuple[Add
     return written
 
 
-def _told(path: str, added: AddedFile, each: ShownIn) -> dict[str, Any]:
-    """What is recorded of a hide file: how many rows it newly hides for which request, and which."""
+def _file_entry(path: str, added: AddedFile, each: ShownIn) -> dict[str, Any]:
+    """The evidence of a hide file: how many rows it newly hides for each request, and their positions."""
     rows = {request: len(at) for request, at in sorted(each.positions.items())}
     return {"path": path, "rows": added.file.record_count, "hides": rows, **entry(each.file.path, each.all_positions)}
 
@@ -260,8 +261,8 @@ def _action(table: Table, name: TableName, branch: str, shown: Shown, route: Rou
         verb=HIDE,
         subject=target,
         lease=table_lease(uuid),
-        says=f"hide {_counted(shown.rows, 'row')} of {_counted(len(requests), 'request')} on branch {branch}"
-        + (", for good" if route.needs_spark else ""),
+        says=f"hide {counted(shown.rows, 'row')} of {counted(len(requests), 'request')} on branch {branch}"
+        + (", permanently" if route.needs_spark else ""),
         arguments={
             "uuid": uuid,
             "branch": branch,
@@ -280,7 +281,7 @@ def _because(table: Table, route: Route) -> str:
     if not route.needs_spark:
         return ""
     mode = table.metadata.properties.get("write.delete.mode", "copy-on-write")
-    return f"{route.because}, which deletes these rows as the table says ({mode}); withdrawing does not bring them back"
+    return f"{route.because}, which deletes these rows ({mode}); withdrawing does not bring them back"
 
 
 def _snapshots(table: Table, refs: Iterable[str]) -> list[Any]:
@@ -296,15 +297,11 @@ def _tags(table: Table, name: TableName, found: dict[int, Shown]) -> list[str]:
     tags = [ref for ref in sorted(table.metadata.refs) if not _is_branch(table, ref)]
     showing = [tag for tag in tags if found[table.metadata.refs[tag].snapshot_id].rows]
     some = ", ".join(showing[:8]) + (f" and {len(showing) - 8} more" if showing[8:] else "")
-    return [f"{name}: tags cannot be changed, and show these rows until a purge: {some}"] if showing else []
+    return [f"{name}: tags cannot be changed and show these rows until a purge: {some}"] if showing else []
 
 
 def _waits(name: TableName, request: ErasureRequest) -> str:
     return (
-        f"{name}: rows of request {request.id} are not hidden before {request.grace_until:%Y-%m-%d %H:%M}Z: here they "
-        "would not come back if it were withdrawn; --now hides them all the same"
+        f"{name}: rows of request {request.id} are not hidden before {request.grace_until:%Y-%m-%d %H:%M}Z, because a "
+        "withdrawal could not bring them back here; --now hides them anyway"
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

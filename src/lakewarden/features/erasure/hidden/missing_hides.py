@@ -1,7 +1,7 @@
-"""Hides that are missing: rows of open requests that were hidden once and that a branch shows again.
+"""Finds rows of open requests that were hidden and that a branch shows again.
 
-A rollback to a version from before, a branch made at an old tag, or a rollback by another engine brings them back.
-Metadata and footers of hide files tell which requests are suspects; only for those are rows looked up.
+A rollback to an earlier version, also by another engine, or a branch created at an old tag makes them visible again.
+Metadata and footers of hide files narrow down the requests; rows are searched only for those.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def hidden_once(lake: Reader, table: Table) -> dict[str, dict[int, str]]:
-    """The open requests whose rows were hidden in a table, and the snapshots that did it, with their branches."""
+    """The open requests whose rows were hidden in a table, with the snapshots that hid them and their branches."""
     uuid = str(table.metadata.table_uuid)
     asked = {request.id for request in lake.state.erasure.list([ErasureState.OPEN], uuid)}
     found: dict[str, dict[int, str]] = {}
@@ -38,10 +38,10 @@ def hidden_once(lake: Reader, table: Table) -> dict[str, dict[int, str]]:
 
 
 def suspects(lake: Reader, table: Table) -> list[str]:
-    """Requests that a branch may show again.
+    """Requests whose rows a branch may show again.
 
-    It left a commit behind that hid them there, or it neither descends from one nor has their hide files. What arrived
-    after a hide is for the next one, and not looked for here.
+    Either a commit that hid them is no longer on the branch, or the branch has neither such a commit nor their hide
+    files. Rows that arrived after a hide are not searched here: the next hide covers them.
     """
     once = hidden_once(lake, table)
     there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
@@ -50,16 +50,14 @@ def suspects(lake: Reader, table: Table) -> list[str]:
         head = table.snapshot_by_name(branch)
         line = set(ancestors(table, head.snapshot_id)) if head is not None else set()
         found |= {r for r, by in once.items() if any(on == branch for s, on in by.items() if s in there - line)}
-        astray = {request for request, snapshots in once.items() if not snapshots.keys() & line} - found
-        if astray and head is not None:
-            files = lake.files.of(table, head)
-            served = frozenset[str]().union(*(served_requests(d.path, files.opened) for d in files.deletes))
-            found |= astray - served
+        unhidden = {request for request, snapshots in once.items() if not snapshots.keys() & line} - found
+        if unhidden and head is not None:
+            found |= unhidden - _served(lake, table, head)
     return sorted(found)
 
 
 def rows_shown_again(lake: Reader, name: TableName, table: Table) -> int:
-    """How many rows that were hidden once branches show again; the branch that shows most counts."""
+    """How many hidden rows are visible again, on the branch with most of them."""
     requests = suspects(lake, table)
     if not requests:
         return 0
@@ -67,18 +65,20 @@ def rows_shown_again(lake: Reader, name: TableName, table: Table) -> int:
     try:
         shown = VisibleRows(lake, name, table, requests).at(heads)
     except LakewardenError:
-        return 0  # files that cannot be read are reported by others
+        return 0  # unreadable files are reported elsewhere
     return max((each.rows for each in shown.values()), default=0)
 
 
-def hidden_for_nobody(lake: Reader, table: Table, at: Snapshot) -> list[str]:
-    """The withdrawn requests whose rows a version hides still: it is from before they were withdrawn."""
+def hidden_withdrawn(lake: Reader, table: Table, at: Snapshot) -> list[str]:
+    """The withdrawn requests whose rows a version still hides, because it is from before the withdrawal."""
     withdrawn = {one.id for one in lake.state.erasure.list([ErasureState.WITHDRAWN], str(table.metadata.table_uuid))}
-    if not withdrawn:
-        return []
+    return sorted(_served(lake, table, at) & withdrawn) if withdrawn else []
+
+
+def _served(lake: Reader, table: Table, at: Snapshot) -> frozenset[str]:
+    """The requests for which hide files are live in a snapshot."""
     files = lake.files.of(table, at)
-    served = frozenset[str]().union(*(served_requests(delete.path, files.opened) for delete in files.deletes))
-    return sorted(served & withdrawn)
+    return frozenset[str]().union(*(served_requests(delete.path, files.opened) for delete in files.deletes))
 
 
 def _branches(lake: Reader, table: Table) -> list[str]:

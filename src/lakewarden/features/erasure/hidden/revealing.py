@@ -1,12 +1,12 @@
-"""Showing the rows of one request again: the files of deletes that name them are replaced by files without them.
+"""Shows the rows of one request again: delete files that list them are replaced by files without them.
 
-Whose row is whose follows from the key column. A row stays hidden that another open request asks for, too. A request
-that is withdrawn already, as after a rollback to a version in which it was hidden, has no values any more: then what no
-open request asks for is shown again, and that was hidden for withdrawn requests only.
+The key column determines which request a row belongs to. A row that another open request covers too stays hidden. An
+already withdrawn request, such as after a rollback to a version that hides its rows, has no values any more: then all
+rows that no open request covers are shown again, since they were hidden for withdrawn requests only.
 
-Other engines, as Spark, merge the deletes of a data file when they delete from it, and drop the hide file. Rows that
-were hidden were not visible to them, so they cannot have deleted those: what the hide file named comes back from the
-merged file as well. Which these are is remembered in the evidence of each hide (`hidden_positions.py`).
+Other engines, such as Spark, merge the deletes of a data file when they delete from it, and drop the hide file. They
+did not see the hidden rows, so they cannot have deleted them: rows of the hide file are shown again from the merged
+file as well. The evidence of each hide records which rows these are (`hidden_positions.py`).
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Revealed:
-    """A file of deletes that names rows of a request, and the rows that its successor still names, by data file."""
+    """A delete file that lists rows of a request, and the rows that its replacement still lists, by data file."""
 
     file: DeleteFile = field(repr=False)
     rows: int
     """How many rows come back."""
     kept: Mapping[str, frozenset[int]] = field(repr=False)
     requests: frozenset[str]
-    """Those that the file serves then; none where another engine wrote it."""
+    """The requests that the replacement serves; none if another engine wrote the file."""
 
 
 def reveal(lake: Writer, name: str, uuid: str, request: ErasureRequest) -> tuple[int, int]:
-    """Show the rows of a request again on all branches, in one commit; how many branches and files that concerns."""
+    """Show the rows of a request again on all branches in one commit; returns the number of branches and files."""
     table = lake.tables.load(name)
     found = revealed(lake, name, table, request)
     if not found:
@@ -58,7 +58,7 @@ def reveal(lake: Writer, name: str, uuid: str, request: ErasureRequest) -> tuple
     try:
         branches = lake.commits.publish(Unmask(name, uuid, written))
     except CatalogUnavailable:
-        raise  # it may have landed: a second run looks
+        raise  # the commit may have landed: a second run checks
     except LakewardenError:
         for file in written.values():
             if file is not None:
@@ -68,7 +68,7 @@ def reveal(lake: Writer, name: str, uuid: str, request: ErasureRequest) -> tuple
 
 
 def revealed(lake: Reader, name: str, table: Table, request: ErasureRequest) -> list[Revealed]:
-    """The files of deletes on branches that are to be replaced, so that exactly the rows of a request come back."""
+    """The delete files on branches to replace, so that exactly the rows of a request come back."""
     branches = sorted(name for name, ref in table.metadata.refs.items() if str(ref.snapshot_ref_type) == "branch")
     heads = {branch: table.snapshot_by_name(branch) for branch in branches}
     live = lake.files.across(table, [head for head in heads.values() if head is not None])[0]
@@ -85,7 +85,7 @@ def revealed(lake: Reader, name: str, table: Table, request: ErasureRequest) -> 
 
 
 def keep_hidden_for_others(lake: Writer, name: str, table: Table, request: ErasureRequest, step: str) -> None:
-    """Remember for other requests which rows in merged files stay hidden for them, before this one ends."""
+    """Record which rows in merged files stay hidden for other requests, before this request is withdrawn."""
     look = _Look(lake, name, table, request)
     for ref in sorted(n for n, ref in table.metadata.refs.items() if str(ref.snapshot_ref_type) == "branch"):
         look.note_shared(ref, lake.files.of(table, table.snapshot_by_name(ref)))
@@ -94,7 +94,7 @@ def keep_hidden_for_others(lake: Writer, name: str, table: Table, request: Erasu
 
 
 class _Look:
-    """Looks up whose rows files of deletes name."""
+    """Finds the requests whose rows delete files list."""
 
     def __init__(self, lake: Reader, name: str, table: Table, request: ErasureRequest) -> None:
         self._lake, self._table, self._request = lake, table, request
@@ -109,7 +109,7 @@ class _Look:
         """Rows in merged files that stay hidden for other requests, by request and data file."""
 
     def hide_file(self, delete: DeleteFile, live: Mapping[str, LiveFile], served: frozenset[str]) -> Revealed:
-        """What stays of a hide file; nothing for data files that no branch has any more."""
+        """The replacement of a hide file, without data files that are on no branch any more."""
         kept: dict[str, frozenset[int]] = {}
         rows, serving = 0, set(served - {self._request.id} if self._is_open else ())
         for path, named in named_positions(self._storage, delete).items():
@@ -123,7 +123,7 @@ class _Look:
         return Revealed(delete, rows, kept, frozenset(serving))
 
     def merged(self, branch: str, files: SnapshotFiles) -> Iterator[Revealed]:
-        """What stays of files that another engine wrote, with rows of a hide file that it took over."""
+        """The replacements of delete files in which another engine merged rows of a hide file."""
         back: dict[str, dict[str, set[int]]] = {}
         deletes: dict[str, DeleteFile] = {}
         for file, hidden in self._hidden_once(branch, files):
@@ -139,14 +139,14 @@ class _Look:
             yield Revealed(deletes[id], rows, {path: at for path, at in kept.items() if at}, frozenset())
 
     def note_shared(self, branch: str, files: SnapshotFiles) -> None:
-        """Take note of rows that stay hidden for other requests, in files that another engine merged."""
+        """Note rows that stay hidden for other requests, in files that another engine merged."""
         for file, mine in self._hidden_once(branch, files):
             for other in self._open & self._rows(file).keys():
                 if shared := self._rows(file)[other] & mine:
                     self.staying.setdefault(other, {}).setdefault(file.path, set()).update(shared)
 
     def _hidden_once(self, branch: str, files: SnapshotFiles) -> Iterator[tuple[LiveFile, set[int]]]:
-        """Rows that were hidden for the request, but for those that a hide file still names."""
+        """Rows that were hidden for the request and that no hide file lists any more."""
         known = hidden_positions(self._lake, self._table, [self._request.id], branch)
         hides = [delete for delete in files.deletes if is_hide(delete.path)]
         for file in (file for file in files.bare if known and place_digest(file.path) in known):
@@ -157,10 +157,10 @@ class _Look:
                 yield file, mine
 
     def _deleted_by_others(self, file: LiveFile, files: SnapshotFiles) -> Iterator[tuple[DeleteFile, set[int]]]:
-        """Deletes of other engines, and which rows of a data file they name.
+        """Delete files of other engines, and the rows of a data file that they list.
 
-        A merged file is for that data file alone, and one that cannot be read stops what is asked. Deletes for the
-        whole partition are looked at as far as they can be read: `lost_rows.py` reports where they cannot.
+        A merged file applies to that data file only; if it cannot be read, that is an error. Delete files for a whole
+        partition are used if they can be read: otherwise `lost_rows.py` reports them.
         """
         others = [d for d in files.deletes if not (is_hide(d.path) or d.is_equality or d.is_vector)]
         for delete in (d for d in others if d.only_for == file.path and d.format == "parquet"):
@@ -179,14 +179,14 @@ class _Look:
         return set[int]().union(*(at for request, at in self._rows(file).items() if request in self._open))
 
     def _rows(self, file: LiveFile) -> Mapping[str, set[int]]:
-        """Where a data file has rows of which open request."""
+        """The positions of each open request's rows in a data file."""
         if file.path not in self._known:
             self._known[file.path] = self._owners.positions(self._table.metadata, self._storage, file)
         return self._known[file.path]
 
 
 def _written(lake: Writer, table: Table, found: Sequence[Revealed]) -> Iterator[tuple[str, AddedFile | None]]:
-    """For each file of deletes the one that takes its place; none where no row of it stays hidden."""
+    """The replacement of each delete file; none if none of its rows stay hidden."""
     folder, token = staging_folder(table, lake.stamp), secrets.token_hex(4)
     for number, one in enumerate(found):
         if not one.kept:

@@ -1,7 +1,7 @@
-"""Rows of open requests that versions of a table still show to other engines: found, by position, file by file.
+"""Finds the rows of open requests that versions of a table still show to other engines, by file and position.
 
-Files never change, so each is looked at once, however many branches and tags share it. A row that two requests name
-is looked for by each of them: a hide file counts only for the requests that it serves.
+Files never change, so each is searched once, however many branches and tags share it. A row that two requests cover is
+tracked for each of them: a hide file counts only for the requests that it serves.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from lakewarden.records.erasure import HiddenKey
 
 _READERS = 4
-_KEPT = 8  # tables, or sets of requests, of which is kept what was found
+_KEPT = 8  # cached results, by table and requests
 
 
 @dataclass(frozen=True)
 class ShownIn:
-    """A data file with rows that are to be hidden: for each request, where."""
+    """A data file with visible rows, and their positions by request."""
 
     file: LiveFile = field(repr=False)
     positions: Mapping[str, frozenset[int]] = field(repr=False)
     hidden: frozenset[int] = field(default=frozenset(), repr=False)
-    """Rows that hide files of this data file name already."""
+    """Rows that hide files of this data file already list."""
     hide_files: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
-    """Those hide files, by their path, and the requests that each of them serves."""
+    """Those hide files by path, and the requests that each serves."""
 
     @property
     def all_positions(self) -> frozenset[int]:
@@ -56,7 +56,7 @@ class ShownIn:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a version shows of the requests' rows."""
+    """The rows of the requests that a version shows."""
 
     files: tuple[ShownIn, ...] = ()
 
@@ -70,15 +70,14 @@ class Shown:
 
     @property
     def has_equality_deletes(self) -> bool:
-        """Whether some of these rows may be deleted already, by value: only Spark can tell."""
+        """Whether equality deletes may already remove some of these rows: only Spark can apply those."""
         return any(delete.is_equality for each in self.files for delete in each.file.deletes)
 
     def without_equality_deletes(self) -> Shown:
-        """Only what is in files that have none: these rows are surely shown."""
+        """Only rows in files without equality deletes, which are certainly visible."""
         return Shown(tuple(e for e in self.files if not any(delete.is_equality for delete in e.file.deletes)))
 
     def by_request(self) -> dict[str, int]:
-        """How many rows each request has."""
         rows: Counter[str] = Counter()
         for each in self.files:
             for request, positions in each.positions.items():
@@ -88,15 +87,15 @@ class Shown:
 
 @dataclass
 class _Known:
-    """What was found in data files, for the same requests: the values of a request never change, nor does a file."""
+    """The positions found in data files for the same requests: neither the values of a request nor a file change."""
 
     looked_at: set[str] = field(default_factory=set)
     positions: dict[str, dict[str, set[int]]] = field(default_factory=dict)
-    """Of those files that have such rows, where, and whose."""
+    """By file and request, for files that have such rows."""
 
 
 class _Memory:
-    """Keeps what was found last: a plan, its action and the look at what it did read the same files."""
+    """Caches the latest results: a plan, its action and its verification search the same files."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, ...], _Known] = OrderedDict()
@@ -115,7 +114,7 @@ _memory = _Memory()
 
 
 class VisibleRows:
-    """Looks for rows of some open requests in versions of one table."""
+    """Searches versions of one table for rows of open requests."""
 
     def __init__(self, lake: Reader, name: TableName, table: Table, requests: Sequence[str]) -> None:
         self._lake = lake
@@ -126,14 +125,14 @@ class VisibleRows:
         self._requests = sorted(request.id for request in asked if request.state is ErasureState.OPEN)
         self._fields = {key.field_id for request in asked for key in request.keys if key.uuid == self._uuid}
         self._spelled = new_spellings(lake, name, table, self._requests)
-        is_fixed = not any(request.folding for request in asked)  # else spellings are added to its values
+        is_fixed = not any(request.folding for request in asked)  # otherwise spellings are added to the values
         self._known = _memory.of(self._uuid, self._requests) if is_fixed else _Known()
         self._named: dict[str, dict[str, set[int]]] = {}
         self._served: dict[str, frozenset[str]] = {}
 
     @cached_property
     def veil(self) -> Veil:
-        """What keeps values out of the paths that are told of the table."""
+        """Redacts values in paths of the table."""
         return Veil.of(self._table.metadata, self._fields)
 
     @cached_property
@@ -146,7 +145,7 @@ class VisibleRows:
         )
 
     def at(self, snapshots: Sequence[Snapshot]) -> dict[int, Shown]:
-        """What each of some snapshots shows."""
+        """The visible rows of each snapshot."""
         if not self._requests:
             return {snapshot.snapshot_id: Shown() for snapshot in snapshots}
         with self.veil.over_errors():
@@ -154,7 +153,7 @@ class VisibleRows:
             return {snapshot.snapshot_id: self._shown(snapshot) for snapshot in snapshots}
 
     def _search(self, snapshots: Sequence[Snapshot]) -> None:
-        """Look into data files that nobody has looked into yet: where they have such rows, and whose."""
+        """Search data files that were not searched yet."""
         known, live = self._known, self._lake.files.across(self._table, snapshots)[0]
         new = [
             snapshot.snapshot_id
@@ -180,7 +179,7 @@ class VisibleRows:
         return Shown(tuple(each for each in shown if each.positions))
 
     def _read_deletes(self, files: Sequence[LiveFile]) -> None:
-        """Read which rows of these files deletes name, where that was not read yet."""
+        """Read the delete files of these data files that were not read yet."""
         wanted: dict[str, set[str]] = {}
         deletes: dict[str, DeleteFile] = {}
         for file in files:
@@ -197,7 +196,7 @@ class VisibleRows:
             self._served |= dict(zip(unread, served, strict=True))
 
     def _shown_in(self, file: LiveFile) -> ShownIn:
-        """The rows of each request that neither deletes of others name, nor a hide file that serves that request."""
+        """The rows of each request that are neither deleted nor hidden for that request."""
         found = self._known.positions[file.path]
         deleted: set[int] = set()
         hidden: set[int] = set()

@@ -1,1 +1,1 @@
-"""Proofs that nothing is left of what requests ask to erase: made, recorded, and what they found."""
+"""Proofs that nothing is left of the values to erase: making and recording them, and reporting what they found."""

@@ -1,7 +1,7 @@
-"""Forgetting what the journal tells of people: paths of files that lay in a partition of their own.
+"""Redacts erased values in file paths that the journal lists.
 
-A table that is partitioned by its key has the value, or the beginning of it, in the paths of its files, and plans of
-compaction and retention list those. Once a proof has found nothing left, such paths are told with `*` in its place.
+If a table is partitioned by its key, the paths of its files contain the value or its beginning, and plans of compaction
+and retention list those paths. After a clean proof, the value in such paths is replaced by `*`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def redact_paths(lake: Writer, table: str, metadata: TableMetadata, keys: Sequence[HiddenKey]) -> None:
-    """Have the journal tell no path any more that tells of one of the values."""
+    """Redact the values in all paths of a table that the journal lists."""
     spelled = spellings(metadata, keys)
     if spelled:
         marks = [f"{name}=" for name in spelled]
@@ -31,7 +31,7 @@ def redact_paths(lake: Writer, table: str, metadata: TableMetadata, keys: Sequen
 
 
 def spellings(metadata: TableMetadata, keys: Sequence[HiddenKey]) -> dict[str, frozenset[str]]:
-    """What the values are called in paths, by the name of the partition field, before paths encode them."""
+    """How paths spell the values, by name of the partition field, before encoding."""
     found: dict[str, frozenset[str]] = {}
     for key in [KeyValues(key) for key in keys if key.values]:
         for name, field in telling_fields(metadata, [key.field_id]):
@@ -40,7 +40,7 @@ def spellings(metadata: TableMetadata, keys: Sequence[HiddenKey]) -> dict[str, f
 
 
 def redactor(spelled: Mapping[str, frozenset[str]]) -> Callable[[str], str]:
-    """What puts `*` in the place of the values, within any text."""
+    """A function that replaces the values in any text by `*`."""
     names = "|".join(re.escape(name) for name in sorted(spelled, key=len, reverse=True))
     component = re.compile(rf"(?<=/)({names})=([^/]*)(?=/)")
 
@@ -51,7 +51,7 @@ def redactor(spelled: Mapping[str, frozenset[str]]) -> Callable[[str], str]:
 
 
 def _readings(part: str) -> Iterator[str]:
-    """What a part of a path may spell: as it is, or encoded by Iceberg or by Hive, and each within a JSON text."""
+    """The values that part of a path may stand for: plain, or encoded by Iceberg or Hive, and each escaped in JSON."""
     for plain in (part, _from_json(part)) if "\\" in part else (part,):
         yield from (plain, unquote_plus(plain), unquote(plain))
 

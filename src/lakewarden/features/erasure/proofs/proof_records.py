@@ -1,7 +1,7 @@
-"""Which proofs there are about requests, and which of them still count.
+"""The recorded proofs of requests, and which of them still count.
 
-A table may have been proved very often, and each proof may be about very many requests: what proofs are there is read
-once for a table, and in full only the newest about each request.
+A table may have many proofs, each for many requests. The list of proofs is read once per table, and only the newest
+proof of each request is read in full.
 """
 
 from __future__ import annotations
@@ -23,35 +23,37 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_FEW = 10  # operations that are asked for one by one
-_TOLD = 3  # requests that a result names
+_FEW = 10  # operations that are read one by one
+_NAMED = 3  # requests that a result names
 
 
 @dataclass
 class ThisRun:
-    """What one run of an operation knows of proofs. The operation may have had others before, and was resumed."""
+    """The proofs of one run of an operation; a resumed operation has several runs."""
 
     proved: set[str] = field(default_factory=set)
-    """The actions whose proof this run made, or found to be of the table as it was then."""
+    """The actions whose proof this run made, or found to be up to date."""
     outdated: dict[str, str] = field(default_factory=dict)
-    """Requests that stay open since an earlier run had proved a table, and it has changed: which table."""
+    """Requests that stay open because a table changed after an earlier run proved it, and that table."""
 
     def concluded(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The result of the run, with what is to be done about requests that stay open."""
+        """The result of the run, with what to do about requests that stay open."""
         if not self.outdated:
             return result
-        some = sorted(self.outdated)[:_TOLD]
-        more = f" and {len(self.outdated) - _TOLD} more" if len(self.outdated) > _TOLD else ""
+        some = sorted(self.outdated)[:_NAMED]
+        more = f" and {len(self.outdated) - _NAMED} more" if len(self.outdated) > _NAMED else ""
         tables = ", ".join(sorted(set(self.outdated.values())))
-        told = f"{', '.join(some)}{more}, as {tables} changed since it was proved in an earlier run"
         named = " ".join(f"--request {id}" for id in some)
-        left = f"{told}; lakewarden erasure purge {named} --apply looks again"
-        log.info("left open: %s", left)  # who resumes an operation is not shown its result
+        left = (
+            f"{', '.join(some)}{more}, because {tables} changed after an earlier run proved it; "
+            f"lakewarden erasure purge {named} --apply proves it again"
+        )
+        log.info("left open: %s", left)  # operation resume does not show the result
         return {**result, "left_open": left}
 
 
 class Proofs:
-    """The newest proofs about some requests, as they are when they are first asked for."""
+    """The newest proofs of some requests, read when first needed."""
 
     def __init__(self, lake: Reader, requests: Collection[str]) -> None:
         self._lake = lake
@@ -62,14 +64,14 @@ class Proofs:
         self._is_of: dict[tuple[str, str, str], bool] = {}
 
     def clean(self, request: str, uuid: str) -> Evidence | None:
-        """The newest proof about a request in a table, if it was clean."""
+        """The newest proof of a request in a table, if it is clean."""
         if uuid not in self._by_table:
             self._by_table[uuid] = self._newest(uuid)
         newest = self._by_table[uuid].get(request)
         return newest if newest is not None and newest.document["clean"] else None
 
     def still_counts(self, proof: Evidence) -> bool:
-        """Whether a proof is of the table as it is now."""
+        """Whether the table has not changed since a proof."""
         if proof.document.get("gone"):
             return self._lake.tables.uuid(proof.table) != proof.uuid
         if proof.table not in self._tables:
@@ -78,13 +80,13 @@ class Proofs:
         return table is not None and self.is_of(proof, table)
 
     def are_current(self, uuid: str) -> bool:
-        """Whether what is still open of the requests has a clean proof of this table as it is now."""
+        """Whether all open requests have a clean proof of this table that still counts."""
         found = self._lake.state.erasure.many(sorted(self._requests))
         newest = [self.clean(request.id, uuid) for request in found if request.state is ErasureState.OPEN]
         return all(proof is not None and self.still_counts(proof) for proof in newest)
 
     def is_of(self, proof: Evidence, table: Table) -> bool:
-        """Whether a proof is of a table in this very state."""
+        """Whether a proof is of exactly this state of a table."""
         if str(table.metadata.table_uuid) != proof.uuid:
             return False
         where = (proof.operation, proof.action, table.metadata_location)
@@ -102,8 +104,8 @@ class Proofs:
 
     def _newest(self, uuid: str) -> dict[str, Evidence]:
         proved = [EvidenceKind.PROVED]
-        told = self._lake.state.erasure.evidence(proved, uuid=uuid, documents=False)
-        last = {request: proof for proof in told for request in proof.requests if request in self._requests}
+        proofs = self._lake.state.erasure.evidence(proved, uuid=uuid, documents=False)
+        last = {request: proof for proof in proofs for request in proof.requests if request in self._requests}
         operations = {proof.operation for proof in last.values()}
         asked = operations if len(operations) <= _FEW else {""}
         found = [proof for by in asked for proof in self._lake.state.erasure.evidence(proved, uuid=uuid, operation=by)]
@@ -118,12 +120,12 @@ class Proofs:
 def to_close(
     lake: Reader, requests: Sequence[str], together: Collection[str], operation: str, run: ThisRun
 ) -> list[ErasureRequest]:
-    """The open requests of which each table has a clean proof: by this run, or of the table as it is.
+    """The open requests whose tables all have a clean proof that counts.
 
-    Others may write to a table between its proof and that of the last one, so what this run proved counts as it is.
-    An operation that is resumed may have made a proof days ago, which counts like anybody's. Of tables in `together`,
-    by their uuid, only proofs by this operation count. Requests that wait for nothing but a new proof of a table that
-    an earlier run had proved are noted in `run`.
+    Proofs of this run always count, since other writers may change a table before the last table is proved. Proofs of
+    an earlier run or another operation count only if the table has not changed since. For tables in `together`, by
+    uuid, only proofs of this operation count. Requests that only need a new proof of a table that an earlier run had
+    proved are noted in `run`.
     """
     proofs = Proofs(lake, requests)
 

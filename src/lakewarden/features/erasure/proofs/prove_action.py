@@ -1,8 +1,7 @@
-"""Proving that a table holds nothing more of what requests ask to erase, and closing those that are proved everywhere.
+"""Proves that a table holds nothing of the values to erase, and closes requests that are proved in all their tables.
 
-The scan is `engine/proof/scan.py`'s, separate from the search that finds what to rewrite. What was found is recorded
-either way. A request is closed only when the newest proof of each of its tables is clean; its values are forgotten
-then.
+The scan is in `engine/proof/scan.py` and separate from the search that finds what to rewrite. Its result is always
+recorded. A request is closed only if the newest proof of each of its tables is clean; then its values are deleted.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ _BYTES_PER_SECOND = 50 << 20  # a guess, for the estimate only
 def action_for(
     lake: Reader, name: TableName, table: Table, requests: Sequence[str], together: Sequence[str] = ()
 ) -> Action:
-    """To look through all that is stored of a table for what these requests ask to erase.
+    """The action that searches everything stored for a table for the values of these requests.
 
-    Tables in `together`, by their uuid, are looked through by the same operation: no earlier proof of them counts.
+    The same operation also proves the tables in `together`, by uuid: no earlier proof of them counts.
     """
     uuid = str(table.metadata.table_uuid)
     veil = Veil.of(table.metadata, fields_of(lake, uuid, requests))
@@ -56,7 +55,7 @@ def action_for(
         verb=PROVE,
         subject=str(name),
         lease=table_lease(uuid),
-        says=f"look through {objects:,} objects ({show_size(total)}) for what is to be erased",
+        says=f"search {objects:,} objects ({show_size(total)}) for values to erase",
         arguments=_arguments(lake, uuid, requests, together),
         requires=(TableIs(str(name), uuid),),
         estimate=Estimate(files=objects, bytes=total, seconds=round(total / _BYTES_PER_SECOND, 1)),
@@ -66,31 +65,31 @@ def action_for(
 def action_for_gone(
     lake: Reader, table: str, uuid: str, requests: Sequence[str], together: Sequence[str] = ()
 ) -> Action:
-    """To write down that a table is no more, so that nothing can be proved of it."""
+    """The action that records that a table is gone, so that nothing can be proved about it."""
     return Action(
         verb=PROVE,
         subject=table,
         lease=table_lease(uuid),
-        says="write down that the table is gone, and that nothing of it was looked through",
+        says="record that the table is gone and that its files were not searched",
         arguments={**_arguments(lake, uuid, requests, together), "gone": True},
     )
 
 
 def is_proved(lake: Reader, table: Table, requests: Sequence[str]) -> bool:
-    """Whether the newest proof about each of these requests was clean, and the table is what it was then."""
+    """Whether the newest proof of each of these requests is clean and the table has not changed since."""
     proofs, uuid = Proofs(lake, requests), str(table.metadata.table_uuid)
     newest = (proofs.clean(request, uuid) for request in requests)
     return all(proof is not None and proofs.is_of(proof, table) for proof in newest)
 
 
 def holds(action: Action, lake: Reader) -> bool:
-    """Whether this very proof was made and was clean, and every request is closed that it completes.
+    """Whether this proof was made and clean, and every request that it completes is closed.
 
-    One that an earlier run made is made again where it is needed still and the table is not what it was.
+    A proof of an earlier run is made again if it is still needed and the table has changed since.
     """
     proved, uuid = [EvidenceKind.PROVED], str(action.arguments["uuid"])
-    told = lake.state.erasure.evidence(proved, uuid=uuid, documents=False)
-    operations = dict.fromkeys(proof.operation for proof in told if proof.action == action.id)
+    proofs = lake.state.erasure.evidence(proved, uuid=uuid, documents=False)
+    operations = dict.fromkeys(proof.operation for proof in proofs if proof.action == action.id)
     full = [proof for by in operations for proof in lake.state.erasure.evidence(proved, uuid=uuid, operation=by)]
     mine = [proof for proof in full if proof.action == action.id and proof.document["clean"]]
     if not mine:
@@ -104,7 +103,7 @@ def holds(action: Action, lake: Reader) -> bool:
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
-    """Look, write down what was found, and close what is proved; traces are an error that tells where they are."""
+    """Search, record the result, and close requests that are proved; traces raise an error that lists the places."""
     requests = still_open(action, lake)
     if action.arguments.get("gone"):
         return _gone(action, lake, requests)
@@ -125,8 +124,8 @@ def apply(action: Action, lake: Writer) -> Outcome:
 def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
     found = find_table(lake, action.subject, str(action.arguments["uuid"]))
     if found is not None:
-        raise StalePlan(f"the plan is stale: {action.subject} is there, as {found}", "Plan again.")
-    method = [f"{action.subject} is no longer in the catalog: what may be left of its files was not looked through"]
+        raise StalePlan(f"the plan is stale: {action.subject} exists, as {found}", "Plan again.")
+    method = [f"{action.subject} is no longer in the catalog: files that may be left of it were not searched"]
     nothing = {"places": [], "not_read": [], "young": 0, "objects": 0, "bytes": 0, "by_kind": {}, "snapshots": 0}
     document = {"clean": True, "gone": True, **nothing, "method": method, "metadata": "", "refs": {}}
     record_evidence(lake, action, EvidenceKind.PROVED, requests, document)
@@ -134,7 +133,7 @@ def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
 
 
 def _close(lake: Writer, action: Action) -> int:
-    """Close the requests that are proved everywhere: their values are forgotten with that."""
+    """Close the requests that are proved in all tables, which deletes their values; returns how many."""
     lake.kept(ThisRun).proved.add(action.id)
     ready = _to_close(lake, action, lake.stamp.operation)
     if ready:
@@ -146,7 +145,7 @@ def _close(lake: Writer, action: Action) -> int:
 def _looked(action: Action, lake: Writer, table: Table, requests: Sequence[str]) -> Proof:
     uuid = str(action.arguments["uuid"])
     check_identity(table, action.subject, uuid)
-    respell(lake, lake.tables.name(action.subject), table, requests, skip_unreadable=True)  # which the proof reports
+    respell(lake, lake.tables.name(action.subject), table, requests, skip_unreadable=True)  # the proof reports them
     keys = lake.state.erasure.hidden(uuid, requests)
     veil = Veil.of(table.metadata, [key.field_id for key in keys])
     with veil.over_errors():
@@ -156,12 +155,12 @@ def _looked(action: Action, lake: Writer, table: Table, requests: Sequence[str])
             lake.storage(lake.tables.name(action.subject).lake),
             before=lake.clock() - age_of_orphans(lake),
             reload=lambda: lake.tables.load(action.subject),
-            progress=lambda done, total: lake.progress(done, total, "bytes looked through"),
+            progress=lambda done, total: lake.progress(done, total, "bytes searched"),
         )
 
 
 def _document(table: Table, proof: Proof) -> dict[str, Any]:
-    """What is written down: how it was looked, and all that was found. It holds no value."""
+    """The evidence: the method and everything that was found, without values."""
     return {
         "clean": proof.clean,
         "places": [asdict(place) for place in (*proof.places, *proof.young)],
@@ -183,6 +182,6 @@ def _to_close(lake: Reader, action: Action, operation: str) -> list[ErasureReque
 
 
 def _arguments(lake: Reader, uuid: str, requests: Sequence[str], together: Sequence[str]) -> dict[str, Any]:
-    told = lake.state.erasure.evidence([EvidenceKind.PROVED], uuid=uuid, documents=False)
-    rounds = len(told)  # the same again is another proof
+    rounds = len(lake.state.erasure.evidence([EvidenceKind.PROVED], uuid=uuid, documents=False))
+    # the round makes a later proof a different action
     return {"uuid": uuid, "requests": tuple(requests), "together": tuple(together), "round": rounds}

@@ -1,4 +1,4 @@
-"""What a proof found, as an error that tells where it is and what to do about it: not everything goes with a purge."""
+"""The error for a proof that found traces: where they are, and what to do if a purge cannot remove them."""
 
 from __future__ import annotations
 
@@ -9,45 +9,46 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.storage.quarantine import OWN_FOLDER
 from lakewarden.errors import TracesLeft
+from lakewarden.quantities import counted
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.proof.scan import NotRead, Place, Proof
 
-_TOLD = 100  # places that an error names; the evidence has all
-_IN_WORDS = 5  # that its message names
+_LISTED = 100  # places that an error lists; the evidence has all
+_IN_MESSAGE = 5  # places that its message names
 _ONLY_BY_HAND = {
-    "name of a branch or tag": "Rename or remove the branch or tag whose name tells it",
-    "table property": "Change or remove the table's property that tells it",
-    "location": "Move the table to a location that does not tell it",
-    "schemas": "Change the comment or default that tells it, and have earlier schemas removed",
+    "name of a branch or tag": "Rename or remove the branch or tag that contains the value in its name",
+    "table property": "Change or remove the table property that contains the value",
+    "location": "Move the table to a location that does not contain the value",
+    "schemas": "Change the comment or default that contains the value, and remove earlier schemas",
 }
-"""What to do about places in a table's own metadata that no purge changes: it does not know what they mean."""
+"""What to do about places in a table's metadata that a purge does not change."""
 
 
 def traces_left(
     table: str, state: Table, proof: Proof, requests: Sequence[str], age_of_strays: timedelta
 ) -> TracesLeft:
     """The error for a proof that is not clean."""
-    which = f"request {requests[0]} asks" if len(requests) == 1 else f"{len(requests)} requests ask"
+    values = f"values of {f'request {requests[0]}' if len(requests) == 1 else f'{len(requests)} requests'}"
     if proof.places:
-        count = f"{len(proof.places):,} {'place' if len(proof.places) == 1 else 'places'}"
         verb = "holds" if len(proof.places) == 1 else "hold"
-        what = f"{count} still {verb} what {which} to erase, as {_some(state, proof.places)}"
+        what = f"{counted(len(proof.places), 'place')} still {verb} {values}: {_some(state, proof.places)}"
         hint = _hint(table, proof, requests)
     elif proof.young:
-        what = f"new files that no version leads to hold what {which} to erase, as {_some(state, proof.young)}"
+        what = f"new unreferenced files hold {values}: {_some(state, proof.young)}"
         hint = f"A writer may be about to commit them. {_when(proof, age_of_strays)}"
     else:
         first = proof.not_read[0]
-        what = f"nothing is proved: {len(proof.not_read):,} objects cannot be read, as {first.object}: {first.why}"
+        unread = counted(len(proof.not_read), "object")
+        what = f"nothing is proved: {unread} cannot be read, such as {first.object}: {first.why}"
         hint = _hint_for_unread(table, first)
     return TracesLeft(
         f"{table}: {what}",
         hint,
-        places=[asdict(place) for place in (*proof.places, *proof.young)[:_TOLD]],
-        not_read=[asdict(unread) for unread in proof.not_read[:_TOLD]],
+        places=[asdict(place) for place in (*proof.places, *proof.young)[:_LISTED]],
+        not_read=[asdict(each) for each in proof.not_read[:_LISTED]],
     )
 
 
@@ -56,29 +57,29 @@ def _hint(table: str, proof: Proof, requests: Sequence[str]) -> str:
     first = proof.places[0]
     in_metadata = [place.where for place in proof.places if place.object == proof.metadata]
     for where, by_hand in _ONLY_BY_HAND.items():
-        # earlier metadata files, which go with a purge, tell it as well: they come first
+        # earlier metadata files, which a purge deletes, contain the value as well and come first
         if first.where.startswith(where) and any(place.startswith(where) for place in in_metadata):
             return f"{by_hand}, then: {purge}"
     if first.where.startswith("snapshot summary"):
-        return f"{purge}. A version whose summary still tells it then must expire: lakewarden retention expire {table}"
+        return f"{purge}. If a summary still has the value, expire that version: lakewarden retention expire {table}"
     if all(place.where.startswith("bytes") for place in proof.places):
-        return f"{purge}. Where another column holds it, ask for that one too: lakewarden erasure request {table}"
+        return f"{purge}. If another column holds the value, request that too: lakewarden erasure request {table}"
     return purge
 
 
 def _hint_for_unread(table: str, first: NotRead) -> str:
     delete = f"lakewarden orphan delete {table}"
     if f"/{OWN_FOLDER}/" in first.object:
-        return f"What is in quarantine is looked through until it is deleted: {delete} (--now: before its grace ends)"
+        return f"Files in quarantine are searched until they are deleted: {delete} (--now ends their grace period)"
     return (
-        "Mend them, or move them out of the table's location. "
-        f"Files that no version leads to: lakewarden orphan quarantine {table}, then {delete}"
+        "Fix them, or move them out of the table's location. "
+        f"If no version references them: lakewarden orphan quarantine {table}, then {delete}"
     )
 
 
 def _some(table: Table, places: Sequence[Place]) -> str:
-    more = f"; and {len(places) - _IN_WORDS:,} more" if len(places) > _IN_WORDS else ""
-    return "; ".join(_shown(table, place) for place in places[:_IN_WORDS]) + more
+    more = f"; and {len(places) - _IN_MESSAGE:,} more" if len(places) > _IN_MESSAGE else ""
+    return "; ".join(_shown(table, place) for place in places[:_IN_MESSAGE]) + more
 
 
 def _shown(table: Table, place: Place) -> str:
@@ -89,4 +90,4 @@ def _shown(table: Table, place: Place) -> str:
 def _when(proof: Proof, age_of_strays: timedelta) -> str:
     if proof.youngest is None:
         return "Try again later."
-    return f"Purge again after {proof.youngest + age_of_strays:%Y-%m-%d %H:%M} UTC, when they count as left behind."
+    return f"Purge again after {proof.youngest + age_of_strays:%Y-%m-%d %H:%M} UTC, when they count as orphans."

@@ -1,1 +1,1 @@
-"""What a purge is planned from, what it intends, what it rewrites, and what it records."""
+"""The steps of a purge: planning, intent, rewriting, stray copies, and the record."""

@@ -1,4 +1,4 @@
-"""What erasing rows from every version of one table would take: which versions and files hold them, as a plan."""
+"""Plans a purge of one table: which versions and files hold the rows to erase."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakewarden.lifecycle.journal import known_to
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs, table_lease
-from lakewarden.quantities import show_size
+from lakewarden.quantities import counted, show_size
 from lakewarden.records.erasure import EvidenceKind
 
 if TYPE_CHECKING:
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 PURGE = "purge"
 _SECONDS_PER_GB = 20  # a guess, for the estimate only
-_STREAMS = "readers that stand on a version that goes, such as streams, must be started anew"
+_STREAMS = "readers of an expired version, such as streams, must be restarted"
 
 
 def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_columns: bool = False) -> Plan:
-    """What erases a table's rows and proves it; nothing where a proof that still holds was clean."""
+    """The plan that erases a table's rows and proves it; empty if a clean proof still counts."""
     name = lake.tables.name(due.table)
     table = lake.tables.load(name)
     if str(table.metadata.table_uuid) != due.uuid:
         raise TableNotFound(
-            f"{due.table} is another table than the one that was asked to forget",
-            "The one that was meant is gone or has another name: lakewarden erasure show ID tells its uuid.",
+            f"{due.table} was recreated since the request: its UUID differs",
+            "The requested table was dropped or renamed: lakewarden erasure show ID shows its uuid.",
         )
     if prove_action.is_proved(lake, table, due.ids):
         return Plan(kind, str(name))
@@ -73,7 +73,7 @@ def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_col
 
 
 def refs_before(lake: Reader, table: Table, found: Searched) -> dict[str, RefBefore]:
-    """Every ref, where it is, and how many rows it has that are to go; but branches that a killed purge works on."""
+    """Every ref, its snapshot, and its rows to erase; without working branches of a killed purge."""
     is_ours = known_to(lake.journal)
     return {
         name: RefBefore(name, str(ref.snapshot_ref_type), ref.snapshot_id, found.snapshots.get(ref.snapshot_id, 0))
@@ -83,20 +83,20 @@ def refs_before(lake: Reader, table: Table, found: Searched) -> dict[str, RefBef
 
 
 def dirty_refs(lake: Reader, table: Table, found: Searched) -> list[RefBefore]:
-    """Those that lead to a version which must go."""
+    """The refs whose version must be replaced."""
     dirty = {*found.snapshots, *found.tainted}
     return [ref for ref in refs_before(lake, table, found).values() if ref.before in dirty]
 
 
 def refuse_losing_columns(lake: Reader, name: TableName, table: Table, found: Searched) -> None:
-    """Through Spark a tag of an older schema gets the current one; nobody is to lose a column unasked."""
+    """Refuse if a tag would lose columns: Spark rewrites a tag with an older schema in the current schema."""
     lost = lost_columns(table, [ref.name for ref in dirty_refs(lake, table, found)])
     if lost:
         tag, columns = next(iter(sorted(lost.items())))
         raise Conflict(
-            f"{name}: format v{table.metadata.format_version} goes through Spark, by which tag {tag} would lose "
-            f"{', '.join(columns)}, which the table has no more",
-            "Copy that version to a table of its own first, or say --lose-columns.",
+            f"{name}: format v{table.metadata.format_version} is purged on Spark, and tag {tag} would lose "
+            f"{', '.join(columns)}, which the table no longer has",
+            "Copy that version to a separate table first, or add --lose-columns.",
         )
 
 
@@ -128,7 +128,7 @@ def _action(
             "uuid": due.uuid,
             "requests": tuple(due.ids),
             "snapshots": tuple(map(str, going)),
-            "round": rounds,  # the same again later is another one
+            "round": rounds,  # makes a later purge a different action
         },
         requires=(TableIs(target, due.uuid),),
         expects={},
@@ -145,13 +145,13 @@ def _action(
 
 
 def _times(lake: Reader, table: Table, found: Searched) -> int:
-    """How often files are written on Spark: once for every version that is kept."""
+    """How often Spark rewrites files: once for every version that is kept."""
     return max(len({ref.before for ref in dirty_refs(lake, table, found)}), 1)
 
 
 def _says(lake: Reader, table: Table, found: Searched, rows: int) -> str:
     if not found.matches and not found.tainted:
-        return "no version holds such rows; copies that nothing leads to are looked for"
+        return "search for unreferenced copies; no version holds rows to erase"
     refs = dirty_refs(lake, table, found)
     tags = sum(ref.kind == "tag" for ref in refs)
     branches = len(refs) - tags
@@ -164,35 +164,34 @@ def _says(lake: Reader, table: Table, found: Searched, rows: int) -> str:
     if going > len({ref.before for ref in refs}):
         named.append("earlier versions" if named else "versions that no branch or tag references")
     from_where = " and ".join([*([", ".join(named[:-1])] if named[1:] else []), *named[-1:]])
-    return (
-        f"erase {rows:,} {'row' if rows == 1 else 'rows'} from {from_where}; "
-        f"{going} {'version' if going == 1 else 'versions'} that had them {'goes' if going == 1 else 'go'}"
-    )
+    expire = f"{counted(going, 'version')} that had them {'expires' if going == 1 else 'expire'}"
+    return f"erase {counted(rows, 'row')} from {from_where}; {expire}"
 
 
 def _warnings(lake: Reader, name: TableName, table: Table, found: Searched, action: Action) -> tuple[str, ...]:
     if not found.matches and not found.tainted:
         return ()
-    told = [_STREAMS]
+    warnings = [_STREAMS]
     count, size = len(found.leaving), show_size(sum(found.leaving.values()))
-    more = f", and {count:,} more {'file' if count == 1 else 'files'} ({size}) that only they have" if count else ""
-    told.append(f"{name}: removed with the versions that go: their metadata{more}")
+    more = f" and {counted(count, 'more file')} ({size}) that only they have" if count else ""
+    warnings.append(f"{name}: deleted with the expired versions: their metadata{more}")
     outside = [path for path in found.matches if not is_own(table, path)]
     if outside:
-        told.append(
-            f"{name}: {len(outside)} files with such rows lie outside of its location. No version will lead to them, "
-            "but they stay where they are: another table may own them"
+        warnings.append(
+            f"{name}: {len(outside)} files with rows to erase lie outside of its location. No version will reference "
+            "them, but they are not deleted, because another table may own them"
         )
     policy = policy_of(lake.settings, name, table.metadata.properties, {})
     if policy.delta_encoding and action.route != SPARK_SQL:
-        told.append(f"{name}: {DELTA_ENCODED}")
+        warnings.append(f"{name}: {DELTA_ENCODED}")
     if action.route == SPARK_SQL:
-        told += [f"{name}: {cost}" for cost in costs(table, sorted(ref.name for ref in dirty_refs(lake, table, found)))]
-    return tuple(told)
+        refs = sorted(ref.name for ref in dirty_refs(lake, table, found))
+        warnings += [f"{name}: {cost}" for cost in costs(table, refs)]
+    return tuple(warnings)
 
 
 def _verdicts(target: str, table: Table, found: Searched) -> list[Verdict]:
-    """Of each version that holds such rows: how many, and what becomes of it."""
+    """For each version with rows to erase: how many, and whether it is replaced or expired."""
     refs: dict[int, list[str]] = {}
     for name, ref in sorted(table.metadata.refs.items()):
         refs.setdefault(ref.snapshot_id, []).append(f"{ref.snapshot_ref_type} {name}")
@@ -202,7 +201,7 @@ def _verdicts(target: str, table: Table, found: Searched) -> list[Verdict]:
         if id not in found.snapshots and id not in found.tainted:
             continue
         rows = found.snapshots.get(id, 0)
-        why = f"{rows:,} {'row' if rows == 1 else 'rows'}" if rows else "its metadata tells of one"
+        why = counted(rows, "row") if rows else "its metadata mentions a value"
         at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
         verdict = "replaced" if id in refs else "expired"
         verdicts.append(Verdict(target, str(id), at, verdict, (why, *refs.get(id, ()))))

@@ -1,4 +1,4 @@
-"""What a purge did, as evidence records it: a certificate is put together from that. None of it holds a value."""
+"""Records what a purge did, as the evidence from which certificates are made. It holds no values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def record(
     stray: Sequence[OldFile],
     veil: Veil,
 ) -> Outcome:
-    """Record what was done; answers with the counts."""
+    """Record what was done; returns the counts."""
     table = lake.tables.load(action.subject)
     storage = lake.storage(lake.tables.name(action.subject).lake)
     sizes, outside = storage.sizes(intent.new_files), _there(storage, intent.outside)
@@ -86,12 +86,12 @@ def record(
         "outside": [
             {**vars(file), "path": veil.path(file.path), "by_request": intent.rows_of(file.path)}
             for file in intent.outside.values()
-            if file.path in outside  # else its owner has removed it, or its path was veiled
+            if file.path in outside  # otherwise its owner has removed it, or its path was redacted
         ],
         "new_files": [
             {**vars(file), "path": veil.path(file.path), "instead_of": veil.path(file.instead_of)}
             for file in intent.new_files.values()
-            if sizes[file.path] is not None  # else of an attempt that never landed
+            if sizes[file.path] is not None  # otherwise from an attempt that was never committed
         ],
         "counts": counts,
         "metadata_before": veil.path(intent.metadata_before or table.metadata_location),
@@ -104,7 +104,7 @@ def record(
 
 
 def _there(storage: StoredFiles, paths: Collection[str]) -> Collection[str]:
-    """Which files outside are there: all of them where that cannot be told, such as in a bucket that is not ours."""
+    """The files outside that exist; all of them if that is unknown, such as in a bucket without access."""
     try:
         return {path for path, size in storage.sizes(paths).items() if size is not None}
     except LakewardenError:

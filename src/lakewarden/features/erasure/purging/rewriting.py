@@ -1,4 +1,4 @@
-"""Writing the files of a purge anew without the rows that go: data files on Spark, equality deletes here."""
+"""Rewrites the files of a purge without the erased rows: data files on Spark, equality delete files here."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What takes whose place; files that no ref leads to are not written anew. Old files are the table's own only."""
+    """The replaced and new files. Files on no branch or tag are not rewritten; old files are the table's own."""
 
     replacements: Mapping[str, Replacement] = field(default_factory=dict)
     obsolete: frozenset[str] = frozenset()
@@ -53,7 +53,7 @@ class Rewritten:
 
 
 def rewrite(action: Action, lake: Writer, table: Table, keys: Sequence[HiddenKey], found: Searched) -> Rewritten:
-    """Write every file with rows of the keys anew that a ref leads to: once, however many do."""
+    """Rewrite every file with rows of the keys that a ref references, once each."""
     name = lake.tables.name(action.subject)
     dirty = {*found.snapshots, *found.tainted}
     heads = {ref.snapshot_id for ref in table.metadata.refs.values() if ref.snapshot_id in dirty}
@@ -79,13 +79,12 @@ def rewrite(action: Action, lake: Writer, table: Table, keys: Sequence[HiddenKey
     )
     for delete in masks:
         written[delete.path] = without_keys(table, delete, keys, lake.storage(name.lake), folder)
-    kinds = {path: match.content for path, match in found.matches.items()}
-    sizes = {path: match.bytes for path, match in found.matches.items()}
+    matches = found.matches
     return Rewritten(
         replacements={path: Replacement(path, made.file, made.dropped) for path, made in written.items()},
         obsolete=frozenset(found.matches.keys() - written.keys()),
         old_files=tuple(
-            OldFile(path, kinds[path], sizes[path], made.sha256_before)
+            OldFile(path, matches[path].content, matches[path].bytes, made.sha256_before)
             for path, made in written.items()
             if is_own(table, path)
         ),
@@ -99,7 +98,7 @@ def rewrite(action: Action, lake: Writer, table: Table, keys: Sequence[HiddenKey
 
 
 def _emptied(storage: StoredFiles, files: Sequence[LiveFile]) -> dict[str, RewrittenFile]:
-    """Files all of whose rows go: nothing takes their place, and they are read only for what certificates tell."""
+    """Files without remaining rows: they are not replaced, and only read for the hash in certificates."""
 
     def emptied(file: LiveFile) -> RewrittenFile:
         return RewrittenFile(file.path, None, file.rows, file.rows, (), _sha256(storage, file.path), None)

@@ -1,4 +1,4 @@
-"""Which of the rows that a purge found are whose: what each request's certificate may say of a run for several."""
+"""Which request each row of a purge belongs to, for the certificates of a run for several requests."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 
-_DIGITS = 16  # of a digest, by which the values of one request are told apart
+_DIGITS = 16  # of a digest, to identify the values of one request
 
 
 @dataclass(frozen=True)
 class RowOwners:
-    """The rows and values of each request that a search found, and the digests of those values."""
+    """The rows and values that were found for each request, and the digests of those values."""
 
     by_request: Mapping[str, Share]
     digests: Mapping[str, frozenset[str]]
 
     @staticmethod
     def of(lake: Reader, name: str, table: Table, found: Searched, requests: Sequence[str]) -> RowOwners:
-        """Look into the data files with a match once more, for each request on its own."""
+        """Search the matching data files again, for each request separately."""
         uuid = str(table.metadata.table_uuid)
         keys = {request: lake.state.erasure.hidden(uuid, [request]) for request in requests}
         files = [match.file for match in found.matches.values() if match.content == "data"]
@@ -42,18 +42,16 @@ class RowOwners:
         return RowOwners(by_request, digests)
 
     def in_refs(self, lake: Reader, table: Table, refs: Mapping[str, RefBefore]) -> dict[str, RefBefore]:
-        """Branches and tags with how many rows of each request they have."""
-        told: dict[int, dict[str, int]] = {}
+        """Branches and tags with their rows by request."""
+        rows: dict[int, dict[str, int]] = {}
         for ref in refs.values():
-            if ref.rows and ref.before not in told:
+            if ref.rows and ref.before not in rows:
                 live = lake.files.of(table, table.snapshot_by_id(ref.before)).by_path
-                found = {id: sum(n for path, n in share.rows.items() if path in live) for id, share in self._all}
-                told[ref.before] = {request: rows for request, rows in found.items() if rows}
-        return {name: replace(ref, by_request=told.get(ref.before, {})) for name, ref in refs.items()}
+                found = {
+                    id: sum(n for p, n in share.rows.items() if p in live) for id, share in self.by_request.items()
+                }
+                rows[ref.before] = {request: count for request, count in found.items() if count}
+        return {name: replace(ref, by_request=rows.get(ref.before, {})) for name, ref in refs.items()}
 
     def intent(self) -> Intent:
-        return Intent(shares={id: share.rows for id, share in self._all}, occurred=self.digests)
-
-    @property
-    def _all(self) -> Sequence[tuple[str, Share]]:
-        return list(self.by_request.items())
+        return Intent(shares={id: share.rows for id, share in self.by_request.items()}, occurred=self.digests)

@@ -1,4 +1,4 @@
-"""Erasing copies that no version of a table leads to: left behind, in quarantine, or kept by a bucket's versions."""
+"""Deletes unreferenced copies of erased rows: orphans, files in quarantine, and earlier object versions in a bucket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def refuse_strangers(lake: Reader, name: TableName, table: Table, neighbours: Neighbours) -> None:
-    """Refuse where another table's files may lie among this one's: which are whose could not be told."""
+    """Refuse if files of another table may lie under this table's locations."""
     neighbours.refuse_shared(name, table)
     storage, needed = lake.storage(name.lake), reachable_set(table)
     found = (file.path for place in places(table) for file in storage.walk(place, without=[OWN_FOLDER]))
@@ -38,9 +38,9 @@ def refuse_strangers(lake: Reader, name: TableName, table: Table, neighbours: Ne
 def erase_strays(
     lake: Writer, name: TableName, uuid: str, keys: Sequence[HiddenKey], earlier: Iterable[str] = ()
 ) -> list[OldFile]:
-    """Erase files that nothing references and that mention the keys, unless somebody may be about to commit it.
+    """Delete unreferenced files that mention the keys, unless a writer may be about to commit them.
 
-    `earlier` are files that an earlier state of the table needed: metadata that follows one of them can land no more.
+    `earlier` are files of an earlier state of the table: metadata based on one of them can no longer be committed.
     """
     table, storage = lake.tables.load(name), lake.storage(name.lake)
     refuse_strangers(lake, name, table, Neighbours(lake))
@@ -48,26 +48,26 @@ def erase_strays(
     files = {one.path: OldFile(one.path, kind_of(one.path), one.bytes) for one in found if one.bytes or one.version}
     kept_apart = {path for path in files if f"/{OWN_FOLDER}/" in path}
     records = {path for path in kept_apart if path.endswith("/batch.json")}
-    table = lake.tables.load(name)  # as it is now: others may have committed while all of this was read
+    table = lake.tables.load(name)  # again: other writers may have committed in the meantime
     check_identity(table, str(name), uuid)
     refuse_forbidden(name, table)
     going = still_unreachable(table, [path for path in files if path not in records])
     removed = storage.erase_all(going, own_places(table))
     if removed.failed:
         raise StorageUnavailable(
-            f"{name}: {len(removed.failed)} copies of erased rows could not be removed, as {removed.failed[0][0]}: "
-            f"{removed.failed[0][1]}",
-            "No version leads to them. Resume the operation when that is mended.",
+            f"{name}: {len(removed.failed)} copies of erased rows could not be deleted, such as "
+            f"{removed.failed[0][0]}: {removed.failed[0][1]}",
+            "No version references them. Fix the cause, then resume the operation.",
         )
     if kept_apart:
-        _tell_quarantine(table, storage, kept_apart & {*going, *records})
+        _update_batches(table, storage, kept_apart & {*going, *records})
     for folder in sorted({one.path for one in found if not one.bytes and not one.version}, key=len, reverse=True):
         storage.remove_empty_folder(folder)
     return [files[path] for path in going]
 
 
-def _tell_quarantine(table: Table, storage: Storage, erased: set[str]) -> None:
-    """Batches are told what they have no more, so that the rest can still be brought back."""
+def _update_batches(table: Table, storage: Storage, erased: set[str]) -> None:
+    """Remove deleted files from the records of quarantine batches, so that the rest can still be restored."""
     for batch in batches(storage, table.metadata.location):
         gone = {file.name for file in batch.files if batch.place(file) in erased}
         if gone or batch.record in erased:

@@ -1,1 +1,1 @@
-"""People who come back with new data after they were erased."""
+"""Erased values that come back with new data."""

@@ -1,6 +1,6 @@
-"""Values that came back after they were erased: found in files, by the digests of closed requests, and asked for anew.
+"""Finds erased values that came back, by the digests of closed requests, and registers new requests for them.
 
-Values are at hand here only as long as files are read. What is handed on for writing down tells numbers and files.
+Values are in memory only while files are read. What is recorded has counts and files, but no values.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from lakewarden.engine.rows.keys import canonical
 from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprint
 from lakewarden.errors import BadValue, BrokenTable
 from lakewarden.features.erasure.requests.current_names import find_table
+from lakewarden.features.erasure.requests.request_keys import grace_of
 from lakewarden.features.erasure.requests.spelling import spellings_of
 from lakewarden.records.erasure import ErasureRequest
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.storage.storage import StoredFiles
@@ -34,7 +35,7 @@ Value = tuple[int, str]  # a column's field id, and a value as its canonical tex
 
 @dataclass
 class Returned:
-    """What came back of one request."""
+    """What came back for one request."""
 
     rows: int = 0
     files: set[str] = field(default_factory=set)
@@ -47,7 +48,7 @@ class Returned:
 
 @dataclass
 class Seen:
-    """What was looked at, and whose values were in it: by request and value, how many rows of which files."""
+    """What was read, and what was found: rows by request, value and file."""
 
     files: int = 0
     rows: int = 0
@@ -63,8 +64,8 @@ class Seen:
             self.returned.setdefault(found, Counter()).update(rows)
 
     def without(self, hidden: Iterable[HiddenKey]) -> dict[str, Returned]:
-        """What came back of which request, but for what an open request asks for already. A value that several
-        closed ones were about counts for the newest of them, whose id is the last in order."""
+        """What came back for each request, without values of open requests. A value of several closed requests
+        counts for the newest, which has the last id in order."""
         asked = {(key.field_id, text) for key in hidden for text in key.values}
         newest: dict[Value, str] = {}
         for request, value in self.returned:
@@ -80,7 +81,7 @@ class Seen:
 
 
 def read_all(lake: Writer, table: str, recognizer: Recognizer, files: Sequence[Arrival], since: Mark) -> Seen:
-    """Look into files, several at a time. One that went with its versions in the meantime is left out."""
+    """Read files in parallel. A file that expired in the meantime is left out."""
     metadata, storage = lake.tables.load(table).metadata, lake.storage(lake.tables.name(table).lake)
     names = column_names(metadata, {id for id, _ in recognizer.keys})
     seen = Seen()
@@ -94,7 +95,7 @@ def read_all(lake: Writer, table: str, recognizer: Recognizer, files: Sequence[A
         still = {file.path for file in lost} & set(seen.missing)
         if still:
             raise BrokenTable(
-                f"{table}: the file {min(still)} is not there", "Restore it, or expire the versions that have it."
+                f"{table}: the file {min(still)} is missing", "Restore it, or expire the versions that need it."
             )
     return seen
 
@@ -102,10 +103,10 @@ def read_all(lake: Writer, table: str, recognizer: Recognizer, files: Sequence[A
 def register(
     lake: Writer, table: TableName, uuid: str, came_back: Mapping[str, Returned], at: datetime
 ) -> dict[str, str]:
-    """Ask for all that came back to a table to be erased again: for each request a new one, with its subject, and its
-    keys in tables that are not gone, by the names that they have now.
+    """Register a new request for each request whose values came back to a table.
 
-    None is made that would not ask for what came back in this very table.
+    It has the subject and the keys of the old request, in tables that still exist and by their current names. It is not
+    registered if it would not cover what came back in this table.
     """
     asked: dict[str, str] = {}
     names = _Names(lake, {uuid: table})
@@ -122,7 +123,7 @@ def register(
             reason=f"came back after {id}",
             subject=old.subject,
             deadline=at + (old.deadline - old.created_at) if old.deadline else None,
-            grace_until=at + _grace(lake, values),
+            grace_until=at + grace_of(lake, values),
             keys=tuple(values),
             values=0,
             folding=old.folding,
@@ -137,7 +138,7 @@ def _read(storage: StoredFiles, file: Arrival, recognizer: Recognizer, names: Ma
     if file.format != "parquet":
         return Seen(unreadable=1)
     seen = Seen(files=1, rows=file.rows)
-    kinds = dict(recognizer.keys)  # a column that was promoted is asked for by several types, spelled the same
+    kinds = dict(recognizer.keys)  # requests may know a promoted column by several types, with the same spelling
     try:
         for id, counts in column_texts(storage, file, kinds, names):
             for kind in (kind for key, kind in recognizer.keys if key == id):
@@ -150,14 +151,14 @@ def _read(storage: StoredFiles, file: Arrival, recognizer: Recognizer, names: Ma
 
 
 class _Names:
-    """What tables are called now, by their uuid; each is looked for once."""
+    """The current names of tables by uuid, looked up once."""
 
     def __init__(self, lake: Reader, known: dict[str, TableName | None]) -> None:
         self._lake = lake
         self._known = known
 
     def present(self, keys: Iterable[KeyAsked]) -> list[KeyAsked]:
-        """The keys of tables that are not gone, with their present names."""
+        """The keys of tables that still exist, with their current names."""
         named = [(key, self._of(key)) for key in keys]
         return [replace(key, table=str(name)) for key, name in named if name is not None]
 
@@ -168,20 +169,14 @@ class _Names:
 
 
 def _asks_for(found: Iterable[Value], values: Mapping[KeyAsked, Sequence[str]], uuid: str) -> bool:
-    """Whether a request with these values asks for all that was found in a table."""
+    """Whether a request with these values covers everything that was found in a table."""
     asked = {(key.field_id, text) for key, texts in values.items() if key.uuid == uuid for text in texts}
     return asked.issuperset(found)
 
 
 def _values(key: KeyAsked, texts: Sequence[str]) -> list[str]:
-    """The values as this key spells them; none where its type is another one, and they cannot be its."""
+    """The values in the spelling of a key; none if they do not fit its type."""
     try:
         return list(canonical(key.kind, texts, key.table))
     except BadValue:
         return []
-
-
-def _grace(lake: Reader, keys: Iterable[KeyAsked]) -> timedelta:
-    """The longest grace that is declared for one of the tables."""
-    names = [lake.tables.name(key.table) for key in keys]
-    return max(lake.settings.erasure(name.lake, name.within_lake).grace for name in names)

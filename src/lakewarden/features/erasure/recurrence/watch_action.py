@@ -1,8 +1,8 @@
-"""Noticing people who come back: what came to a table since it was last looked at, and whose it is.
+"""Searches new data for erased values that came back.
 
-Closed requests are known by digests of their values alone. New files are read once, in their key columns; where a
-value is found that was forgotten, its request is told and how many rows there are. A file in which that is so is
-looked at again each time, until somebody asked for those values to be erased again.
+Of closed requests only digests of the values are known. The key columns of new files are read once; if an erased value
+is found, its request and the number of rows are reported. A file with such values is searched again each time, until
+a new request covers them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs, table_lease
+from lakewarden.quantities import counted
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind
 
 if TYPE_CHECKING:
@@ -33,20 +34,20 @@ if TYPE_CHECKING:
 
 WATCH = "watch"
 _BYTES_A_SECOND = 50_000_000
-_MARGIN = timedelta(hours=1)  # requests that were closed so shortly before a look may not have been known to it
-_TOLD = 3  # requests that a message names
+_MARGIN = timedelta(hours=1)  # a search may not have known requests that were closed shortly before it
+_NAMED = 3  # requests that a message names
 
 
 @dataclass(frozen=True)
 class ToWatch:
-    """What there is to look at in a table, and for whom."""
+    """The new files of a table, and the requests to search for."""
 
     table: Table
     recognizer: Recognizer
     since: Mark
     files: Sequence[Arrival]
     recent: Sequence[ErasureRequest]
-    """Requests that were closed not long ago."""
+    """Recently closed requests."""
 
     @property
     def fields(self) -> frozenset[int]:
@@ -54,19 +55,15 @@ class ToWatch:
 
 
 def declared(settings: Settings, name: TableName) -> Declared:
-    """Whether a table is watched by policy, and where that was said. It is unless said otherwise.
-
-    Nobody would notice otherwise, and it costs little: the key columns of new files of tables that somebody was
-    erased from, each file once.
-    """
+    """Whether the policy says to watch a table, and its source. The default is yes, because it costs little."""
     return settings.resolve(name.lake, name.within_lake, "erasure")["watch"]
 
 
 def look(lake: Reader, name: TableName | str) -> ToWatch | None:
-    """What there is to look at; nothing where no closed request is about the table."""
+    """What to search; none if the table has no closed requests."""
     table = lake.tables.load(name)
     before = _before(lake, table)
-    recognizer = lake.state.erasure.recognizer(str(table.metadata.table_uuid))  # after that: it knows all of them
+    recognizer = lake.state.erasure.recognizer(str(table.metadata.table_uuid))  # last, to include all of them
     if not recognizer.keys:
         return None
     files = arrivals(table, before.since, before.unsettled)
@@ -74,7 +71,7 @@ def look(lake: Reader, name: TableName | str) -> ToWatch | None:
 
 
 def plan_for(lake: Reader, kind: str, name: TableName, again: bool = False) -> Plan:
-    """The one action that looks at all that is new in a table; none where nothing is."""
+    """One action that searches all new files of a table; none if there are no new files."""
     sight = look(lake, name)
     if sight is None:
         return Plan(kind, str(name))
@@ -96,7 +93,7 @@ def plan_for(lake: Reader, kind: str, name: TableName, again: bool = False) -> P
         verb=WATCH,
         subject=target,
         lease=table_lease(uuid),
-        says=f"look for people who came back in {files.count} new {'file' if files.count == 1 else 'files'}",
+        says=f"search {counted(files.count, 'new file')} for erased values",
         arguments=arguments,
         requires=(TableIs(target, uuid),),
         estimate=Estimate(
@@ -111,18 +108,18 @@ def plan_for(lake: Reader, kind: str, name: TableName, again: bool = False) -> P
 
 
 def holds(action: Action, lake: Reader) -> bool:
-    """Whether all that was there when it was planned has been looked at, and nobody in it waits to be dealt with."""
+    """Whether everything up to the plan was searched, and every value that came back has a new request."""
     before = _before(lake, lake.tables.load(action.subject))
     head = None if action.arguments["head"] is None else action.number("head")
     return not before.unsettled and before.since.covers(action.number("sequence"), head)
 
 
 def apply(action: Action, lake: Writer) -> Outcome:
-    """Look, write down how far, and say who came back: raised, unless it is asked for that they be erased again."""
-    at = lake.clock()  # whatever closes from here on is for the next time
+    """Search and record how far; values that came back raise an error unless new requests are registered for them."""
+    at = lake.clock()  # requests that close later are for the next search
     sight = look(lake, action.subject)
     if sight is None:
-        raise StalePlan(f"no closed request is about {action.subject} any more", "Plan again.")
+        raise StalePlan(f"{action.subject} has no closed requests any more", "Plan again.")
     veil = Veil.of(sight.table.metadata, sight.fields)
     with veil.over_errors():
         seen = read_all(lake, action.subject, sight.recognizer, sight.files, sight.since)
@@ -139,7 +136,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
         )
     )
     if came_back.keys() - asked.keys():
-        raise _noticed(action.subject, document)
+        raise _came_back(action.subject, document)
     return Outcome(
         {
             "files_read": seen.files,
@@ -153,7 +150,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
 
 @dataclass(frozen=True)
 class _Before:
-    """How far a table was looked at for every closed request, and in which files somebody was found."""
+    """How far a table was searched for all closed requests, and the files with values that came back."""
 
     since: Mark
     unsettled: frozenset[str]
@@ -173,7 +170,7 @@ def _before(lake: Reader, table: Table) -> _Before:
 
 
 def _proofs(lake: Reader, table: Table, requests: Collection[str]) -> list[Mark]:
-    """How far the proofs went by which requests were closed."""
+    """The state of the table at the proofs that closed the requests."""
     if not requests:
         return []
     marks: dict[str, Mark] = {}
@@ -196,7 +193,7 @@ def _mark(document: Mapping[str, Any]) -> Mark:
 def _document(
     sight: ToWatch, came_back: Mapping[str, Returned], asked: Mapping[str, str], veil: Veil, at: datetime
 ) -> dict[str, Any]:
-    """What is written down: how far was looked, and who came back; never a value."""
+    """The evidence: how far was searched, and what came back, without values."""
     mark = Mark.now(sight.table.metadata, sight.since, sight.files)
     unsettled = {path for id, one in came_back.items() if id not in asked for path in one.files}
     return {
@@ -219,16 +216,16 @@ def _document(
     }
 
 
-def _noticed(table: str, document: Mapping[str, Any]) -> TracesLeft:
-    told = [one for one in document["came_back"] if not one["again"]]
-    rows, values = sum(one["rows"] for one in told), sum(one["values"] for one in told)
-    files = {path for one in told for path in one["files"]}
-    named = ", ".join(one["request"] for one in told[:_TOLD])
-    more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+def _came_back(table: str, document: Mapping[str, Any]) -> TracesLeft:
+    found = [one for one in document["came_back"] if not one["again"]]
+    rows, values = sum(one["rows"] for one in found), sum(one["values"] for one in found)
+    files = {path for one in found for path in one["files"]}
+    named = ", ".join(one["request"] for one in found[:_NAMED])
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return TracesLeft(
-        f"{table}: {values} {'value' if values == 1 else 'values'} came back after erasure ({named}{more}): "
-        f"{rows} {'row' if rows == 1 else 'rows'} in {len(files)} new {'file' if len(files) == 1 else 'files'}",
-        f"lakewarden erasure watch {table} --again asks for them to be erased again; "
+        f"{table}: {counted(values, 'value')} came back after erasure ({named}{more}): "
+        f"{counted(rows, 'row')} in {counted(len(files), 'new file')}",
+        f"lakewarden erasure watch {table} --again registers new requests for them; "
         f"then lakewarden erasure purge {table} --apply.",
-        came_back=told,
+        came_back=found,
     )
