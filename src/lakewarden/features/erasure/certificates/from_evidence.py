@@ -185,8 +185,8 @@ def _says(
             "deleted, because other tables may own them: see what is not covered."
         )
     if gone:
-        tables, verb = counted(len(gone), "table"), "is" if len(gone) == 1 else "are"
-        yield f"{tables} ({', '.join(gone)}) {verb} no longer in the catalog: files that may be left were not searched."
+        count, verb = counted(len(gone), "table"), "is" if len(gone) == 1 else "are"
+        yield f"{count} ({', '.join(gone)}) {verb} no longer in the catalog: files that may be left were not searched."
 
 
 def _erased(table: TableErased) -> str:

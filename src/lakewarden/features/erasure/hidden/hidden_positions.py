@@ -54,10 +54,12 @@ def carry(
     entries = [entry(path, positions) for path, positions in sorted(files.items()) if positions]
     if not entries or not requests:
         return
-    document = {"carried": True, "branch": None, "snapshot": None, "rows": {}, "files": entries, "route": ""}
+    hide: dict[str, Any] = {"branch": None, "snapshot": None, "rows": {}, "files": entries, "route": ""}
     ids = tuple(sorted(requests))
     lake.state.erasure.record(
-        Evidence(EvidenceKind.HIDDEN, name, uuid, lake.stamp.operation, step, lake.clock(), ids, document)
+        Evidence(
+            EvidenceKind.HIDDEN, name, uuid, lake.stamp.operation, step, lake.clock(), ids, {**hide, "carried": True}
+        )
     )
 
 
