@@ -68,7 +68,7 @@ def test_a_plan_shows_what_it_would_do(lake: SmallLake) -> None:
     lines = repr(planned).splitlines()
     assert lines[0] == "version rollback  main.sales.orders"
     assert lines[1].startswith(f"  main.sales.orders: move main from {head} to {before}")
-    assert lines[-1] == "Nothing changed. .apply() does it."
+    assert lines[-1] == "Nothing changed yet: call .apply()."
     assert repr(planned.plan).splitlines() == lines[:-1]
     html = planned._repr_html_()
     assert f"<td>move main from {head} to {before}" in html and "<code>.apply()</code>" in html

@@ -1,7 +1,6 @@
-"""How values look to people: the text of one cell, and answers as HTML for notebooks.
+"""Values as text for people, and answers as HTML for notebooks.
 
-The command line draws its tables from the same texts. Rows of tables are shown as they are: nothing in them is a
-count, a size or a state to Lakewarden.
+The command line uses the same texts. Values of table rows are shown unchanged: they have no units or states.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Shown:
 
 
 class Series(Shown, Sequence[Item]):
-    """An answer that is also the sequence of what it holds."""
+    """An answer that is also a sequence of its items."""
 
     @abstractmethod
     def series(self) -> list[Item]: ...
@@ -52,9 +51,9 @@ class Series(Shown, Sequence[Item]):
 
 @runtime_checkable
 class Drawn(Protocol):
-    """An answer that draws itself over REST, as a page or an image; in a terminal one with `__rich__` does.
+    """An answer that REST returns as a page or an image; in a terminal `__rich__` does the same.
 
-    `--json`, and a caller that accepts `application/json`, get its fields as from any other answer.
+    `--json`, and callers that accept `application/json`, get its fields as for any other answer.
     """
 
     @property
@@ -64,7 +63,7 @@ class Drawn(Protocol):
 
 
 class Listing(list[Any]):
-    """A list as a question answers with it, which a notebook shows as a table."""
+    """A list of answers that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
         return html_of(self)
@@ -75,7 +74,7 @@ def title(name: str) -> str:
 
 
 def show_value(value: Any, unit: str | None = None) -> str:
-    """One value of an answer: counts with separators, sizes in their unit, times to the second."""
+    """One value of an answer: counts with separators, sizes with a unit, times to the second."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -92,7 +91,7 @@ def show_value(value: Any, unit: str | None = None) -> str:
 
 
 def show_as_is(value: Any) -> str:
-    """One value of a row, as it is: all digits, all of a time, what is nested as JSON."""
+    """One value of a row, unchanged: all digits, full times, nested values as JSON."""
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -107,12 +106,12 @@ def show_as_is(value: Any) -> str:
 
 
 def as_json(value: Any, indent: int | None = None) -> bytes:
-    """Valid JSON whatever values a table holds: bytes as hexadecimal, NaN and the infinities as text."""
+    """Valid JSON for all values of tables: bytes as hexadecimal, NaN and the infinities as text."""
     return to_json(value, indent=indent, bytes_mode="hex", inf_nan_mode="strings", fallback=str)
 
 
 def columns_of(rows: Sequence[Any]) -> list[str]:
-    """The names of what rows hold, be they mappings or values of a class."""
+    """The column names of rows, which are mappings or dataclasses."""
     if dataclasses.is_dataclass(rows[0]):
         return [field.name for field in dataclasses.fields(rows[0])]
     return list(dict.fromkeys(key for row in rows for key in row))
@@ -123,7 +122,7 @@ def value_of(row: Any, name: str) -> Any:
 
 
 def units_of(kind: type) -> dict[str, str]:
-    """Which fields count bytes or are ids, from their annotations."""
+    """The units of fields, bytes or ids, from their annotations."""
     if not dataclasses.is_dataclass(kind):
         return {}
     hints = get_type_hints(kind, include_extras=True)
@@ -135,7 +134,7 @@ def is_empty(value: Any) -> bool:
 
 
 def html_of(answer: Any) -> str:
-    """An answer as HTML: a list as a table, any other value as its facts, with what is nested below them."""
+    """An answer as HTML: a list as a table, any other value as its fields, with nested ones below."""
     if isinstance(answer, list):
         return _rows(answer) if answer else "<p>None.</p>"
     units = units_of(type(answer))
@@ -150,7 +149,7 @@ def html_of(answer: Any) -> str:
 
 
 def table_html(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    """A table of texts; each is escaped."""
+    """An HTML table; all texts are escaped."""
     cells = "".join(f"<th>{escape(text)}</th>" for text in head)
     lines = ("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in body)
     return f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(lines)}</tbody></table>"

@@ -1,30 +1,30 @@
-"""The one tree of errors that Lakewarden raises on purpose.
+"""The tree of errors that Lakewarden raises on purpose.
 
-    LakewardenError                      exit code 1 unless said otherwise
-    ├── WrongUse                         exit code 2: what was asked cannot be meant
+    LakewardenError                      exit code 1 unless noted otherwise
+    ├── WrongUse                         exit code 2: the request itself is wrong
     │   ├── BadValue                     an argument that does not fit its field
     │   ├── BadReference                 a text that is not [lake.]namespace.table[@ref]
-    │   ├── BadFilter                    a --where that cannot be read, or names no column
-    │   ├── ConfigProblem                no configuration, unreadable, or an unknown key in it
-    │   └── NotFound                     a name that nothing answers to
+    │   ├── BadFilter                    a --where that cannot be parsed, or names an unknown column
+    │   ├── ConfigProblem                configuration that is missing, unreadable, or has an unknown key
+    │   └── NotFound                     an unknown name
     │       ├── LakeNotFound, TableNotFound, VersionNotFound, OperationNotFound, ColumnNotFound
-    ├── Conflict                         the request is fine; the lake's or the journal's state forbids it
+    ├── Conflict                         a valid request that the state of the lake or the journal forbids
     │   ├── AlreadyExists, NotAncestor, StalePlan, LeaseHeld, LeaseLost, CommitRefused
-    │   ├── DeletionForbidden            the table, or another one below it, says that its files must stay
-    │   └── IllegalTransition            an operation cannot go from this state to that one
-    ├── Unavailable                      something around Lakewarden does not answer or does not let it
+    │   ├── DeletionForbidden            the table's files must not be deleted, or another table may own them
+    │   └── IllegalTransition            an operation cannot change from one state to another
+    ├── Unavailable                      a service does not answer or denies access
     │   ├── CatalogUnavailable (CatalogBusy), StorageUnavailable, StateUnavailable, SparkUnavailable
-    ├── BrokenTable                      the table's own metadata or files cannot be read
+    ├── BrokenTable                      the table's metadata or files cannot be read
     ├── Interrupted                      the operation stopped between two actions and can be resumed
-    ├── VerificationFailed               applied, and then found not to be so
-    ├── TracesLeft                       exit code 3: a proof of erasure found something that is left
-    ├── NotGenuine                       exit code 3: a certificate is not as it was signed, or by another key
-    ├── SomeFailed                       of a plan over several subjects, not all came through
-    │   └── TracesLeftInSome             exit code 3: nothing else went wrong
-    └── SomeOperationsFailed             of several operations to resume, not all could be finished
+    ├── VerificationFailed               after applying, the plan's result was not found
+    ├── TracesLeft                       exit code 3: a proof of erasure found traces
+    ├── NotGenuine                       exit code 3: a certificate was altered, or signed with another key
+    ├── SomeFailed                       some subjects of a plan failed
+    │   └── TracesLeftInSome             exit code 3: all failures are traces
+    └── SomeOperationsFailed             some of several operations could not be resumed
 
-Each carries a stable `code`, a message that says what it is about and what is the case, and a
-hint that says what to do. Doors turn them into exit codes, JSON or HTTP answers.
+Each has a stable `code`, a message that says what is wrong with what, and a hint that says what to do. Doors turn
+errors into exit codes, JSON or HTTP answers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import Any, ClassVar
 
 
 class LakewardenError(Exception):
-    """Root of everything raised on purpose."""
+    """The root of all errors."""
 
     code: ClassVar[str] = "failed"
     exit_code: ClassVar[int] = 1
@@ -47,14 +47,14 @@ class LakewardenError(Exception):
         self.details = details
 
     def __str__(self) -> str:
-        """What is the case and what to do about it, as a traceback and a notebook show it."""
+        """The message and the hint, as tracebacks and notebooks show them."""
         return f"{self.message.rstrip('.')}. {self.hint}" if self.hint else self.message
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r}, {self.hint!r})"
 
     def document(self) -> dict[str, Any]:
-        """The error as every door shows it under the key `error`."""
+        """The value of the key `error` in JSON answers."""
         return {"code": self.code, "message": self.message, "hint": self.hint, **self.details}
 
 
@@ -164,7 +164,7 @@ class SparkUnavailable(Unavailable):
 
 
 class BrokenTable(LakewardenError):
-    """`file` is the damaged one, where it is known; it is in no document, for paths may hold values of rows."""
+    """`file` is the damaged file, if known. It is in no document, because paths may hold values of rows."""
 
     code = "broken-table"
 
@@ -199,14 +199,12 @@ class SomeFailed(LakewardenError):
 
 
 class TracesLeftInSome(SomeFailed):
-    """Of several tables that were looked through, some still hold something, and nothing else went wrong."""
-
     code = "traces-left"
     exit_code = 3
 
 
 def some_failed(codes: Iterable[str]) -> type[SomeFailed]:
-    """What subjects that failed with these codes are together: traces, where each of them has traces."""
+    """The error for subjects that failed with these codes: traces if all of them have traces."""
     return TracesLeftInSome if set(codes) == {TracesLeft.code} else SomeFailed
 
 
@@ -215,6 +213,6 @@ class SomeOperationsFailed(LakewardenError):
 
 
 def did_you_mean(given: str, known: Iterable[str], otherwise: str = "") -> str:
-    """A hint that names the nearest known word, or `otherwise` where none is near."""
+    """A hint that names the most similar known word, or `otherwise` if none is similar."""
     near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
     return f"Did you mean {near[0]}?" if near else otherwise

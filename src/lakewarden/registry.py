@@ -1,7 +1,6 @@
 """Finds capabilities by their address: `version tag` is the request declared in `features/version/tag.py`.
 
-Nothing is listed twice: a noun is a folder named in `features`, and names its verbs in the order in
-which they are shown. Only what is asked for is imported.
+A noun is a package listed in `features`, and lists its verbs in display order. Modules are imported only when needed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ def nouns() -> tuple[str, ...]:
 
 
 def describe(noun: str) -> str:
-    """What a noun is about, in one line."""
+    """One line about a noun."""
     return (_noun(noun).__doc__ or "").strip().split("\n")[0]
 
 
@@ -30,23 +29,23 @@ def verbs(noun: str) -> tuple[str, ...]:
 
 
 def aliases(noun: str, verb: str) -> tuple[str, ...]:
-    """Other words for a verb, which every door understands."""
+    """Other spellings of a verb, which every door accepts."""
     return tuple(alias for alias, meant in _aliases(noun).items() if meant == verb)
 
 
 def meant(noun: str, word: str) -> str:
-    """The verb that a word stands for: itself, unless it is an alias."""
+    """The verb of an alias, or the word itself."""
     return _aliases(noun).get(word, word)
 
 
 def declaration(noun: str, verb: str) -> type[Request]:
     """The one request that a verb's module declares."""
     if noun not in nouns():
-        raise WrongUse(f"no such thing as {noun}", did_you_mean(noun, nouns(), f"There are {', '.join(nouns())}."))
+        raise WrongUse(f"{noun} is unknown", did_you_mean(noun, nouns(), f"Supported: {', '.join(nouns())}."))
     verb = meant(noun, verb)
     if verb not in verbs(noun):
-        hint = did_you_mean(verb, verbs(noun), f"There are {', '.join(verbs(noun))}.")
-        raise WrongUse(f"{noun} cannot {verb}", hint)
+        hint = did_you_mean(verb, verbs(noun), f"Supported: {', '.join(verbs(noun))}.")
+        raise WrongUse(f"{noun} has no command {verb}", hint)
     module = importlib.import_module(module_name(noun, verb))
     declared = [
         value
@@ -54,7 +53,7 @@ def declaration(noun: str, verb: str) -> type[Request]:
         if isinstance(value, type)
         and issubclass(value, Request)
         and value.__module__ == module.__name__
-        and value.__pydantic_generic_metadata__["origin"] is None  # pydantic puts Question[…] itself beside it
+        and value.__pydantic_generic_metadata__["origin"] is None  # without Question[…] itself, which pydantic adds
     ]
     if len(declared) != 1:
         raise TypeError(f"{module.__name__} must declare exactly one request, and declares {len(declared)}")
@@ -62,14 +61,14 @@ def declaration(noun: str, verb: str) -> type[Request]:
 
 
 def declarations() -> Iterator[type[Request]]:
-    """Every capability there is."""
+    """All capabilities."""
     for noun in nouns():
         for verb in verbs(noun):
             yield declaration(noun, verb)
 
 
 def operation(kind: str) -> type[Operation]:
-    """The operation that a journal row of this kind is of."""
+    """The operation of a kind, as the journal names it."""
     noun, _, verb = kind.partition(".")
     found = declaration(noun, verb)
     if not issubclass(found, Operation):

@@ -1,15 +1,15 @@
-"""The composition root, and the Python door.
+"""The composition root, and the Python API.
 
     from lakewarden import Warden
     from lakewarden.features.version.tag import Tag
 
     warden = Warden.open("lakewarden.yaml")
-    warden.version.list("sales.orders", limit=5)                    # a question: its answer
-    warden.plan(Tag(version="sales.orders", name="v1")).apply()     # an operation: its plan, then a report
+    warden.version.list("sales.orders", limit=5)                    # a question returns its answer
+    warden.plan(Tag(version="sales.orders", name="v1")).apply()     # an operation has a plan, then a report
     warden.version.tag("sales.orders", "v1").apply()                # the same with less typing
 
-Everything is put together here and nowhere else: configuration, engine, control database, runner. Parts
-are made when first used, so that a question about metadata opens no database and starts no JVM.
+Only this module assembles configuration, engine, control database and runner. Each part is created when first used: a
+question about metadata opens no database and starts no JVM.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ Answer = TypeVar("Answer")
 
 
 class Ground:
-    """What questions and plans read from: the parts of one installation, each made when first used."""
+    """The parts of one installation, each created when first used; questions and plans read from it."""
 
     def __init__(self, settings: Settings, environment: Environment, clock: Clock) -> None:
         self.settings = settings
@@ -104,13 +104,13 @@ class Ground:
         return Rows(lambda: self.spark, self._hidden)
 
     def _hidden(self, version: Resolved) -> Sequence[HiddenKey]:
-        """What is hidden of a table; refused where another control database knows that."""
+        """The hidden keys of a table; an error if another control database has its requests."""
         table, storage = version.table, self.storage(version.name.lake)
         refuse_foreign_mark(storage, version.name, table, self._control())
         return self.state.erasure.hidden(str(table.metadata.table_uuid)) if self.database.exists() else []
 
     def _control(self) -> str:
-        """What the control database is known by in the lake; nothing where no request can have been registered yet."""
+        """The id of the control database in marks of tables; empty if it does not exist yet."""
         return self.state.erasure.identity() if self.database.exists() else ""
 
     @made_once
@@ -124,7 +124,7 @@ class Ground:
         return {name: Stores(lake) for name, lake in self.settings.lakes.items()}
 
     def storage(self, lake: str) -> StoredFiles:
-        self.settings.lake(lake)  # tells what is known where it is not
+        self.settings.lake(lake)  # an error for unknown lakes
         return StoredFiles(self.stores[lake])
 
     def kept(self, kind: type[Kept]) -> Kept:
@@ -160,7 +160,7 @@ class Ground:
 
 
 class Workbench:
-    """What one action writes with: the ground's own parts, and commits that carry its stamp and mind its fence."""
+    """What one action reads and writes with: parts of the ground, and commits with its stamp and behind its fence."""
 
     def __init__(self, ground: Ground, stamp: Stamp, fence: Fence, tell: Tell, memory: Memory | None = None) -> None:
         self._ground = ground
@@ -168,6 +168,9 @@ class Workbench:
         self.stamp = stamp
         self._fence = fence
         self._tell = tell
+        self.settings, self.clock = ground.settings, ground.clock
+        self.tables, self.files, self.rows = ground.tables, ground.files, ground.rows
+        self.journal, self.state = ground.journal, ground.state
 
     def kept(self, kind: type[Kept]) -> Kept:
         return self._memory.of(kind)
@@ -179,43 +182,15 @@ class Workbench:
         self._tell(done, total, says)
 
     @property
-    def settings(self) -> Settings:
-        return self._ground.settings
-
-    @property
-    def tables(self) -> Tables:
-        return self._ground.tables
-
-    @property
-    def files(self) -> Files:
-        return self._ground.files
-
-    @property
-    def rows(self) -> Rows:
-        return self._ground.rows
-
-    @property
-    def journal(self) -> Journal:
-        return self._ground.journal
-
-    @property
-    def state(self) -> StateWriter:
-        return self._ground.state
-
-    @property
     def probes(self) -> Sequence[Probe]:
         return self._ground.probes
-
-    @property
-    def clock(self) -> Clock:
-        return self._ground.clock
 
     def storage(self, lake: str) -> Storage:
         self.settings.lake(lake)
         return Storage(self._ground.stores[lake], self._fence)
 
     def rewriter(self, lake: str) -> Rewriter:
-        own = Storage(self._ground.stores[lake])  # it takes back only what it wrote itself, also without a lease
+        own = Storage(self._ground.stores[lake])  # unfenced: it deletes only its own files, also after losing the lease
         return Rewriter(lambda: self._ground.spark, self.settings.lake(lake), own)
 
     def statements(self, table: str) -> TableStatements:
@@ -257,7 +232,7 @@ class Workbench:
 
 
 class Planned:
-    """An operation and its plan. Nothing is done until `apply()`."""
+    """An operation and its plan. Nothing changes until `apply()`."""
 
     def __init__(self, operation: Operation, plan: Plan, warden: Warden) -> None:
         self.operation = operation
@@ -265,10 +240,10 @@ class Planned:
         self._warden = warden
 
     def __repr__(self) -> str:
-        return f"{self.plan!r}" if self.is_empty else f"{self.plan!r}\nNothing changed. .apply() does it."
+        return f"{self.plan!r}" if self.is_empty else f"{self.plan!r}\nNothing changed yet: call .apply()."
 
     def _repr_html_(self) -> str:
-        tail = "" if self.is_empty else "<p>Nothing changed. <code>.apply()</code> does it.</p>"
+        tail = "" if self.is_empty else "<p>Nothing changed yet: call <code>.apply()</code>.</p>"
         return self.plan._repr_html_() + tail
 
     @property
@@ -276,11 +251,11 @@ class Planned:
         return not self.plan.actions
 
     def store(self, actor: str | None = None) -> str:
-        """Write the plan down for `operation apply`; answers with the operation's id."""
+        """Store the plan for `operation apply`; returns the operation's id."""
         return self._warden.runner(actor).store(self.operation, self.plan).id
 
     def apply(self, wait: timedelta = timedelta(), actor: str | None = None, watch: Watcher = unwatched) -> Report:
-        """Do it, and verify it. Raises what went wrong. The journal names the actor, or else this process's user."""
+        """Apply and verify the plan. The journal records the actor, by default the user of this process."""
         return self._warden.runner(actor, watch).start(self.operation, self.plan, wait)
 
 
@@ -294,7 +269,7 @@ class Warden:
 
     @classmethod
     def open(cls, path: str | Path | None = None) -> Warden:
-        """The installation of a configuration file: the given one, the environment's, or the working folder's."""
+        """Open an installation by its configuration file: the given one, the environment's, or the working folder's."""
         environment = Environment.read()
         found = config.find(Path(path) if path is not None else None, environment)
         warden = cls(config.load(found, environment), environment)
@@ -306,7 +281,7 @@ class Warden:
         return f"<Warden of {self.path or 'settings'}: {lakes}>"
 
     def close(self) -> None:
-        """Give back what is held open: catalogs and the control database. Spark stays, for the whole process."""
+        """Close catalogs and the control database. Spark runs until the process ends."""
         if "catalogs" in self.ground.__dict__:
             self.ground.catalogs.close()
         if "database" in self.ground.__dict__:
@@ -319,12 +294,12 @@ class Warden:
         self.close()
 
     def runner(self, actor: str | None = None, watch: Watcher = unwatched) -> Runner:
-        """What applies plans, for one call: by this actor, or else this process's user, and under these eyes."""
+        """A runner for one call. The default actor is the user of this process."""
         ground = self.ground
         return Runner(
             journal=ground.journal,
             leases=ground.leases,
-            open_reader=lambda memory: Workbench(ground, Stamp("", "", ""), _only_looks, lambda *_: None, memory),
+            open_reader=lambda memory: Workbench(ground, Stamp("", "", ""), _read_only, lambda *_: None, memory),
             open_writer=lambda memory, stamp, fence, tell: Workbench(ground, stamp, fence, tell, memory),
             find_operation=registry.operation,
             clock=ground.clock,
@@ -342,16 +317,9 @@ class Warden:
         return Planned(operation, operation.plan(self.ground), self)
 
     def steer(self, control: Control[Answer], actor: str | None = None, watch: Watcher = unwatched) -> Answer:
-        desk = self._desk(control.address().kind, self.runner(actor, watch))
-        answer = control.act(desk)
-        if control.journaled != bool(desk.recorded):
-            raise TypeError(f"{desk.kind} leaves {len(desk.recorded)} records, and journaled is {control.journaled}")
-        return _shown(answer)
-
-    def _desk(self, kind: str, runner: Runner) -> ControlDesk:
-        ground = self.ground
-        return ControlDesk(
-            kind=kind,
+        ground, runner = self.ground, self.runner(actor, watch)
+        desk = ControlDesk(
+            kind=control.address().kind,
             lake=ground,
             state=ground.state,
             runner=runner,
@@ -360,16 +328,20 @@ class Warden:
             new_id=self._new_id,
             storage=lambda lake: Storage(ground.stores[lake]),
         )
+        answer = control.act(desk)
+        if control.journaled != bool(desk.recorded):
+            raise TypeError(f"{desk.kind} made {len(desk.recorded)} records, but journaled is {control.journaled}")
+        return _shown(answer)
 
     def _new_id(self) -> str:
         return f"op-{self.ground.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
     def dataframe(self, version: str) -> DataFrame:
-        """A version of a table, `table[@ref]`, as a Spark DataFrame."""
+        """The rows of `table[@ref]` as a Spark DataFrame."""
         return self.ground.rows.dataframe(self.ground.tables.resolve(version))
 
     def arrow(self, version: str) -> pa.Table:
-        """All rows of a version of a table, `table[@ref]`, as an Arrow table in memory; without a JVM."""
+        """The rows of `table[@ref]` as an Arrow table in memory, without a JVM."""
         import pyarrow as pa
 
         schema, batches = self.ground.rows.batches(self.ground.tables.resolve(version))
@@ -386,7 +358,7 @@ class Warden:
 
 
 class Noun:
-    """`warden.version`: its verbs are methods that take what the command line takes."""
+    """`warden.version`: its verbs are methods with the arguments of the command line."""
 
     def __init__(self, warden: Warden, noun: str) -> None:
         self._warden = warden
@@ -405,12 +377,12 @@ class Noun:
         return [verb.replace("-", "_") for verb in registry.verbs(self._noun)]
 
 
-def _only_looks() -> None:
-    raise PermissionError("what an operation looks with publishes nothing")
+def _read_only() -> None:
+    raise PermissionError("this workbench is read-only")
 
 
 def _shown(answer: Answer) -> Answer:
-    """An answer that is a list, as one that a notebook shows as a table."""
+    """The answer; a list becomes one that notebooks show as a table."""
     return cast(Answer, Listing(cast(list[Any], answer))) if type(answer) is list else answer
 
 
@@ -437,18 +409,18 @@ def _method(warden: Warden, declared: type[Request]) -> Callable[..., Any]:
 
 
 def name_of(parts: Sequence[str], ref: str | None = None) -> str:
-    """A table or a version of it as text: whatever a part holds, it is a name and never a pattern for many tables."""
+    """A quoted table name, with a ref if given; it is never taken as a pattern."""
     name = identifier(parts)
     return name if ref is None else f"{name}@{identifier(ref)}"
 
 
 def build(declared: type[Request], values: dict[str, Any]) -> Request:
-    """A request from loose values; what does not fit is told by the field's own name."""
+    """A request from values; errors name the field."""
     try:
         return declared.model_validate(values)
     except ValidationError as error:
-        told = [
+        problems = [
             f"{'.'.join(map(str, problem['loc'])) or 'request'}: {problem['msg'].removeprefix('Value error, ')}"
             for problem in error.errors(include_url=False, include_input=False)
         ]
-        raise BadValue("; ".join(told), f"lakewarden {declared.address()} --help tells what it takes.") from None
+        raise BadValue("; ".join(problems), f"lakewarden {declared.address()} --help shows the arguments.") from None

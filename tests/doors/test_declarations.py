@@ -194,5 +194,5 @@ class TestTheJournal:
         assert [step.says for step in shop.warden.operation.show(row.id).steps] == ["defined [red]fern"]
 
     def test_a_control_that_leaves_no_record_must_say_so(self, shop: SmallLake) -> None:
-        with pytest.raises(TypeError, match="specimen.forget leaves 0 records, and journaled is True"):
+        with pytest.raises(TypeError, match="specimen.forget made 0 records, but journaled is True"):
             shop.warden.specimen.forget()

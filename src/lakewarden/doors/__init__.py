@@ -1,1 +1,1 @@
-"""The ways in: command line, REST, and classes that look like other tools'. Derived; no domain decisions."""
+"""The interfaces: command line, REST, and classes compatible with other tools. They make no domain decisions."""

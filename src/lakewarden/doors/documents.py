@@ -1,4 +1,4 @@
-"""The JSON documents that every door answers with: the same bytes by `--json` and over REST."""
+"""The JSON documents of answers: `--json` and REST return the same values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lakewarden.lifecycle.report import Report
 
 
 def answered(answer: Any, kind: Any) -> Any:
-    """The answer of a question or a control as plain values, by the declared type's own serialisers."""
+    """The answer of a question or a control as plain values, serialised by its declared type."""
     return answer.document() if isinstance(answer, Report) else TypeAdapter(kind).dump_python(answer)
 
 
 def encode(document: Any, indent: int | None = None) -> bytes:
-    """Valid JSON whatever values a table holds."""
+    """Valid JSON for all values of tables."""
     return as_json(document, indent)

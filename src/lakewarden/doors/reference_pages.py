@@ -1,4 +1,4 @@
-"""Writes the reference pages from the declarations, one each: `python -m lakewarden.doors.reference_pages DIR`."""
+"""Writes a reference page for each declaration: `python -m lakewarden.doors.reference_pages DIR`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup, described
 
 _KINDS = {
-    "question": "A question: reads, and changes nothing.",
-    "destructive": "An operation, destructive: shows its plan and changes nothing until `--apply` is said.",
-    "operation": "An operation: acts at once; `--plan` shows what it would do instead.",
-    "control": "A control: acts at once, with or without `--apply`. It has no plan.",
-    "setup": "Needs no installation: works on the machine it is called on, and not over REST.",
+    "question": "A question: reads and changes nothing.",
+    "destructive": "A destructive operation: shows its plan and changes nothing without `--apply`.",
+    "operation": "An operation: acts immediately; `--plan` only shows what it would do.",
+    "control": "A control: acts immediately, with or without `--apply`. It has no plan.",
+    "setup": "Needs no installation: runs on the local machine, not over REST.",
 }
 
 
 def pages() -> dict[str, str]:
-    """Every page by its file name, with the index."""
+    """All pages by file name, including the index."""
     written = {
         f"{declared.address().kind.replace('.', '-')}.md": page(declared) for declared in registry.declarations()
     }
@@ -37,7 +37,7 @@ def page(declared: type[Request]) -> str:
 
 
 def _index() -> str:
-    lines = ["# Reference", "", "Made from the declarations by `make docs`.", ""]
+    lines = ["# Reference", "", "Generated from the declarations by `make docs`.", ""]
     for noun in registry.nouns():
         lines += [f"## {noun}", "", registry.describe(noun), "", "| command | what it does |", "| --- | --- |"]
         for verb in registry.verbs(noun):
@@ -51,7 +51,7 @@ def _lines(declared: type[Request]) -> Iterator[str]:
     yield from (f"# {address}", "", inspect.cleandoc(declared.__doc__ or ""), "", _KINDS[_kind(declared)], "")
     yield from ("```sh", f"lakewarden {address} {' '.join(_usage(declared))}".rstrip(), "```", "")
     yield from _fields(declared)
-    yield from ("## Other doors", "")
+    yield from ("## Other interfaces", "")
     method = "GET" if issubclass(declared, Question) and not declared.documents() else "POST"
     yield f"- REST: `{method} /api/v1/{address.noun}/{address.verb}`"
     names = ", ".join(declared.positional())
@@ -92,7 +92,7 @@ def _takes_value(declared: type[Request], name: str) -> bool:
 def _fields(declared: type[Request]) -> Iterator[str]:
     if not declared.model_fields:
         return
-    yield from ("## What it takes", "", "| name | what | default |", "| --- | --- | --- |")
+    yield from ("## Arguments", "", "| name | description | default |", "| --- | --- | --- |")
     for name, field in declared.fields().items():
         shown = "required" if field.is_required() else _default(declared, name)
         label = name.upper() if name in declared.positional() else f"--{name.replace('_', '-')}"
@@ -112,13 +112,13 @@ def _answer(declared: type[Request]) -> Iterator[str]:
     """The keys of the answer's JSON document."""
     assert issubclass(declared, Question | Control | Setup)
     if declared.answer_type() is Report:
-        yield from ("## What `--json` answers with", "", "The report of an applied operation:", "")
+        yield from ("## JSON answer", "", "The report of an applied operation:", "")
         yield from (
             "```json",
             '{"operation": {"id", "kind", "state"}, "result": {…}, "findings": [], "left": […], "skipped": […]}',
             "```",
             "",
-            "`left` names what the budget had no time for, `skipped` the tables that other operations held.",
+            "`left` lists what was not started within the budget, `skipped` the tables that other operations held.",
         )
         return
     schema = TypeAdapter(declared.answer_type()).json_schema(mode="serialization")
@@ -126,7 +126,7 @@ def _answer(declared: type[Request]) -> Iterator[str]:
     shape = _resolved(schema.get("items", {}) if many else schema, schema)
     keys = shape.get("properties", {})
     if keys:
-        yield from ("## What `--json` answers with", "", "An array of objects:" if many else "An object:", "")
+        yield from ("## JSON answer", "", "An array of objects:" if many else "An object:", "")
         yield from ("| key | type |", "| --- | --- |")
         for key, value in keys.items():
             yield f"| `{key}` | {_type(value)} |"

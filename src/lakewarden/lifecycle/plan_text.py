@@ -68,8 +68,13 @@ def totals(actions: Iterable[Action]) -> Iterator[Line]:
         counted = _files(*(_size(action) for action in same))
         if len(same) > 1 and (counted or len(same) > SHOWN):
             subjects = len({action.subject for action in same})
-            parts = [f"{len(same):,} actions", f"{subjects:,} subjects" if subjects > 1 else "", counted]
+            noun = "tables" if all(_is_on_table(action) for action in same) else "subjects"
+            parts = [f"{len(same):,} actions", f"{subjects:,} {noun}" if subjects > 1 else "", counted]
             yield Line(f"  {verb}: {', '.join(part for part in parts if part)}")
+
+
+def _is_on_table(action: Action) -> bool:
+    return any(need.identifies for need in action.requires)
 
 
 def more(count: int, how: str) -> Iterator[Line]:

@@ -53,7 +53,7 @@ def _metadata(change: Callable[[Path], object]) -> Callable[[Lake], object]:
     return lambda lake: change(local(lake.table().metadata_location))
 
 
-HELP = "--help tells what it takes."
+HELP = "--help shows the arguments."
 FORM = "Write it as [lake.]namespace.table[@ref]"
 CASES = [
     # names that nothing answers to
@@ -116,9 +116,16 @@ CASES = [
     Bad(["version", "list"], "WrongUse", "TABLE", HELP),
     Bad(["version", "list", "a.b", "c.d"], "WrongUse", "c.d", HELP),
     Bad(["version", "list", "sales.orders", "--limit"], "WrongUse", "--limit", HELP),
-    Bad(["version", "lits", "sales.orders"], "WrongUse", "lakewarden version has no 'lits'", "Did you mean list?"),
-    Bad(["versoin", "list", "sales.orders"], "WrongUse", "lakewarden has no 'versoin'", "Did you mean version?"),
-    Bad(["xyz"], "WrongUse", "lakewarden has no 'xyz'", "There are lake, table"),
+    Bad(
+        ["version", "lits", "sales.orders"],
+        "WrongUse",
+        "lakewarden version has no command 'lits'",
+        "Did you mean list?",
+    ),
+    Bad(
+        ["versoin", "list", "sales.orders"], "WrongUse", "lakewarden has no command 'versoin'", "Did you mean version?"
+    ),
+    Bad(["xyz"], "WrongUse", "lakewarden has no command 'xyz'", "Supported: lake, table"),
     Bad(["operation", "list", "--state", "finished"], "WrongUse", "finished", HELP),
     # configuration
     Bad(

@@ -302,7 +302,7 @@ class TestForPeople:
         run(["version", "untag", "--help"])
         assert "Destructive: shows its plan and changes nothing without --apply." in capsys.readouterr().out
         run(["version", "tag", "--help"])
-        assert "Acts at once" in capsys.readouterr().out
+        assert "Acts immediately" in capsys.readouterr().out
 
 
 def test_a_defect_is_a_short_message_with_an_incident_and_a_log(

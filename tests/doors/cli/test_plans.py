@@ -96,7 +96,7 @@ def test_a_report_shows_sizes_and_what_is_left(capsys: pytest.CaptureFixture[str
     done = lines.index(
         "done  op-1  actions 1,234, bytes freed 5.0 MB, share 0.5, snapshot 4611686018427387904, route commit, left 23"
     )
-    assert lines[done + 1 : done + 3] == ["left for another time (23):", "  t0: expire"]
+    assert lines[done + 1 : done + 3] == ["left for the next run (23):", "  t0: expire"]
     assert lines[-1] == "  and 3 more; --json shows all"
 
     Screen(as_json=True).report(None, report)
@@ -115,7 +115,7 @@ def test_an_operation_that_had_enough_ends_well_and_says_what_is_left(
     assert run([*tag, "v1"]) == 0
 
     said = capsys.readouterr().out.splitlines()
-    assert said[-3] == "left for another time (2):"
+    assert said[-3] == "left for the next run (2):"
     assert said[-2].startswith("  main.sales.b: tag v1 at ")
     assert said[-4].endswith("actions 1, subjects 1, tags 1, left 2, stopped budget")
     assert ["v1" in lake.refs(name) for name in ("sales.a", "sales.b", "sales.c")] == [True, False, False]
@@ -140,7 +140,7 @@ def test_an_operation_that_pauses_itself_says_how_it_continues(
     (row,) = lake.warden.operation.list()
     said = capsys.readouterr().out.splitlines()
     assert said[-4].startswith(f"paused  {row.id}  actions 2, subjects 2, tags 2, left 1, stopped pause")
-    assert said[-3:][::2] == ["left for another time (1):", f"Continue with: lakewarden operation resume {row.id}"]
+    assert said[-3:][::2] == ["left for the next run (1):", f"Continue with: lakewarden operation resume {row.id}"]
     assert run([*config, "operation", "resume", row.id]) == 0
     assert all("v1" in lake.refs(name) for name in ("sales.a", "sales.b", "sales.c"))
 

@@ -33,13 +33,13 @@ def read(
         ("why;email\nx, or y;a\nz, or w;b\n", ["a", "b"], ["semicolons", "a header"]),
         ("a\tx\nb\ty\n", ["a", "b"], ["tabs"]),
         ('\ufeff"a;x"\r\nb\r\n\r\n', ["a;x", "b"], []),
-        ("Name,E-Mail\nx,a\ny,b\n", ["a", "b"], ["a header, as it names the column E-Mail"]),
+        ("Name,E-Mail\nx,a\ny,b\n", ["a", "b"], ["a header, because it names the column E-Mail"]),
         ("email\n", [], None),
     ],
 )
 def test_columns_and_headers_are_found(tmp_path: Path, content: str, values: list[str], said: list[str] | None) -> None:
     if said is None:
-        with pytest.raises(BadValue, match="holds no values"):
+        with pytest.raises(BadValue, match="contains no values"):
             read(tmp_path, content)
         return
     found, notes = read(tmp_path, content)
@@ -49,7 +49,7 @@ def test_columns_and_headers_are_found(tmp_path: Path, content: str, values: lis
 
 def test_a_first_line_of_another_type_is_a_header_and_not_shown(tmp_path: Path) -> None:
     found, [note] = read(tmp_path, f"{SECRET}\n12\n13\n", fits=str.isdigit)
-    assert found == ["12", "13"] and "taken as a header" in note and SECRET not in note
+    assert found == ["12", "13"] and "read as a header" in note and SECRET not in note
     assert read(tmp_path, f"{SECRET}\n12\n", fits=str.isdigit, header=False) == ([SECRET, "12"], [])
     assert read(tmp_path, "12a\n13b\n14\n", fits=str.isdigit) == (["12a", "13b", "14"], [])  # a mistake, not a header
 
@@ -69,10 +69,10 @@ def test_what_is_said_counts(tmp_path: Path) -> None:
     ("name", "content", "said", "error"),
     [
         ("ids.csv", f"a,b\n{SECRET}\n", {"column": "2"}, "ids.csv, line 2 has no column 2"),
-        ("ids.csv", f"a,b\n{SECRET},x\n", {"column": "who"}, "ids.csv, line 1 names no column who"),
-        ("ids.csv", f"{SECRET}\n", {"column": "0"}, "column: 0 is no column"),
+        ("ids.csv", f"a,b\n{SECRET},x\n", {"column": "who"}, "ids.csv, line 1 has no column who"),
+        ("ids.csv", f"{SECRET}\n", {"column": "0"}, "column: 0 is not a column"),
         ("ids.jsonl", f'"a"\n\n{{"email": "{SECRET}"\n', {}, "ids.jsonl, line 3 is not JSON"),
-        ("ids.jsonl", f'{{"email": ["{SECRET}"]}}\n', {}, "ids.jsonl, line 1 holds no text or number"),
+        ("ids.jsonl", f'{{"email": ["{SECRET}"]}}\n', {}, "ids.jsonl, line 1 is neither a text nor a number"),
         ("ids.jsonl", f'{{"email": "{SECRET}"}}\n', {"column": "who"}, "ids.jsonl, line 1 has no field who"),
     ],
 )

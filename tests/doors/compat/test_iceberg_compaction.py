@@ -61,7 +61,7 @@ def test_the_summary_of_a_dry_run(many: SmallLake, capsys: pytest.CaptureFixture
     assert lines[3:8] == [
         *("COMPACTION SUMMARY", "=" * 80, "Tables processed: 2", "Tables to compact: 1", "Files: 13 -> about 2")
     ]
-    assert lines[-1] == "Dry run: nothing was changed. --execute does it."
+    assert lines[-1] == "Dry run: nothing was changed. Add --execute to apply."
 
 
 @pytest.mark.spark

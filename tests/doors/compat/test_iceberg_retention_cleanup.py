@@ -106,7 +106,7 @@ class TestScript:
         assert lines[3:9] == [
             *("CLEANUP SUMMARY", "=" * 80, "Tables processed: 2", "Total snapshots: 6", "Kept: 3", "To expire: 3")
         ]
-        assert lines[-1] == "Dry run: nothing was changed. --execute does it."
+        assert lines[-1] == "Dry run: nothing was changed. Add --execute to apply."
         assert self.run(layers, *arguments, "--execute", "--dry-run") == 0  # what does nothing wins
         assert len(layers.warden.version.list("gold.customers")) == 3
         capsys.readouterr()

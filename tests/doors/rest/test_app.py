@@ -58,7 +58,7 @@ def test_every_capability_has_a_route_by_the_right_method_only(declared: type[Re
     assert shared.http.request(right, path, params={"no-such-field": "1"}).status_code in (200, 400, 403)
     refused = shared.http.request(wrong, path)
     assert refused.status_code == 405
-    assert error_of(refused)["hint"] == f"It answers to {right}."
+    assert error_of(refused)["hint"] == f"Supported: {right}."
 
 
 @pytest.mark.parametrize(
@@ -249,10 +249,10 @@ def test_a_wrong_question_is_told_what_is_wrong(
         (b'{"version": "sales.orders", "name": "v2", "wait": "long"}', "wait: 'long' is not a duration"),
         (b'{"version": "sales.orders", "name": "v2", "apply": "perhaps"}', "apply: "),
         (b'{"version": "sales.orders", "name": "v2", "rest_apply": true}', "rest_apply: Extra inputs"),
-        (b'{"version": "sales.orders", "name": "\\ud800"}', "request: it holds text that is not valid Unicode"),
+        (b'{"version": "sales.orders", "name": "\\ud800"}', "request: it contains text that is not valid Unicode"),
         (
             b'{"version": "sales.orders", "name": "v2", "\\ud800": 1}',
-            "request: it holds text that is not valid Unicode",
+            "request: it contains text that is not valid Unicode",
         ),
     ],
 )

@@ -100,7 +100,7 @@ class TestRunning:
         whole = [name for name in "abc" if len(snapshots(kept, f"sales.{name}")) == 1]
         assert len(whole) == 1 and all(orphans(kept.catalog.load_table(f"sales.{n}")) == set() for n in "abc")
         assert (
-            "left for another time (1)"
+            "left for the next run (1)"
             in kept.run("policy", "run", "--only", "retention", "--budget", "1ms", "--apply").stdout
         )
         kept.run("policy", "run", "--only", "retention", "--apply")

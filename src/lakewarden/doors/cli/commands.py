@@ -1,6 +1,6 @@
 """Commands, derived from declarations: nouns are groups, verbs are commands, fields are arguments and options.
 
-Only the noun that is asked for is imported, and only when it is asked for.
+A noun is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Global:
 
 
 class Root(click.Group):
-    """All nouns, and the few single words."""
+    """All nouns, and commands of a single word."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*registry.nouns(), *_SINGLE_WORDS]
@@ -88,12 +88,12 @@ def derive(declared: type[Request]) -> click.Command:
             **_about_the_plan(values if issubclass(declared, Operation) else {}),
         )
         values.pop("apply", None)
-        said = {name: value for name, value in values.items() if _is_said(context, name)}
+        explicit = {name: value for name, value in values.items() if _is_given(context, name)}
         for name in (name for name, field in fields.items() if _reads_input(field)):
-            about_file = (said.pop(option, None) for option in ("from_file", "header", "column"))
-            given = replace(given, input=ValueInput(said.pop(name, ()), *about_file))
-        said |= {name: read_document(said[name]) for name in documents if name in said}
-        return execute(declared, said, given)
+            about_file = (explicit.pop(option, None) for option in ("from_file", "header", "column"))
+            given = replace(given, input=ValueInput(explicit.pop(name, ()), *about_file))
+        explicit |= {name: read_document(explicit[name]) for name in documents if name in explicit}
+        return execute(declared, explicit, given)
 
     return click.Command(
         declared.address().verb,
@@ -106,7 +106,7 @@ def derive(declared: type[Request]) -> click.Command:
 
 
 def _about_the_plan(values: dict[str, Any]) -> dict[str, Any]:
-    """Take out what every operation takes besides its own fields."""
+    """Remove and return the options that every operation has."""
     flags = {name: values.pop(name, False) for name in ("apply", "plan", "check", "files")}
     return {**flags, "wait": values.pop("wait", "0s")}
 
@@ -118,13 +118,13 @@ def _help(declared: type[Request]) -> str:
         kind = (
             "Destructive: shows its plan and changes nothing without --apply."
             if declared.destructive
-            else "Acts at once; --plan shows what it would do instead."
+            else "Acts immediately; --plan only shows what it would do."
         )
         lines += ["", kind]
     arguments = [(name.upper(), described(declared.fields()[name])) for name in declared.positional()]
     if arguments:
         width = max(len(name) for name, _ in arguments)
-        lines += ["", "\b"] + [f"{name:<{width}}  {told}" for name, told in arguments]
+        lines += ["", "\b"] + [f"{name:<{width}}  {description}" for name, description in arguments]
     return "\n".join(lines)
 
 
@@ -136,7 +136,7 @@ def _option(name: str, field: FieldInfo) -> click.Option:
     flag, inner = f"--{name.replace('_', '-')}", _inner(field.annotation)
     common: dict[str, Any] = {"help": _described(field), "shell_complete": _completer(field)}
     if inner is bool:
-        both = field.get_default(call_default_factory=True) is not False  # true or left open: it can be said either way
+        both = field.get_default(call_default_factory=True) is not False  # otherwise --no-… makes sense too
         return click.Option([f"{flag}/--no-{flag[2:]}" if both else flag, name], is_flag=True, default=None, **common)
     if any(isinstance(mark, Document) for mark in marks(field)):
         return click.Option([flag, name], type=str, metavar="FILE", **common)
@@ -150,7 +150,7 @@ def _option(name: str, field: FieldInfo) -> click.Option:
 
 
 class _Choices(click.Choice[str]):
-    """Several of a few words, separated by commas."""
+    """Several choices, separated by commas."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         parts = [part.strip() for part in str(value).split(",") if part.strip()]
@@ -158,7 +158,7 @@ class _Choices(click.Choice[str]):
 
 
 def _flat(ctx: click.Context, param: click.Parameter, values: Any) -> Any:
-    """What was said in several options, and in each of them, as one list."""
+    """The values of a repeated option as one list."""
     return [each for value in values or () for each in (value if isinstance(value, list) else [value])]
 
 
@@ -166,7 +166,7 @@ def _reads_input(field: FieldInfo) -> bool:
     return any(isinstance(mark, ReadsInput) for mark in marks(field))
 
 
-def _is_said(context: click.Context, name: str) -> bool:
+def _is_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
@@ -177,36 +177,39 @@ def _file_options() -> list[click.Parameter]:
             ["--from-file"],
             type=path,
             metavar="FILE",
-            help="Read values from this .csv, .tsv or .jsonl file, or lines of any other; - is stdin.",
+            help="Read values from this .csv, .tsv or .jsonl file, or the lines of any other file; - is stdin.",
         ),
         click.Option(
             ["--header/--no-header"],
             is_flag=True,
             default=None,
-            help="Whether the first line of the file is a header; else that is detected.",
+            help="Whether the first line of the file is a header; detected by default.",
         ),
         click.Option(
             ["--column"],
             metavar="COLUMN",
-            help="The file's column, by name or number; else the one called like the key, or the first.",
+            help="The file's column, by name or number; by default the one named like the key, or the first.",
         ),
     ]
 
 
 def _operation_options() -> list[click.Parameter]:
     return [
-        click.Option(["--apply"], is_flag=True, help="Do it."),
+        click.Option(["--apply"], is_flag=True, help="Apply the plan."),
         click.Option(["--plan"], is_flag=True, help="Only show what would be done."),
-        click.Option(["--check"], is_flag=True, help="Only look: exit code 3 if there is something to do."),
+        click.Option(["--check"], is_flag=True, help="Only check: exit code 3 if there is something to do."),
         click.Option(["--files"], is_flag=True, help="Show every action and every file of the plan."),
         click.Option(
-            ["--wait"], metavar="DURATION", default="0s", help="Wait this long for a table held by another operation."
+            ["--wait"],
+            metavar="DURATION",
+            default="0s",
+            help="Wait this long for tables that other operations hold.",
         ),
     ]
 
 
 def _needless_apply() -> click.Parameter:
-    """Scripts say --apply to whatever changes something; a control acts in any case."""
+    """Accepted for scripts that pass --apply to every command; a control acts without it too."""
     return click.Option(["--apply"], is_flag=True, hidden=True)
 
 
@@ -217,7 +220,7 @@ def _global_options() -> list[click.Parameter]:
             ["--config"],
             type=path,
             metavar="FILE",
-            help="The configuration; else $LAKEWARDEN_CONFIG or ./lakewarden.yaml.",
+            help="The configuration; by default $LAKEWARDEN_CONFIG or ./lakewarden.yaml.",
         ),
         click.Option(["--json"], is_flag=True, help="Print one JSON document."),
     ]
@@ -226,8 +229,8 @@ def _global_options() -> list[click.Parameter]:
 def _described(field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True)
     shown = default not in (None, "", [], False) and not field.is_required() and not hasattr(default, "total_seconds")
-    told = ",".join(map(str, default)) if isinstance(default, list | tuple) else default
-    return f"{described(field)}{f'  [default: {told}]' if shown else ''}"
+    text = ",".join(map(str, default)) if isinstance(default, list | tuple) else default
+    return f"{described(field)}{f'  [default: {text}]' if shown else ''}"
 
 
 def _inner(annotation: Any) -> Any:
@@ -264,15 +267,15 @@ def _completer(field: FieldInfo) -> Any:
 
 
 def _resolve(group: click.Group, ctx: click.Context, args: list[str], resolve: Callable[..., _Resolved]) -> _Resolved:
-    """As click does, with the nearest known word where there is no such command."""
+    """Resolve a command; an unknown one is an error that names the most similar command."""
     try:
         return resolve(ctx, args)
     except click.UsageError:
         from lakewarden.errors import WrongUse, did_you_mean
 
         known = group.list_commands(ctx)
-        hint = did_you_mean(args[0], known, f"There are {', '.join(known)}.")
-        raise WrongUse(f"{ctx.command_path} has no {args[0]!r}", hint) from None
+        hint = did_you_mean(args[0], known, f"Supported: {', '.join(known)}.")
+        raise WrongUse(f"{ctx.command_path} has no command {args[0]!r}", hint) from None
 
 
 def _show_completion(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
@@ -290,7 +293,7 @@ def _begin(config: Path | None, json: bool, **_: Any) -> None:
 
 
 def _inner_begin(config: Path | None, json: bool) -> None:
-    """What is said between a noun and its verb counts as well."""
+    """Options between a noun and its verb count too."""
     context = click.get_current_context()
     outer: _Global = context.find_root().obj
     context.find_root().obj = _Global(config or outer.config, json or outer.json)
@@ -310,9 +313,9 @@ root = Root(
         ),
     ],
     callback=_begin,
-    help="Keeps lakehouse tables in order for their whole life.\n\n"
-    "Questions answer at once. Operations plan, apply, verify and write down what they did; those that take "
-    "something away only show their plan until you say --apply.",
+    help="Maintains Iceberg tables over their whole lifecycle.\n\n"
+    "Questions answer immediately. Operations plan, apply, verify and record what they did; destructive ones only show "
+    "their plan without --apply.",
     epilog="Start with: lakewarden demo, or lakewarden lake init DIR. Every command has --help and --json.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

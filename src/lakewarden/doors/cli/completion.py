@@ -1,4 +1,4 @@
-"""What a shell is offered for table, lake and operation names. Never raises: no answer is an answer."""
+"""Shell completion of table, lake and operation names. It never raises: if nothing can be read, it offers nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that people keep in files: the command line reads them, other doors are handed the value."""
+"""Reads documents from files for the command line; other doors receive the value itself."""
 
 from __future__ import annotations
 

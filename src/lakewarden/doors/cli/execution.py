@@ -1,4 +1,4 @@
-"""Runs one request for the command line: ask, plan, apply or steer, and show what came of it."""
+"""Runs one request for the command line: ask, plan, apply or steer, and show the result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ FOUND = 3  # the exit code of a check that found something
 
 @dataclass(frozen=True)
 class Given:
-    """What was said on the command line besides the request itself."""
+    """The options of the command line besides the request itself."""
 
     config: Path | None
     json: bool
@@ -35,15 +34,15 @@ class Given:
     files: bool
     wait: str
     input: Input | None = None
-    """Where values are read from, for requests that take some."""
+    """Where values are read from, for requests that take values."""
 
 
-def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
-    """Answer a command; the result is its exit code. What is shown is shown when the progress bar is gone."""
+def execute(declared: type[Request], values: dict[str, Any], given: Given) -> int:
+    """Run a command and return its exit code. The answer is shown after the progress bar is removed."""
     from lakewarden.doors.cli.render import Screen
     from lakewarden.warden import Warden, build
 
-    request, screen = build(declared, said), Screen(given.json)
+    request, screen = build(declared, values), Screen(given.json)
     if isinstance(request, TakesInput) and given.input is not None:
         request.read_from(given.input)
     if isinstance(request, Setup):
@@ -60,7 +59,7 @@ def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
                 show, code = partial(screen.answer, answer, request), FOUND if request.found(answer) else 0
             case Operation():
                 show, code = _operate(warden, request, given, screen, watch)
-    with suppress(BrokenPipeError):  # whoever reads us has seen enough; what was done is done
+    with suppress(BrokenPipeError):  # the reader of our output has closed the pipe
         show()
         sys.stdout.flush()
     return code
@@ -69,8 +68,11 @@ def execute(declared: type[Request], said: dict[str, Any], given: Given) -> int:
 def _operate(
     warden: Warden, operation: Operation, given: Given, screen: Screen, watch: Watcher
 ) -> tuple[Callable[[], None], int]:
-    """A dry run is a plan that was not applied; an option not to act wins over one to act."""
-    wait = _patience(given.wait)
+    """Plan, and apply unless this is a dry run; --check and --plan take precedence over --apply."""
+    try:
+        wait = parse_duration(given.wait)
+    except ValueError as error:
+        raise BadValue(f"wait: {error}", "As in --wait 5m.") from None
     planned = warden.plan(operation)
     if given.check:
         found = not planned.is_empty or planned.plan.refused
@@ -80,10 +82,3 @@ def _operate(
             planned.store()
         return partial(screen.plan, planned.plan, stored=True, files=given.files), 0
     return partial(screen.report, planned.plan, planned.apply(wait=wait, watch=watch)), 0
-
-
-def _patience(text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise BadValue(f"wait: {error}", "As in --wait 5m.") from None

@@ -1,4 +1,4 @@
-"""How wide the columns of a table are on a terminal, and which of them are left out where it is narrow."""
+"""Column widths of tables on a terminal, and which columns are left out if it is narrow."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from rich.text import Text
 
 _BETWEEN = 3  # between two columns
-_BROKEN_AT = 24  # sentences are broken at spaces, and words that are longer than this anywhere
+_BROKEN_AT = 24  # words that are longer than this are broken anywhere
 
 
 def least_width(name: str, values: Sequence[Any], cells: Sequence[Text]) -> int:
-    """How narrow a column may get: numbers, ids and names are never broken; times and sentences are, at spaces."""
+    """The minimum width of a column: numbers, ids and names are never broken; times and sentences only at spaces."""
     words = name.split()
     breakable = any(isinstance(value, list | dict | datetime) or " " in str(value) for value in values)
     if breakable:
@@ -25,9 +25,9 @@ def least_width(name: str, values: Sequence[Any], cells: Sequence[Text]) -> int:
 def fitting(
     least: Mapping[str, int], cells: Mapping[str, Sequence[Text]], dispensable: Sequence[str], width: int
 ) -> list[str] | None:
-    """The columns that fit side by side; none if not even those do that are not dispensable.
+    """The columns that fit next to each other; none if not even the indispensable ones fit.
 
-    As few as possible are left out, but sentences are not squeezed for the sake of a dispensable column.
+    As few as possible are left out, but sentences are not squeezed to keep a dispensable column.
     """
     readable = {name: max(least[name], min(_wanted(name, cells[name]), _BROKEN_AT)) for name in least}
     for count in range(len(dispensable) + 1):
@@ -39,7 +39,7 @@ def fitting(
 
 
 def widths(least: Mapping[str, int], cells: Mapping[str, Sequence[Text]], width: int) -> dict[str, int]:
-    """A width for each column: at least what it needs, and of the space that is left as much as it can use."""
+    """The width of each column: its minimum, and a share of the remaining space."""
     needs = {name: max(_wanted(name, column) - least[name], 0) for name, column in cells.items()}
     space, shared = width - sum(least[name] + _BETWEEN for name in cells), dict(least)
     for place, name in enumerate(sorted(needs, key=lambda name: needs[name])):

@@ -1,4 +1,4 @@
-"""What a person is told while a command runs: live progress, and what takes long. All of it on stderr."""
+"""Progress and log messages while a command runs, on stderr."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from lakewarden.lifecycle.progress import Event, Watcher, unwatched
 
 @contextmanager
 def watching(progress: bool) -> Iterator[Watcher]:
-    """Tell what takes long while the body runs; how far it is only where asked for, and somebody looks."""
-    terminal = os.fdopen(os.dup(2), "w")  # ours stays the terminal while Spark's is sent to its log
-    console = _Bystander(file=terminal, stderr=True)
-    speaker = _Speaker(console)
-    logging.getLogger("lakewarden").addHandler(speaker)
+    """Print log messages while the body runs and, with `progress`, a progress bar or, if stderr is a file, lines."""
+    terminal = os.fdopen(os.dup(2), "w")  # stays the terminal while Spark's stderr is redirected to its log
+    console = _Console(file=terminal, stderr=True)
+    handler = _Handler(console)
+    logging.getLogger("lakewarden").addHandler(handler)
     logging.getLogger("lakewarden").setLevel(logging.INFO)
     try:
         if not progress:
@@ -33,12 +33,12 @@ def watching(progress: bool) -> Iterator[Watcher]:
             with _bar(console) as bar:
                 yield follow(bar)
     finally:
-        logging.getLogger("lakewarden").removeHandler(speaker)
+        logging.getLogger("lakewarden").removeHandler(handler)
         terminal.close()
 
 
 def follow(bar: Progress) -> Watcher:
-    """Show how far an operation is: its actions that are done, and of those at work the part that they tell of."""
+    """Show the progress of an operation: finished actions, and the reported part of running ones."""
     tasks: dict[str, Any] = {}
     at_work: dict[tuple[str, str], float] = {}
 
@@ -47,13 +47,13 @@ def follow(bar: Progress) -> Watcher:
             tasks[event.operation] = bar.add_task(event.kind, total=event.total)
         at_work[(event.operation, event.subject)] = event.part
         done = event.done + sum(part for (operation, _), part in at_work.items() if operation == event.operation)
-        bar.update(tasks[event.operation], completed=min(done, event.total), description=_told(event))
+        bar.update(tasks[event.operation], completed=min(done, event.total), description=_description(event))
 
     return watch
 
 
 def log_lines(console: Console) -> Watcher:
-    """Print a line for each step that ends, for logs; of an operation with one step the answer says as much."""
+    """Print a line for each finished step; for an operation with a single step the answer is enough."""
     waiting: set[str] = set()
 
     def watch(event: Event) -> None:
@@ -76,20 +76,20 @@ def _line(console: Console, says: str) -> None:
     console.print(Text(says), soft_wrap=True)
 
 
-def _told(event: Event) -> str:
+def _description(event: Event) -> str:
     what = f"{event.says} {event.part:.0%}" if event.phase == "working" else event.phase
     return " ".join(part for part in (event.kind.replace(".", " "), event.subject, what) if part)
 
 
-class _Bystander(Console):
-    """Where what is told beside the answer goes: nothing depends on anybody hearing it."""
+class _Console(Console):
+    """A console that goes silent when its reader closes the pipe."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
 
 
-class _Speaker(logging.Handler):
-    """Tells what takes long, such as the start of Spark, while it happens."""
+class _Handler(logging.Handler):
+    """Prints messages about what takes long, such as the start of Spark."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.INFO)

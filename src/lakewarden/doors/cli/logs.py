@@ -1,7 +1,7 @@
-"""What goes into log files: whatever went wrong, without what paths of files tell of people.
+"""Redacts values in file paths before they are written to log files.
 
-Tables that are partitioned by a key have its values in their paths, as in `email=a%40b.org/`, and libraries name
-paths in what they raise. Whoever is erased later could not be taken out of a log again, so they do not come in.
+Tables that are partitioned by a key have its values in their paths, as in `email=a%40b.org/`, and libraries put paths
+in their errors. A value that is erased later could not be removed from a log again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ _COMPONENT = re.compile(r"(?<=/)([^/=\s'\"]+)=[^/\s'\"]*")
 
 
 def redacted(text: str) -> str:
-    """A text with `*` for the values of partitions in its paths."""
+    """The text with `*` in place of partition values in paths."""
     return _COMPONENT.sub(r"\1=*", text)
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats records, and their tracebacks, with a veil over paths."""
+    """Formats records and tracebacks with redacted paths."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record))

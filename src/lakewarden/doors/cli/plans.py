@@ -1,4 +1,4 @@
-"""What a person sees of a plan and of what came of it, for the terminal."""
+"""Plans and reports as lines for the terminal."""
 
 from __future__ import annotations
 
@@ -16,33 +16,26 @@ from lakewarden.quantities import show_size
 
 
 def plan_lines(plan: Plan, every: bool) -> Iterator[Text]:
-    """What would be done; with every action and every file where that is asked for."""
+    """What would be done; with `every`, all actions and files."""
     return _styled(plan_text.plan_lines(plan, every))
 
 
 def applied_lines(plan: Plan) -> Iterator[Text]:
-    """What was done, as it was planned."""
+    """What was done."""
     yield from (Text(f"{action.subject}: {action.says}") for action in plan.actions[:SHOWN])
     yield from _styled(plan_text.more(len(plan.actions), "lakewarden operation show"))
     yield from warnings(plan)
 
 
 def left_lines(report: Report) -> Iterator[Text]:
-    """What was not begun, since the operation has reached its limit."""
-    if report.left:
-        yield Text(f"left for another time ({len(report.left):,}):", style="yellow")
-        yield from (Text(f"  {each}") for each in report.left[:SHOWN])
-        yield from _styled(plan_text.more(len(report.left), "--json"))
+    """What was not done: tables that other operations hold, and what was not started within the limit."""
+    for title, items in (("skipped", report.skipped), ("left for the next run", report.left)):
+        if items:
+            yield Text(f"{title} ({len(items):,}):", style="yellow")
+            yield from (Text(f"  {item}") for item in items[:SHOWN])
+            yield from _styled(plan_text.more(len(items), "--json"))
     if report.state is State.PAUSED:
         yield Text(f"Continue with: lakewarden operation resume {report.id}")
-
-
-def skipped_lines(report: Report) -> Iterator[Text]:
-    """Which tables other operations hold."""
-    if report.skipped:
-        yield Text(f"skipped ({len(report.skipped):,}):", style="yellow")
-        yield from (Text(f"  {each}") for each in report.skipped[:SHOWN])
-        yield from _styled(plan_text.more(len(report.skipped), "--json"))
 
 
 def warnings(plan: Plan) -> Iterator[Text]:
@@ -50,12 +43,12 @@ def warnings(plan: Plan) -> Iterator[Text]:
 
 
 def facts_line(result: Mapping[str, Any]) -> str:
-    """What was measured, in one line."""
+    """The measured results in one line."""
     return ", ".join(f"{name.replace('_', ' ')} {show_fact(name, value)}" for name, value in result.items())
 
 
 def show_fact(name: str, value: Any) -> str:
-    """A measured value for people: sizes where the name says that bytes are counted."""
+    """A measured value as text: with a size unit if its name says that it counts bytes."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if name == "bytes" or name.startswith("bytes_"):

@@ -1,4 +1,4 @@
-"""What a person sees: tables, details, plans and reports; or one JSON document for a program."""
+"""Prints answers, plans and reports as text, or as one JSON document."""
 
 from __future__ import annotations
 
@@ -18,15 +18,7 @@ from rich.text import Text
 from lakewarden.display import columns_of, is_empty, show_as_is, show_value, title, units_of, value_of
 from lakewarden.doors.cli.layout import fitting, least_width, widths
 from lakewarden.doors.cli.live import watching
-from lakewarden.doors.cli.plans import (
-    applied_lines,
-    facts_line,
-    left_lines,
-    plan_lines,
-    show_fact,
-    skipped_lines,
-    warnings,
-)
+from lakewarden.doors.cli.plans import applied_lines, facts_line, left_lines, plan_lines, show_fact, warnings
 from lakewarden.doors.documents import answered, encode
 from lakewarden.lifecycle.page import Page
 from lakewarden.lifecycle.plan import Plan
@@ -34,10 +26,11 @@ from lakewarden.lifecycle.progress import Watcher, unwatched
 from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Question, Setup
 from lakewarden.lifecycle.rows import Rows
+from lakewarden.quantities import counted
 
 Answering = Question[Any] | Control[Any] | Setup[Any]
-_WIDE = 240  # what is piped is not cut to a terminal's width
-_MANY = 1000  # rows that are still worth a table
+_WIDE = 240  # the width of piped output
+_MANY = 1000  # more rows are printed without a table's layout
 _STYLES = {
     "ok": "green",
     "done": "green",
@@ -53,7 +46,7 @@ _STYLES = {
 
 
 class Screen:
-    """The terminal, or the pipe, that one command answers to."""
+    """The output of one command: a terminal or a pipe."""
 
     def __init__(self, as_json: bool) -> None:
         self._json = as_json
@@ -66,7 +59,7 @@ class Screen:
             return self._document(answered(answer, request.answer_type()))
         if hasattr(answer, "__rich__"):
             drawn = answer.__rich__()
-            self.out.print(Text(drawn) if isinstance(drawn, str) else drawn)  # a text is no markup
+            self.out.print(Text(drawn) if isinstance(drawn, str) else drawn)  # a plain text is not parsed as markup
         elif isinstance(answer, Rows):
             self._data(answer, request)
         elif isinstance(answer, Page):
@@ -81,7 +74,7 @@ class Screen:
     def plan(self, plan: Plan, stored: bool, files: bool = False) -> None:
         if self._json:
             return self._document({"plan": plan.document(files)})
-        if len({verdict.subject for verdict in plan.verdicts}) == 1:  # of many tables nobody would read them all
+        if len({verdict.subject for verdict in plan.verdicts}) == 1:  # for many tables they are too many to read
             self._rows([_VerdictRow(v.item, v.at, v.verdict, list(v.reasons)) for v in plan.verdicts])
             self.out.print()
         if not plan.actions:
@@ -102,11 +95,11 @@ class Screen:
         self._lines(applied_lines(plan) if plan else ())
         state, facts = str(report.state), facts_line(report.result)
         self.out.print(Text.assemble((state, _STYLES[state]), f"  {report.id}  {facts}"))
-        self._lines((*skipped_lines(report), *left_lines(report)))
+        self._lines(left_lines(report))
 
     @contextmanager
     def watching(self, progress: bool = True) -> Iterator[Watcher]:
-        """What takes long is told on stderr while a command runs; silent for programs."""
+        """Show progress on stderr while a command runs; nothing with --json."""
         if self._json:
             yield unwatched
             return
@@ -117,7 +110,7 @@ class Screen:
         click.echo(encode(document, indent=2))
 
     def _lines(self, lines: Iterable[Text]) -> None:
-        """Lines for people; one that must not be broken, such as a file's path, goes out as it is, and quickly."""
+        """Print lines; one that must not be wrapped, such as a path, is printed without Rich."""
         for line in lines:
             if line.no_wrap:
                 click.echo(line.plain)
@@ -125,20 +118,20 @@ class Screen:
                 self.out.print(line)
 
     def _data(self, read: Rows, request: Answering) -> None:
-        """Rows of a table as they are, and whether there are more."""
+        """Print rows of a table unchanged, and whether there are more."""
         if read.rows:
             names = columns_of(read.rows)
             values = {name: [row.get(name) for row in read.rows] for name in names}
             self._table(
                 values, {name: [_data_cell(value) for value in column] for name, column in values.items()}, every=True
             )
-        counted = f"{read.rows_read:,} of {read.rows_total:,} rows" if read.cut and read.rows_total is not None else ""
+        shown = f"{read.rows_read:,} of {read.rows_total:,} rows" if read.cut and read.rows_total is not None else ""
         if read.file is not None:
-            more = " There are more." if read.cut and not counted else ""
-            self.out.print(Text(f"{counted or _rows_counted(read.rows_read)} written to {read.file}.{more}"))
+            more = " There are more." if read.cut and not shown else ""
+            self.out.print(Text(f"{shown or counted(read.rows_read, 'row')} written to {read.file}.{more}"))
         elif read.cut:
-            said = counted or f"The first {_rows_counted(read.rows_read)}; there are more"
-            self.out.print(Text(f"{said}. --limit N shows more, --out FILE writes all of them to a file."))
+            part = shown or f"The first {counted(read.rows_read, 'row')}; there are more"
+            self.out.print(Text(f"{part}. --limit N shows more, --out FILE writes all of them to a file."))
         elif not read.rows:
             self.out.print(request.nothing)
 
@@ -148,11 +141,11 @@ class Screen:
         else:
             self.out.print(request.nothing)
         if page.next is not None:
-            counted = f"{len(page.items):,} of {page.total:,}" if page.total is not None else f"{len(page.items):,}"
-            self.out.print(Text(f"{counted}; --after {page.next} shows the next ones", style="yellow"))
+            shown = f"{len(page.items):,} of {page.total:,}" if page.total is not None else f"{len(page.items):,}"
+            self.out.print(Text(f"{shown}; --after {page.next} shows the next ones", style="yellow"))
 
     def _listed(self, rows: Sequence[Any], request: Answering) -> None:
-        """As many rows as people are shown at once, and how to see more."""
+        """Print the first rows, and how to see more."""
         limit = request.shown() if isinstance(request, Question) else None
         if limit is None or len(rows) <= limit[0]:
             return self._rows(rows)
@@ -160,7 +153,7 @@ class Screen:
         self.out.print(Text(f"{limit[0]} of {len(rows):,}; {limit[1]} shows more", style="yellow"))
 
     def _rows(self, rows: Sequence[Any]) -> None:
-        """Rows of an answer. On a narrow terminal those columns are left out first that their class can do without."""
+        """Print rows of an answer. On a narrow terminal, dispensable columns are left out."""
         names, units = columns_of(rows), units_of(type(rows[0]))
         shown = [name for name in names if any(not is_empty(value_of(row, name)) for row in rows)] or names
         values = {name: [value_of(row, name) for row in rows] for name in shown}
@@ -175,9 +168,9 @@ class Screen:
     def _table(
         self, values: Mapping[str, Sequence[Any]], cells: Mapping[str, Sequence[Text]], every: bool = False
     ) -> None:
-        """Columns as a table, or where the terminal is too narrow for one, a block of lines for each row.
+        """Print columns as a table or, if the terminal is too narrow, each row as a block of lines.
 
-        There a line for each value, or only for those that there are.
+        With `every`, blocks include empty values.
         """
         rows = len(next(iter(cells.values())))
         if rows > _MANY:
@@ -196,7 +189,7 @@ class Screen:
         self.out.print(table)
 
     def _plain(self, cells: Mapping[str, Sequence[Text]]) -> None:
-        """More rows than anybody reads one by one: a line each, and quickly."""
+        """Print very many rows quickly, one line each."""
         columns = [[name, *(cell.plain for cell in column)] for name, column in cells.items()]
         widths = [max(map(len, column)) for column in columns]
         for line in zip(*columns, strict=True):
@@ -233,8 +226,6 @@ class Screen:
 
 @dataclasses.dataclass(frozen=True)
 class _VerdictRow:
-    """One decision of a plan as people see it."""
-
     version: str
     committed_at: datetime
     verdict: str
@@ -242,14 +233,10 @@ class _VerdictRow:
 
 
 class _Pipe(Console):
-    """Rich would end the process where nobody reads any more; here the command ends as it would have."""
+    """Raises when the reader closes the pipe; Rich would end the process."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
-
-
-def _rows_counted(count: int) -> str:
-    return f"{count:,} {'row' if count == 1 else 'rows'}"
 
 
 def _facts_table() -> Table:
@@ -274,5 +261,5 @@ def _cell(value: Any, unit: str | None = None) -> Text:
 
 
 def _data_cell(value: Any) -> Text:
-    """A value of a row as it is; null looks different from the text null."""
+    """A value of a row, unchanged; null is dimmed to distinguish it from the text null."""
     return Text(show_as_is(value), style="dim" if value is None else "")

@@ -1,7 +1,7 @@
-"""Values that are read rather than typed: from stdin, or a file of lines, CSV or JSON lines. None is ever shown.
+"""Reads values from stdin or from a file of lines, CSV or JSON lines. Values are never printed.
 
-Which column of a CSV file is meant, and whether its first line is a header, depends on the key that the values are of,
-so a file is read when the request says what that is. Errors name the file and the line.
+The key determines the column of a CSV file and whether its first line is a header, so a file is read only when the
+request knows its key. Errors name the file and the line.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from lakewarden.lifecycle.request import ReadValues
 _STDIN = "-"
 _NOTHING = "Nothing was registered. Values are not shown."
 _DELIMITERS = {"\t": "tabs", ";": "semicolons", ",": ""}  # in the order in which they are tried
-_SAMPLE = 20  # lines by which the delimiter is chosen
-Row = tuple[int, list[str]]  # the number of its line, and its cells
+_SAMPLE = 20  # lines from which the delimiter is detected
+Row = tuple[int, list[str]]  # line number and cells
 
 
 @dataclass(frozen=True)
 class ValueInput:
-    """What the command line says about where values come from."""
+    """The options of the command line about the source of values."""
 
     typed: Sequence[str]
     file: Path | None = None
@@ -35,16 +35,16 @@ class ValueInput:
     column: str | None = None
 
     def read(self, names: Collection[str], fits: Callable[[str], bool]) -> ReadValues:
-        """The values that were typed, with those read in place of a `-`, and those of a file after them.
+        """The given values, with stdin in place of `-`, followed by those of the file.
 
-        `names` are what a header may call the column; `fits` tells whether a text has the key's type.
+        `names` are possible column names in a header; `fits` checks whether a text has the key's type.
         """
         typed = [value for each in self.typed for value in (_lines(sys.stdin) if each == _STDIN else [each])]
         if self.file is None:
             return ReadValues(typed)
         with_lines, notes = self._of_file(self.file, {_name(name) for name in names}, fits)
         if not with_lines:
-            raise BadValue(f"{self.file} holds no values", "Nothing was registered.")
+            raise BadValue(f"{self.file} contains no values", "Nothing was registered.")
         places = [f"{self.file}, line {line}" for line, _ in with_lines]
         return ReadValues([*typed, *(value for _, value in with_lines)], len(typed), places, notes)
 
@@ -65,35 +65,32 @@ class ValueInput:
     def _layout(
         self, file: Path, rows: Sequence[Row], names: Collection[str], fits: Callable[[str], bool]
     ) -> tuple[int, bool, list[str]]:
-        """Which column holds the values, whether the first line is a header, and what to say of it."""
+        """The index of the column, whether the first line is a header, and notes."""
         first = [_name(cell) for cell in rows[0][1]] if rows else []
         if self.column is not None and not self.column.isdigit():
             if _name(self.column) not in first or self.header is False:
                 raise BadValue(
-                    f"{file}, line 1 names no column {self.column}", f"{_NOTHING} --column takes a number too."
+                    f"{file}, line 1 has no column {self.column}", f"{_NOTHING} --column also takes a number."
                 )
             return first.index(_name(self.column)), True, []
         named = next((place for place, cell in enumerate(first) if cell in names), None)
         place = int(self.column) - 1 if self.column is not None else named or 0
         if place < 0:
-            raise BadValue("column: 0 is no column", "The first one is 1.")
+            raise BadValue("column: 0 is not a column", "The first column is 1.")
         if self.header is not None:
             return (place if self.header or self.column else 0), self.header, []
         if named is not None:
-            return (
-                place,
-                True,
-                [f"{file}: the first line is a header, as it names the column {rows[0][1][named].strip()}"],
-            )
+            note = f"the first line is a header, because it names the column {rows[0][1][named].strip()}"
+            return place, True, [f"{file}: {note}"]
         if len(rows) > 1 and not fits(_cell(file, *rows[0], place)) and fits(_cell(file, *rows[1], place)):
-            told = (
-                "the first line was taken as a header, as it is not of the key's type; --no-header reads it as a value"
+            note = (
+                "the first line was read as a header: it does not have the key's type; --no-header reads it as a value"
             )
-            return place, True, [f"{file}: {told}"]
+            return place, True, [f"{file}: {note}"]
         return place, False, []
 
     def _of_json(self, file: Path, lines: Iterable[str], names: Collection[str]) -> Iterator[tuple[int, str]]:
-        """JSON texts or numbers; of an object the field that is named, or called like the key, else its first."""
+        """JSON texts or numbers; of an object the field --column, or the one named like the key, or the first."""
         for number, line in _numbered(lines):
             try:
                 found = json.loads(line)
@@ -105,17 +102,17 @@ class ValueInput:
                     raise BadValue(f"{file}, line {number} has no field {self.column}", _NOTHING)
                 found = found[chosen[0]] if chosen else next(iter(found.values()))
             if isinstance(found, bool) or not isinstance(found, str | int | float):
-                raise BadValue(f"{file}, line {number} holds no text or number", _NOTHING)
+                raise BadValue(f"{file}, line {number} is neither a text nor a number", _NOTHING)
             yield number, str(found)
 
 
 def _name(cell: str) -> str:
-    """A column's name as headers are compared: letters and digits only, in any case. E-Mail names the column email."""
+    """A column's name for comparison: only letters and digits, without case, so that E-Mail matches email."""
     return "".join(filter(str.isalnum, cell)).casefold()
 
 
 def _text(file: Path) -> str:
-    """The whole file, or stdin; what is no text is an error that names the line."""
+    """The content of the file or of stdin; an error names the line that is not text."""
     try:
         content = sys.stdin.buffer.read() if str(file) == _STDIN else file.read_bytes()
         return content.decode("utf-8-sig")
@@ -127,7 +124,7 @@ def _text(file: Path) -> str:
 
 
 def _delimiter(lines: Sequence[str], names: Collection[str]) -> str:
-    """What separates the columns: what all of the first lines have as often, and best what makes a header of a key."""
+    """The delimiter that occurs equally often in all first lines, preferably one that yields a header with the key."""
     sample = list(islice((line for line in lines if line.strip()), _SAMPLE))
     even = []
     for delimiter in _DELIMITERS:

@@ -1,1 +1,1 @@
-"""Surfaces that users of other tools already know, one thin file each, calling the Warden only."""
+"""Interfaces that users of other tools know: thin modules that only call the Warden."""

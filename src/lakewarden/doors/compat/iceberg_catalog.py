@@ -1,11 +1,11 @@
-"""`IcebergCatalog`: versions of tables by method names that scripts around Iceberg catalogs often use.
+"""`IcebergCatalog`: tags, time travel and rollback under method names that Iceberg scripts often use.
 
     catalog = IcebergCatalog("lakewarden.yaml")
     catalog.tag_snapshot("gold", "customers", catalog.get_snapshot_id("gold", "customers"), "v1")
     len(catalog.time_travel_by_tag("gold", "customers", "v1"))
 
-Everything is planned, applied, verified and journaled as by the other doors, and fails with the same errors.
-A namespace is written with dots (`a.b`); one whose own name holds a dot is given as a tuple of its parts.
+Everything is planned, applied, verified and journaled as through the other doors, and raises the same errors.
+A namespace is written with dots (`a.b`), or as a tuple of its parts if a part contains a dot.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class IcebergCatalog:
     """Tags, time travel and rollback of the tables of one installation."""
 
     def __init__(self, warden: Warden | str | Path | None = None) -> None:
-        """Take a warden, or open one by the path of its configuration."""
+        """Use a warden, or open one by the path of its configuration."""
         self.warden = warden if isinstance(warden, Warden) else Warden.open(warden)
 
     def tag_snapshot(
@@ -43,7 +43,7 @@ class IcebergCatalog:
         tag: str,
         retention_days: int | None = None,
     ) -> None:
-        """Tag a snapshot; none means the current one. Without `retention_days` the tag stays until it is removed."""
+        """Tag a snapshot, by default the current one. Without `retention_days` the tag stays until it is removed."""
         keep = f"{retention_days}d" if retention_days is not None else None
         self.warden.version.tag(version_of(namespace, table_name, snapshot_id), tag, keep=keep).apply()
 
@@ -60,13 +60,13 @@ class IcebergCatalog:
     def time_travel(
         self, namespace: Namespace, table_name: str, snapshot_id: SnapshotId, engine: str = "pandas"
     ) -> pandas.DataFrame | DataFrame:
-        """All rows of a snapshot: with pandas, without a JVM; or as a Spark DataFrame with `engine="spark"`."""
+        """All rows of a snapshot: as a pandas DataFrame without a JVM, or as a Spark DataFrame."""
         version = version_of(namespace, table_name, snapshot_id)
         if engine == "pandas":
             return self.warden.arrow(version).to_pandas()
         if engine == "spark":
             return self.warden.dataframe(version)
-        raise BadValue(f"there is no engine {engine!r}", "Use pandas or spark.")
+        raise BadValue(f"engine {engine!r} is not supported", "Use pandas or spark.")
 
     @overload
     def time_travel_by_tag(
@@ -81,17 +81,17 @@ class IcebergCatalog:
     def time_travel_by_tag(
         self, namespace: Namespace, table_name: str, tag: str, engine: Any = "pandas"
     ) -> pandas.DataFrame | DataFrame:
-        """All rows of the snapshot that a tag stands for, as `time_travel` gives them."""
+        """All rows of a tag's snapshot, as in `time_travel`."""
         snapshot = self.get_snapshot_by_tag(namespace, table_name, tag)
         return self.time_travel(namespace, table_name, snapshot, engine)
 
     def get_snapshot_id(self, namespace: Namespace, table_name: str) -> int | None:
-        """The current snapshot; none where nothing has been written yet."""
+        """The current snapshot; none if the table is empty."""
         current: int | None = self.warden.table.show(version_of(namespace, table_name)).current_snapshot_id
         return current
 
     def get_snapshot_by_tag(self, namespace: Namespace, table_name: str, tag: str) -> int:
-        """The snapshot that a tag stands for."""
+        """The snapshot of a tag."""
         shown = self.warden.table.show(version_of(namespace, table_name))
         tags = {ref.name: ref.snapshot_id for ref in shown.refs if ref.kind == "tag"}
         if tag not in tags:
@@ -100,7 +100,7 @@ class IcebergCatalog:
         return int(tags[tag])
 
     def list_snapshots(self, namespace: Namespace, table_name: str) -> list[dict[str, Any]]:
-        """Every snapshot, newest first: its id, its time, and its summary with the first of its tags under `tag`."""
+        """All snapshots, newest first: id, time, and the summary with the first tag under `tag`."""
         table = version_of(namespace, table_name)
         snapshots = {s.snapshot_id: s for s in self.warden.ground.tables.load(table).metadata.snapshots}
         listed = []
@@ -112,15 +112,15 @@ class IcebergCatalog:
         return listed
 
     def remove_tag(self, namespace: Namespace, table_name: str, tag: str) -> None:
-        """Take a tag away; its snapshot stays until retention expires it."""
+        """Remove a tag; its snapshot stays until retention expires it."""
         self.warden.version.untag(version_of(namespace, table_name), tag).apply()
 
     def rollback_to_snapshot(self, namespace: Namespace, table_name: str, snapshot_id: SnapshotId) -> None:
-        """Make another snapshot the current one, an ancestor or not; the one left behind stays under a tag."""
+        """Make another snapshot the current one, ancestor or not; the replaced one is tagged."""
         self.warden.version.rollback(version_of(namespace, table_name, snapshot_id), not_ancestor=True).apply()
 
 
 def version_of(namespace: Namespace, table_name: str, snapshot_id: SnapshotId | None = None) -> str:
-    """A table, or a snapshot of it, as the Warden takes it."""
+    """A table, or a snapshot of it, as the Warden expects it."""
     parts = namespace.split(".") if isinstance(namespace, str) else namespace
     return name_of((*parts, table_name), None if snapshot_id is None else str(snapshot_id))

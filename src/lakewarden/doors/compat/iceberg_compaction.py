@@ -1,4 +1,4 @@
-"""`CompactionPolicy`, `IcebergCompactionManager` and the script iceberg_compaction.py: compaction by familiar names.
+"""`CompactionPolicy`, `IcebergCompactionManager` and the script iceberg_compaction.py.
 
 manager = IcebergCompactionManager(IcebergCatalog(), CompactionPolicy(target_file_size_mb=256))
 if manager.analyze_table("gold", "customers")["needs_compaction"]:
@@ -9,6 +9,7 @@ iceberg_compaction.py --all --target-file-size-mb 512 --execute
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +24,7 @@ _MB = 1 << 20
 
 @dataclass(frozen=True)
 class CompactionPolicy:
-    """What size files should have; a value that is None is as the configuration says, table by table."""
+    """Target file sizes; None means the configured value of each table."""
 
     target_file_size_mb: int | None = 512
     min_file_size_mb: int | None = 10
@@ -39,11 +40,11 @@ class IcebergCompactionManager:
         self.policy = policy or CompactionPolicy()
 
     def analyze_table(self, namespace: Namespace, table_name: str) -> Result:
-        """What the files of a table are like, whether it `needs_compaction`, and the `reason`; without Spark."""
+        """File statistics of a table, whether it `needs_compaction`, and the `reason`; without Spark."""
         return self._analyzed(version_of(namespace, table_name))
 
     def compact_table(self, namespace: Namespace, table_name: str, dry_run: bool = True) -> Result:
-        """Compact one table, or with `dry_run` only say what would come of it. What fails is under `error`."""
+        """Compact one table, or with `dry_run` only report what would happen. A failure is under `error`."""
         return self.compact(version_of(namespace, table_name), dry_run)
 
     def compact_all_tables(self, namespaces: Sequence[str] | None = None, dry_run: bool = True) -> list[Result]:
@@ -51,7 +52,7 @@ class IcebergCompactionManager:
         return [self.compact(table, dry_run) for table in script.tables_of(self.catalog.warden, namespaces)]
 
     def compact(self, table: str, dry_run: bool) -> Result:
-        """The same for a table by its full name."""
+        """Compact a table by its full name."""
         nothing = {"needs_compaction": None, "compacted": False, "dry_run": dry_run}
         return script.guarded(self.catalog.warden, table, lambda: self._compacted(table, dry_run), nothing)
 
@@ -90,31 +91,19 @@ class IcebergCompactionManager:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the script; its exit code is 0 where all went well, 1 where a table failed, 2 for wrong use."""
+    """Run the script; the exit code is 0 on success, 1 if a table failed, 2 for wrong use."""
     options = script.parser("Rewrite small files of Iceberg tables into larger ones.")
-    options.add_argument("--target-file-size-mb", type=int, metavar="N", help="Else as configured: 512.")
-    options.add_argument("--min-file-size-mb", type=int, metavar="N", help="Below it files are small; else 10.")
-    given = options.parse_args(arguments)
-    script.check(options, given)
-    policy = CompactionPolicy(given.target_file_size_mb, given.min_file_size_mb, None, None)
+    options.add_argument("--target-file-size-mb", type=int, metavar="N", help="By default as configured, or 512.")
+    options.add_argument("--min-file-size-mb", type=int, metavar="N", help="Smaller files are small; by default 10.")
 
-    def work(catalog: IcebergCatalog, tables: list[str], dry_run: bool) -> list[Result]:
-        manager = IcebergCompactionManager(catalog, policy)
-        return [_printed(manager.compact(table, dry_run)) for table in tables]
+    def work(catalog: IcebergCatalog, given: argparse.Namespace) -> script.Work:
+        policy = CompactionPolicy(given.target_file_size_mb, given.min_file_size_mb, None, None)
+        return IcebergCompactionManager(catalog, policy).compact
 
-    def run() -> int:
-        results = script.run(given, work)
-        return script.finish("COMPACTION SUMMARY", _summary(results), results)
-
-    return script.told(run)
+    return script.main(options, arguments, work, _line, "COMPACTION SUMMARY", _summary)
 
 
-def _printed(result: Result) -> Result:
-    sys.stdout.write(f"{result['table']}: {'failed' if result['error'] else _told(result)}\n")
-    return result
-
-
-def _told(result: Result) -> str:
+def _line(result: Result) -> str:
     if result["compacted"]:
         return f"{result['files_before']:,} files compacted into {result['files_after']:,}"
     if result["needs_compaction"]:
@@ -138,7 +127,7 @@ def _summary(results: list[Result]) -> Iterator[str]:
     yield f"Size: {size}" if dry_run else f"Size: {size} -> {total('size_after_mb'):,.2f} MB"
     yield f"Errors: {len(results) - len(done):,}"
     if dry_run:
-        yield "Dry run: nothing was changed. --execute does it."
+        yield "Dry run: nothing was changed. Add --execute to apply."
 
 
 if __name__ == "__main__":

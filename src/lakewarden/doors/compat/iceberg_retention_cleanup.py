@@ -1,15 +1,16 @@
-"""`RetentionPolicy`, `IcebergRetentionManager` and the script iceberg_retention_cleanup.py: expiry by familiar names.
+"""`RetentionPolicy`, `IcebergRetentionManager` and the script iceberg_retention_cleanup.py.
 
     manager = IcebergRetentionManager(IcebergCatalog(), RetentionPolicy(keep_last_n=100, keep_days=180))
     manager.cleanup_all_tables(namespaces=["gold"], dry_run=True)
 
     iceberg_retention_cleanup.py --namespace gold --table customers --keep-last 50 --execute
 
-Which tables count as production is what the configuration says: by default those in the layers gold and platinum.
+The configuration defines the production tables: by default those in the layers gold and platinum.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from lakewarden.quantities import show_size
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """What keeps a snapshot; a value that is None is as the configuration says, table by table."""
+    """What keeps a snapshot; None means the configured value of each table."""
 
     keep_last_n: int | None = 30
     keep_days: int | None = 90
@@ -40,7 +41,7 @@ class IcebergRetentionManager:
         self.policy = policy or RetentionPolicy()
 
     def cleanup_table(self, namespace: Namespace, table_name: str, dry_run: bool = True) -> Result:
-        """Expire old snapshots of one table, or with `dry_run` only count them. What fails is under `error`."""
+        """Expire old snapshots of one table, or with `dry_run` only count them. A failure is under `error`."""
         return self.cleanup(version_of(namespace, table_name), dry_run)
 
     def cleanup_all_tables(self, namespaces: Sequence[str] | None = None, dry_run: bool = True) -> list[Result]:
@@ -48,7 +49,7 @@ class IcebergRetentionManager:
         return [self.cleanup(table, dry_run) for table in script.tables_of(self.catalog.warden, namespaces)]
 
     def cleanup(self, table: str, dry_run: bool) -> Result:
-        """The same for a table by its full name."""
+        """Expire old snapshots of a table by its full name."""
         nothing = {"total_snapshots": 0, "kept": 0, "expired": 0, "is_production": None, "dry_run": dry_run}
         return script.guarded(self.catalog.warden, table, lambda: self._cleaned(table, dry_run), nothing)
 
@@ -57,7 +58,7 @@ class IcebergRetentionManager:
         planned = warden.retention.expire(
             table,
             keep_last=policy.keep_last_n,
-            keep_days=None if is_production else policy.keep_days,  # production has a period of its own
+            keep_days=None if is_production else policy.keep_days,  # production tables have production_keep_days
             keep_tagged=policy.keep_tagged,
             production_keep_days=policy.production_keep_days,
         )
@@ -85,31 +86,22 @@ class IcebergRetentionManager:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the script; its exit code is 0 where all went well, 1 where a table failed, 2 for wrong use."""
+    """Run the script; the exit code is 0 on success, 1 if a table failed, 2 for wrong use."""
     options = script.parser("Expire old snapshots of Iceberg tables, and the files that only they need.")
-    options.add_argument("--keep-last", type=int, metavar="N", help="Keep this many versions; else as configured: 30.")
-    options.add_argument("--keep-days", type=int, metavar="N", help="Keep younger ones; else as configured: 90.")
-    options.add_argument("--production-keep-days", type=int, metavar="N", help="The same for production tables: 730.")
-    given = options.parse_args(arguments)
-    script.check(options, given)
-    policy = RetentionPolicy(given.keep_last, given.keep_days, None, given.production_keep_days)
+    options.add_argument("--keep-last", type=int, metavar="N", help="Keep this many versions; by default 30.")
+    options.add_argument("--keep-days", type=int, metavar="N", help="Keep younger versions; by default 90.")
+    options.add_argument("--production-keep-days", type=int, metavar="N", help="For production tables; by default 730.")
 
-    def work(catalog: IcebergCatalog, tables: list[str], dry_run: bool) -> list[Result]:
-        manager = IcebergRetentionManager(catalog, policy)
-        return [_printed(manager.cleanup(table, dry_run)) for table in tables]
+    def work(catalog: IcebergCatalog, given: argparse.Namespace) -> script.Work:
+        policy = RetentionPolicy(given.keep_last, given.keep_days, None, given.production_keep_days)
+        return IcebergRetentionManager(catalog, policy).cleanup
 
-    def run() -> int:
-        results = script.run(given, work)
-        return script.finish("CLEANUP SUMMARY", _summary(results), results)
-
-    return script.told(run)
+    return script.main(options, arguments, work, _line, "CLEANUP SUMMARY", _summary)
 
 
-def _printed(result: Result) -> Result:
+def _line(result: Result) -> str:
     to = "to expire" if result["dry_run"] else "expired"
-    counts = f"{result['total_snapshots']:,} snapshots, {result['kept']:,} kept, {result['expired']:,} {to}"
-    sys.stdout.write(f"{result['table']}: {'failed' if result['error'] else counts}\n")
-    return result
+    return f"{result['total_snapshots']:,} snapshots, {result['kept']:,} kept, {result['expired']:,} {to}"
 
 
 def _summary(results: list[Result]) -> Iterator[str]:
@@ -125,7 +117,7 @@ def _summary(results: list[Result]) -> Iterator[str]:
     yield f"{'Space to save' if dry_run else 'Space saved'}: {show_size(total('bytes_freed'))}{share}"
     yield f"Errors: {sum(bool(result['error']) for result in results):,}"
     if dry_run:
-        yield "Dry run: nothing was changed. --execute does it."
+        yield "Dry run: nothing was changed. Add --execute to apply."
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""REST: every capability at /api/v1/NOUN/VERB, derived from its declaration."""
+"""REST: each capability at /api/v1/NOUN/VERB, derived from its declaration."""

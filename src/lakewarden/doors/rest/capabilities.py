@@ -1,6 +1,6 @@
 """Routes, derived from declarations: questions are GET, operations and controls are POST.
 
-Endpoints are plain functions, which FastAPI runs on threads: what they call waits for catalogs and storage.
+Endpoints are not async, so FastAPI runs them on threads: they wait for catalogs and storage.
 """
 
 from __future__ import annotations
@@ -16,35 +16,28 @@ from lakewarden import registry
 from lakewarden.display import Drawn
 from lakewarden.doors.documents import answered
 from lakewarden.doors.rest.failures import NotOverRest
-from lakewarden.doors.rest.parameters import (
-    accepted,
-    declared_part,
-    said_to_apply,
-    said_to_list_files,
-    time_to_wait,
-    works_on_this_machine,
-)
+from lakewarden.doors.rest.parameters import accepted, declared_part, works_on_this_machine
 from lakewarden.doors.rest.shapes import Document, ErrorAnswer, PlanAnswer, ReportAnswer
 from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
-from lakewarden.warden import Warden
+from lakewarden.warden import Planned, Warden
 
 PREFIX = "/api/v1"
 _ERRORS: dict[int | str, str] = {
-    400: "The request is not as it should be.",
+    400: "The request is invalid.",
     404: "No such lake, table, version or operation.",
-    409: "The lake's or the journal's state forbids it: a plan gone stale, a table held by another operation.",
-    503: "A catalog, the storage, Spark or the control database does not answer.",
+    409: "The state of the lake or the journal forbids it: a stale plan, a table that another operation holds.",
+    503: "A catalog, the storage, Spark or the control database is unavailable.",
     500: "It failed, or a table is broken.",
     "default": "Any other error.",
 }
-_ONLY_LOCAL = "Done on the command line only, on the machine that it is for: here it always answers 403."
+_ONLY_LOCAL = "Only on the command line of the machine itself: this route always returns 403."
 
 Endpoint = Callable[..., Response]
 
 
 def add_capability(app: FastAPI, warden: Warden, declared: type[Request]) -> None:
-    """Give one declaration its route."""
+    """Add the route of one declaration."""
     address, answer = declared.address(), _answer_model(declared)
     local = works_on_this_machine(declared)
     errors: dict[int | str, str] = {403: _ONLY_LOCAL} if local else _ERRORS
@@ -62,7 +55,7 @@ def add_capability(app: FastAPI, warden: Warden, declared: type[Request]) -> Non
         operation_id=f"{address.noun}_{address.verb}".replace("-", "_"),
         status_code=403 if local else 200,
         response_model=ErrorAnswer if local else answer,
-        response_description=_ONLY_LOCAL if local else "What came of it.",
+        response_description=_ONLY_LOCAL if local else "The answer.",
         responses={status: {"model": ErrorAnswer, "description": text} for status, text in errors.items()},
         openapi_extra={"x-command-line-only": True} if local else None,
     )
@@ -74,12 +67,12 @@ def path_of(declared: type[Request]) -> str:
 
 
 def method_of(declared: type[Request]) -> str:
-    """Questions are GET, unless they take a document, which only a body can hold."""
+    """GET for questions, unless they take a document, which requires a body."""
     return "GET" if issubclass(declared, Question) and not declared.documents() else "POST"
 
 
 def _answer_model(declared: type[Request]) -> Any:
-    """What the answer looks like, for OpenAPI."""
+    """The type of the answer, for OpenAPI."""
     if issubclass(declared, Operation):
         return PlanAnswer | ReportAnswer
     assert issubclass(declared, Question | Control | Setup)
@@ -93,70 +86,51 @@ def _description(declared: type[Request], local: bool) -> str:
         return f"{text}\n\n{_ONLY_LOCAL}"
     if issubclass(declared, Operation):
         kind = "Destructive. " if declared.destructive else ""
-        return f'{text}\n\n{kind}Answers with its plan and changes nothing without `"apply": true`.'
+        return f'{text}\n\n{kind}Returns its plan and changes nothing without `"apply": true`.'
     return text
 
 
 def _endpoint(warden: Warden, declared: type[Request]) -> Endpoint:
-    if issubclass(declared, Question):
-        place = Query() if method_of(declared) == "GET" else Body()
-        return _taking(accepted(declared), place, _asking(warden, declared))
-    if issubclass(declared, Operation):
-        return _taking(accepted(declared), Body(), _operating(warden, declared))
-    assert issubclass(declared, Control)
-    return _taking(accepted(declared), Body(), _steering(warden, declared))
+    """A function with the parameters that FastAPI reads a request into."""
+    model, place = accepted(declared), Query() if method_of(declared) == "GET" else Body()
 
+    def endpoint(asked: Any, sent: fastapi.Request) -> Response:
+        request, accept = declared_part(declared, asked), sent.headers.get("accept", "")
+        match request:
+            case Question():
+                return _response(warden.ask(request.to_show()), request, accept)
+            case Control():
+                return _response(warden.steer(request), request, accept)
+            case Operation():
+                return _operated(warden.plan(request), asked)
+        raise TypeError(f"{declared.__name__} has no endpoint")
 
-def _asking(warden: Warden, declared: type[Question[Any]]) -> Endpoint:
-    def ask(asked: Question[Any], accept: str) -> Response:
-        return _response(warden.ask(declared_part(declared, asked).to_show()), declared.answer_type(), accept)
-
-    return ask
-
-
-def _operating(warden: Warden, declared: type[Operation]) -> Endpoint:
-    def operate(asked: Operation, accept: str) -> Response:
-        planned = warden.plan(declared_part(declared, asked))
-        if said_to_apply(asked):
-            return Document(planned.apply(wait=time_to_wait(asked)).document())
-        if not planned.is_empty:
-            planned.store()
-        return Document({"plan": planned.plan.document(said_to_list_files(asked))})
-
-    return operate
-
-
-def _steering(warden: Warden, declared: type[Control[Any]]) -> Endpoint:
-    def steer(asked: Control[Any], accept: str) -> Response:
-        return _response(warden.steer(declared_part(declared, asked)), declared.answer_type(), accept)
-
-    return steer
-
-
-def _response(answer: Any, kind: Any, accept: str) -> Response:
-    """The JSON document of an answer; one that draws itself comes as it does, unless JSON is asked for."""
-    if isinstance(answer, Drawn) and Document.media_type not in accept:
-        return Response(answer.drawn(), media_type=answer.media_type)
-    return Document(answered(answer, kind))
-
-
-def _refusing(declared: type[Request]) -> Endpoint:
-    def refuse() -> Response:
-        address = declared.address()
-        raise NotOverRest(f"{address} is not done over REST", f"On the machine it is for: lakewarden {address} --help")
-
-    return refuse
-
-
-def _taking(model: type[Request], place: Any, act: Endpoint) -> Endpoint:
-    """The same function with the parameters that FastAPI reads a request into."""
     optional = not any(field.is_required() for field in model.model_fields.values())
-
-    def endpoint(asked: Request, sent: fastapi.Request) -> Response:
-        return act(asked, sent.headers.get("accept", ""))
-
     default = model() if optional and not issubclass(model, Question) else Parameter.empty
     asked = Parameter("asked", Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[model, place])
     sent = Parameter("sent", Parameter.KEYWORD_ONLY, annotation=fastapi.Request)
     endpoint.__signature__ = Signature([sent, asked])  # type: ignore[attr-defined]
     return endpoint
+
+
+def _operated(planned: Planned, asked: Any) -> Response:
+    if asked.rest_apply:
+        return Document(planned.apply(wait=asked.rest_wait).document())
+    if not planned.is_empty:
+        planned.store()
+    return Document({"plan": planned.plan.document(asked.rest_files)})
+
+
+def _response(answer: Any, request: Question[Any] | Control[Any], accept: str) -> Response:
+    """The JSON document of an answer; a drawn answer in its own media type, unless the caller accepts JSON."""
+    if isinstance(answer, Drawn) and Document.media_type not in accept:
+        return Response(answer.drawn(), media_type=answer.media_type)
+    return Document(answered(answer, request.answer_type()))
+
+
+def _refusing(declared: type[Request]) -> Endpoint:
+    def refuse() -> Response:
+        address = declared.address()
+        raise NotOverRest(f"{address} is not available over REST", f"Use the command line: lakewarden {address} --help")
+
+    return refuse

@@ -1,4 +1,4 @@
-"""Errors over HTTP: every one is a status and a document `{"error": {"code", "message", "hint", …}}`."""
+"""Errors over HTTP: each has a status and a document `{"error": {"code", "message", "hint", …}}`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ log = logging.getLogger(__name__)
 
 
 class NotOverRest(WrongUse):
-    """A capability that is for the machine it is called on."""
+    """A capability that only works on the machine itself."""
 
     code = "not-over-rest"
 
 
 class NoSuchRoute(NotFound):
-    """A path that is nobody's, or not by this method."""
+    """An unknown path, or a method that it does not support."""
 
     code = "no-such-route"
 
 
-_STATUS: tuple[tuple[type[LakewardenError], int], ...] = (  # the first that fits
+_STATUS: tuple[tuple[type[LakewardenError], int], ...] = (  # the first that matches counts
     (NotOverRest, 403),
     (NotFound, 404),
     (WrongUse, 400),
@@ -39,7 +39,7 @@ _STATUS: tuple[tuple[type[LakewardenError], int], ...] = (  # the first that fit
 
 
 def install(app: FastAPI) -> None:
-    """Let an application answer every failure with a document."""
+    """Make an application answer every failure with a document."""
 
     @app.exception_handler(LakewardenError)
     def expected(request: Request, error: LakewardenError) -> Document:
@@ -47,10 +47,10 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> Document:
-        if isinstance(error.body, bytes):  # not said to be JSON, so FastAPI did not read it
-            return _document(BadValue("the body is not said to be JSON", "Send Content-Type: application/json."), 400)
-        told = "; ".join(_told(problem) for problem in error.errors())
-        return _document(BadValue(told, f"/openapi.json tells what {request.url.path} takes."), 400)
+        if isinstance(error.body, bytes):  # FastAPI does not parse a body without a JSON content type
+            return _document(BadValue("the content type is not JSON", "Send Content-Type: application/json."), 400)
+        problems = "; ".join(_described(problem) for problem in error.errors())
+        return _document(BadValue(problems, f"/openapi.json describes the parameters of {request.url.path}."), 400)
 
     @app.exception_handler(HTTPException)
     def not_routed(request: Request, error: HTTPException) -> Document:
@@ -60,8 +60,8 @@ def install(app: FastAPI) -> None:
     def unexpected(request: Request, defect: Exception) -> Document:
         number = secrets.token_hex(4)
         log.error("incident %s at %s %s", number, request.method, request.url.path, exc_info=defect)
-        message = "something went wrong that Lakewarden did not expect"
-        return _document(LakewardenError(message, f"The server's log has incident {number}.", incident=number), 500)
+        hint = f"The server's log has the details of incident {number}."
+        return _document(LakewardenError("an unexpected error occurred", hint, incident=number), 500)
 
 
 def status_of(error: LakewardenError) -> int:
@@ -72,8 +72,8 @@ def _document(error: LakewardenError, status: int, headers: Mapping[str, str] | 
     return Document({"error": error.document()}, status_code=status, headers=headers)
 
 
-def _told(problem: Mapping[str, object]) -> str:
-    """One problem by the field's own name; where it stood, in the query or the body, is known."""
+def _described(problem: Mapping[str, object]) -> str:
+    """One problem with the name of its field, without whether it was in the query or the body."""
     place = problem["loc"]
     assert isinstance(place, tuple | list)
     field = ".".join(str(part) for part in place[1:]) if problem["type"] != "json_invalid" else ""
@@ -83,8 +83,8 @@ def _told(problem: Mapping[str, object]) -> str:
 def _unrouted(app: FastAPI, request: Request, error: HTTPException) -> LakewardenError:
     path, known = request.url.path, list(app.openapi()["paths"])
     if error.status_code == 404:
-        return NoSuchRoute(f"there is no {path}", did_you_mean(path, known, "/openapi.json tells what there is."))
+        return NoSuchRoute(f"there is no {path}", did_you_mean(path, known, "/openapi.json lists all routes."))
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "another method")
-        return NoSuchRoute(f"{path} does not answer to {request.method}", f"It answers to {allowed}.")
+        return NoSuchRoute(f"{path} does not support {request.method}", f"Supported: {allowed}.")
     return LakewardenError(str(error.detail))

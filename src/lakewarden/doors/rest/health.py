@@ -1,4 +1,4 @@
-"""How the server itself is: alive, and ready to answer."""
+"""Health checks of the server: whether it is alive, and whether it is ready."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Alive(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether everything that answers lean on does answer; `checks` tells what does not."""
+    """Whether all dependencies answer; `checks` lists each of them."""
 
     ready: bool
     checks: list[Check]
 
 
 def install(app: FastAPI, warden: Warden) -> None:
-    """Add the two routes that no capability is behind."""
+    """Add the two health routes."""
 
     @app.get(
         "/healthz", tags=[TAG], summary="Whether the process is alive", operation_id="healthz", response_model=Alive
@@ -53,7 +53,7 @@ def install(app: FastAPI, warden: Warden) -> None:
 
 
 def readiness(warden: Warden) -> Readiness:
-    """Look at each part with its cheapest question."""
+    """Check each dependency with its cheapest call."""
     ground = warden.ground
     checks = [_check(f"{lake}: catalog", partial(ground.catalogs.namespaces, lake)) for lake in ground.settings.lakes]
     checks.append(_check("control database", lambda: ground.journal.list(limit=1)))
@@ -67,5 +67,5 @@ def _check(part: str, look: Callable[[], Any]) -> Check:
         return Check(part, "failed", error.message, error.hint)
     except Exception as defect:
         log.exception("%s does not answer", part)
-        return Check(part, "failed", type(defect).__name__, "The server's log has the whole of it.")
+        return Check(part, "failed", type(defect).__name__, "The server's log has the details.")
     return Check(part, "ok", "answers")

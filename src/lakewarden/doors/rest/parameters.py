@@ -1,7 +1,7 @@
-"""What a request may hold over REST: the declaration's own fields, and for operations whether to apply.
+"""The parameters of requests over REST: the declaration's fields and, for operations, whether to apply.
 
-A field that names a file means one on the machine where a command is typed. Over REST that would be the
-server's, so no such field is taken, whatever the capability.
+A field that names a file means a file of the machine where the command runs. Over REST that would be the server's, so
+such fields are refused.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from lakewarden.quantities import Duration
 
 Declared = TypeVar("Declared", bound=Request)
 
-_NO_FILES = "Only on the command line: files of the server are neither read nor written over REST."
+_NO_FILES = "Only on the command line: REST does not read or write files of the server."
 _LARGEST = 2**63 - 1
 
 
 def works_on_this_machine(declared: type[Request]) -> bool:
-    """Whether a capability makes no sense from afar: it sets an installation up, or cannot do without a file."""
+    """Whether a capability only works on the machine itself: it sets up an installation, or requires a file."""
     return issubclass(declared, Setup) or any(
         f.is_required() and _names_a_file(f.annotation) for f in declared.model_fields.values()
     )
 
 
 def accepted(declared: type[Request]) -> type[Request]:
-    """The model that a query or a body is read into: the declaration, with what differs over REST."""
+    """The model for a query or a body: the declaration, adapted to REST."""
     fields: dict[str, Any] = {
         name: (
             Annotated[None, BeforeValidator(_refuse_file)],
@@ -40,13 +40,13 @@ def accepted(declared: type[Request]) -> type[Request]:
         if _names_a_file(field.annotation)
     }
     if issubclass(declared, Control):
-        fields["rest_apply"] = (bool, Field(False, alias="apply", description="Accepted; it acts in any case."))
+        fields["rest_apply"] = (bool, Field(False, alias="apply", description="Accepted, but without effect."))
     if issubclass(declared, Operation):  # under other names in Python, where `apply` is a method
-        fields["rest_apply"] = (bool, Field(False, alias="apply", description="Do it; else only plan it."))
-        lists = "Show every file of the plan, not only how many there are."
+        fields["rest_apply"] = (bool, Field(False, alias="apply", description="Apply the plan; otherwise only plan."))
+        lists = "List every file of the plan, not only their number."
         fields["rest_files"] = (bool, Field(False, alias="files", description=lists))
-        waits = "How long to wait for a table that another operation holds."
-        shown: dict[str, Any] = {"default": "0s"}  # pydantic would show it in another form than it is read in
+        waits = "How long to wait for tables that other operations hold."
+        shown: dict[str, Any] = {"default": "0s"}  # pydantic would show it in a form that is not accepted
         fields["rest_wait"] = (Duration, Field(timedelta(), alias="wait", description=waits, json_schema_extra=shown))
     address = declared.address()
     words = f"{address.noun}-{address.verb}".split("-")
@@ -64,22 +64,9 @@ def accepted(declared: type[Request]) -> type[Request]:
 
 
 def declared_part(declared: type[Declared], asked: Request) -> Declared:
-    """The declaration itself, as the other doors make it, from what was read and validated here."""
+    """The request as other doors create it, from the validated parameters."""
     own = {name: getattr(asked, name) for name in declared.model_fields if name in asked.model_fields_set}
     return cast(Declared, declared.model_construct(set(own), **own))
-
-
-def said_to_apply(asked: Any) -> bool:
-    return bool(asked.rest_apply)
-
-
-def said_to_list_files(asked: Any) -> bool:
-    return bool(asked.rest_files)
-
-
-def time_to_wait(asked: Any) -> timedelta:
-    wait: timedelta = asked.rest_wait
-    return wait
 
 
 def _names_a_file(annotation: Any) -> bool:
@@ -90,20 +77,20 @@ def _names_a_file(annotation: Any) -> bool:
 
 def _refuse_file(given: Any) -> None:
     if given is not None:
-        raise ValueError("files of the server are neither read nor written over REST; leave it out")
+        raise ValueError("REST does not read or write files of the server; remove it")
 
 
 def _only_unicode(given: Any) -> Any:
-    """JSON can spell half a character, which no name can hold and no database takes."""
+    """Refuse lone surrogates, which JSON can express and databases do not accept."""
     try:
         json.dumps(given, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:
-        raise ValueError("it holds text that is not valid Unicode") from None
+        raise ValueError("it contains text that is not valid Unicode") from None
     return given
 
 
 def _bounded(asked: Request) -> Request:
     for name, value in asked:
         if isinstance(value, int) and abs(value) > _LARGEST:
-            raise ValueError(f"{name} is larger than any number can be here")
+            raise ValueError(f"{name} is too large")
     return asked

@@ -1,4 +1,4 @@
-"""The shape of the documents that REST answers with, for OpenAPI."""
+"""The documents that REST returns, for OpenAPI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakewarden.quantities import Bytes
 
 
 class Document(Response):
-    """One JSON document, valid whatever values a table holds."""
+    """One JSON document, valid for all values of tables."""
 
     media_type = "application/json"
 
@@ -27,16 +27,16 @@ class _Shape(BaseModel):
 
 
 class FilesDocument(_Shape):
-    """The files that an action concerns."""
+    """The files that an action affects."""
 
     count: int
     bytes: Bytes
-    digest: str = Field(description="Stands for every one of them.")
-    items: list[PlannedFile] = Field([], description='All of them; only with `"files": true`.')
+    digest: str = Field(description="A digest of all of them.")
+    items: list[PlannedFile] = Field([], description='All files; only with `"files": true`.')
 
 
 class RequirementDocument(_Shape):
-    """Something that must still be so, with what its kind tells: such as the table and its uuid."""
+    """A condition that must still hold, with further keys by kind, such as the table and its uuid."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -48,11 +48,11 @@ class ActionDocument(_Shape):
 
     id: str
     verb: str
-    subject: str = Field(description="What it is about: a table, by its full name.")
-    lease: str = Field(description="What is held while it runs, so that no other operation changes it.")
+    subject: str = Field(description="What it changes: the full name of a table.")
+    lease: str = Field(description="The lease that it holds while it runs, so that no other operation interferes.")
     says: str = Field(description="What it does, for people.")
     arguments: dict[str, Any]
-    requires: list[RequirementDocument] = Field(description="What must still be so when it is applied.")
+    requires: list[RequirementDocument] = Field(description="Conditions that must still hold when it is applied.")
     expects: dict[str, Any]
     estimate: Estimate
     route: str
@@ -75,8 +75,8 @@ class PlanDocument(_Shape):
     actions: list[ActionDocument]
     summary: PlanSummary
     warnings: list[str]
-    refused: list[Finding] = Field(description="What was asked for and cannot be done; the rest can.")
-    verdicts: list[Verdict] = Field([], description="What was decided about each version, with every reason for it.")
+    refused: list[Finding] = Field(description="Requested parts that are not possible; the rest is.")
+    verdicts: list[Verdict] = Field([], description="The decision on each version, with all reasons.")
 
 
 class PlanAnswer(_Shape):
@@ -86,7 +86,7 @@ class PlanAnswer(_Shape):
 
 
 class OperationDocument(_Shape):
-    id: str | None = Field(description="None where there was nothing to do.")
+    id: str | None = Field(description="Null if there was nothing to do.")
     kind: str
     state: str
 
@@ -95,13 +95,13 @@ class ReportAnswer(_Shape):
     """An operation that was applied and verified."""
 
     operation: OperationDocument
-    result: dict[str, Any] = Field(description="What was measured, added up over all actions.")
+    result: dict[str, Any] = Field(description="Measured results, summed over all actions.")
     findings: list[Finding]
-    left: list[str] = Field([], description="What was not begun when the operation had enough; else not there.")
+    left: list[str] = Field([], description="What was not started before the limit was reached; absent if none.")
 
 
 class ErrorDocument(BaseModel):
-    """What went wrong; some errors tell more under further keys."""
+    """An error; some errors have further keys."""
 
     model_config = ConfigDict(extra="allow")
 
