@@ -20,6 +20,7 @@ from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.progress import Event
 from lakewarden.lifecycle.report import Report
+from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.states import State, Stop
 from tests.small_lake import SmallLake
 
@@ -28,9 +29,8 @@ MB = 1 << 20
 
 def expire(number: int, files: int = 2) -> Action:
     listed = FileList.of(PlannedFile(f"s3://lake/t{number}/{'x' * 300}-{n}", 3 * MB, "data") for n in range(files))
-    return Action(
-        "expire", f"main.sales.t{number}", f"main.sales.t{number}", f"expire {number} snapshots", {}, files=listed
-    )
+    table, requires = f"main.sales.t{number}", (TableIs(f"main.sales.t{number}", str(number)),)
+    return Action("expire", table, table, f"expire {number} snapshots", {}, requires=requires, files=listed)
 
 
 def a_plan(*actions: Action) -> Plan:
@@ -51,11 +51,16 @@ def test_an_action_tells_how_many_files_and_how_large(capsys: pytest.CaptureFixt
         "  main.sales.t1: expire 1 snapshots (1,234 files, 3.6 GB)",
         "  main.sales.t2: tag v1",
         "  main.sales.t3: expire 3 snapshots (1 file, 3.0 MB)",
-        "  expire: 2 actions, 2 subjects, 1,235 files, 3.6 GB",
+        "  expire: 2 actions, 2 tables, 1,235 files, 3.6 GB",
         "  note: mind the gap",
         "  refused: u: no",
         f"Nothing changed. Apply: lakewarden operation apply {plan.id}",
     ]
+
+
+def test_what_is_no_table_is_counted_as_a_subject(capsys: pytest.CaptureFixture[str]) -> None:
+    moves = [Action("move", f"view {n}", f"view {n}", "move", {}, estimate=Estimate(files=1, bytes=MB)) for n in (1, 2)]
+    assert "  move: 2 actions, 2 subjects, 2 files, 2.0 MB" in shown(capsys, a_plan(*moves))
 
 
 def test_a_long_plan_is_cut_and_added_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +68,7 @@ def test_a_long_plan_is_cut_and_added_up(capsys: pytest.CaptureFixture[str]) -> 
     lines = shown(capsys, a_plan(*(expire(n) for n in range(300)), rewrite, rewrite))
     assert len([line for line in lines if "expire" in line and "snapshots" in line]) == 20
     assert "  and 282 more; --files or --json shows all" in lines
-    assert "  expire: 300 actions, 300 subjects, 600 files, 1.8 GB" in lines
+    assert "  expire: 300 actions, 300 tables, 600 files, 1.8 GB" in lines
     assert "  rewrite: 2 actions, 14 files, 2.0 MB" in lines  # of what it does not list, what it estimates
 
 
