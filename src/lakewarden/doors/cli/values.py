@@ -83,9 +83,7 @@ class ValueInput:
             note = f"the first line is a header, because it names the column {rows[0][1][named].strip()}"
             return place, True, [f"{file}: {note}"]
         if len(rows) > 1 and not fits(_cell(file, *rows[0], place)) and fits(_cell(file, *rows[1], place)):
-            note = (
-                "the first line was read as a header: it is not of the key's type; --no-header reads it as a value"
-            )
+            note = "the first line was read as a header: it is not of the key's type; --no-header reads it as a value"
             return place, True, [f"{file}: {note}"]
         return place, False, []
 
