@@ -1,4 +1,4 @@
-"""`lakewarden.yaml` and the environment, as typed settings. The only part of the house that reads either."""
+"""`lakewarden.yaml` and the environment as typed settings. Nothing else reads either."""
 
 from __future__ import annotations
 

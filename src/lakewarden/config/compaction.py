@@ -1,4 +1,4 @@
-"""`compaction` of defaults, layers and tables: how large files should be, and how they are rewritten."""
+"""The section `compaction` of defaults, layers and tables: file sizes, and how files are rewritten."""
 
 from __future__ import annotations
 

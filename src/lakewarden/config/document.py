@@ -1,4 +1,4 @@
-"""Reads one YAML or JSON document, strictly: a key that is there twice is an error, and errors name the line."""
+"""Parses a YAML or JSON document strictly: duplicate keys are errors, and errors name the line."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class Unreadable(ValueError):
-    """A text that is no document; it says where and why."""
+    """An invalid document; the message says where and why."""
 
 
 def parse(text: str) -> Any:
-    """The value of a document. JSON is read as such, since YAML refuses the tabs that it may be indented with."""
+    """The value of a document. JSON is parsed as such, because YAML rejects tabs as indentation."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError:

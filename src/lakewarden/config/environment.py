@@ -1,4 +1,4 @@
-"""What Lakewarden takes from the environment of its process, read in one place."""
+"""Reads the environment variables that Lakewarden uses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Environment:
-    """What Lakewarden takes from the process's environment."""
-
     config: Path | None
     cache: Path
     logs: Path

@@ -1,4 +1,4 @@
-"""`erasure` of tables: the keys that tell whose a row is, and when people are erased."""
+"""The section `erasure` of tables: the columns that identify a person, and when rows are erased."""
 
 from __future__ import annotations
 

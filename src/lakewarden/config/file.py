@@ -1,7 +1,7 @@
-"""Finds `lakewarden.yaml` and reads it, telling every problem in it at once.
+"""Finds and reads `lakewarden.yaml`, and reports all its problems at once.
 
-Unknown keys are errors that name the key and the nearest known one, `${NAME}` is taken from the environment, and
-relative paths are relative to the file's folder.
+Unknown keys are errors that suggest the closest known key, `${NAME}` is replaced from the environment, and relative
+paths are relative to the file's folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SQLITE_FILE = re.compile(r"(sqlite(?:\+\w+)?:///)(.+)")
 
 
 def find(given: Path | None, environment: Environment) -> Path:
-    """The configuration file that is meant: the given one, the environment's, or the working folder's."""
+    """The configuration file: the given one, the environment's, or the one in the working folder."""
     path = given or environment.config or Path(FILE_NAME)
     why = ""
     try:
@@ -42,7 +42,7 @@ def find(given: Path | None, environment: Environment) -> Path:
 
 
 def load(path: Path, environment: Environment) -> Settings:
-    """Read a configuration file; every problem in it is told at once."""
+    """Read a configuration file; all problems are reported at once."""
     data = _interpolate(_read_yaml(path), environment.variables, path)
     try:
         settings = Settings.model_validate(data)
@@ -106,7 +106,7 @@ def _problems(path: Path, error: ValidationError) -> ConfigProblem:
 
 
 def _known_keys(location: tuple[int | str, ...]) -> list[str]:
-    """The keys of the section at a place in the file, found by walking the models' own fields."""
+    """The keys of the section at a location in the file, from the models' fields."""
     model: type[BaseModel] = Settings
     for part in location:
         if str(part) in model.model_fields:  # else it is the name of a lake or table, whose section is `model` itself
@@ -139,7 +139,7 @@ def _absolute_sqlite(uri: str, folder: Path) -> str:
 
 
 def _addressable(path: Path) -> Path:
-    """Paths become addresses, and in those #, ? and % mean something else: files would end up in other places."""
+    """Paths become URLs, in which #, ? and % have another meaning: files would end up elsewhere."""
     if set("#?%") & set(str(path)):
         raise ConfigProblem(f"{path} cannot be used: a path with #, ? or % in it", "Choose another folder.")
     return path

@@ -1,4 +1,4 @@
-"""`lakes`: the catalogs of an installation, and how their storage is reached."""
+"""The section `lakes`: catalogs, and how to access their storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SQL_ADDRESS = re.compile(r"sqlite(\+\w+)?:///.|(?!sqlite)\w+(\+\w+)?://.")
 
 
 class StorageSettings(Section):
-    """How a lake's object storage is reached; nothing of it is needed for local files."""
+    """Access to a lake's object storage; not needed for local files."""
 
     endpoint: str | None = None
     access_key: str | None = Field(None, repr=False)
@@ -25,7 +25,7 @@ class StorageSettings(Section):
 
 
 def is_named_warehouse(catalog_type: str, warehouse: str) -> bool:
-    """Whether a warehouse is no place but a name: only REST catalogs have such."""
+    """Whether a warehouse is a name rather than a location, which only REST catalogs have."""
     return catalog_type == "rest" and "://" not in warehouse and not warehouse.startswith(("file:", "/", "."))
 
 
@@ -58,5 +58,5 @@ class LakeSettings(Section):
 
     @property
     def has_named_warehouse(self) -> bool:
-        """Whether the warehouse is a name, or an ARN, that only its REST catalog knows the place of."""
+        """Whether the warehouse is a name or an ARN, whose location only its REST catalog knows."""
         return is_named_warehouse(self.type, self.warehouse)

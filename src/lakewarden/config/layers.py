@@ -1,4 +1,4 @@
-"""`layers`: what holds for tables by a part of their namespace."""
+"""The section `layers`: settings for tables by a part of their namespace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakewarden.config.section import Section
 
 
 class LayerSettings(Section):
-    """What holds for the tables of a layer, unless something nearer to a table says otherwise."""
+    """Settings for the tables of a layer, unless something more specific overrides them."""
 
     production: bool | None = None
     retention: RetentionSettings | None = None
@@ -29,7 +29,7 @@ def usual_layers() -> dict[str, LayerSettings]:
 
 
 def laid_over(usual: LayerSettings | None, given: LayerSettings | None) -> LayerSettings:
-    """A layer as given, with what it leaves unsaid as usual, value by value."""
+    """A layer with missing values taken from the default layer."""
     if usual is None or given is None:
         return given or usual or LayerSettings()
     said: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""`leases`: how long a table stays held by a process that died."""
+"""The section `leases`: how long a dead process keeps a table."""
 
 from __future__ import annotations
 

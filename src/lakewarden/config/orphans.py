@@ -1,4 +1,4 @@
-"""`orphans` of defaults, and `quarantine`: files that no version needs."""
+"""The sections `orphans` of defaults, and `quarantine`: files that no version needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class OrphanSettings(Section):
 
 
 class QuarantineSettings(Section):
-    """What becomes of files that no version needs any more before they are deleted."""
+    """What happens to unneeded files before they are deleted."""
 
     grace: Duration = timedelta(days=7)
     expired_files: Literal["auto", "always", "never"] = "auto"

@@ -1,4 +1,4 @@
-"""Where a value that holds for a table comes from: of all that say something about it, the nearest."""
+"""Resolves a setting for a table: the most specific source wins."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lakewarden.config.retention import PRESETS
 from lakewarden.config.section import FromProperty, Section
 
 Source = tuple[str, Mapping[str, Any]]
-"""Who says something, and what."""
+"""The name of a source, and its values."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """One value that holds for a table, and where it was said."""
+    """A resolved setting, and its source."""
 
     name: str
     value: Any
@@ -23,7 +23,7 @@ class Declared:
 
 
 def said(source: str, section: Section | None, with_defaults: bool = False) -> list[Source]:
-    """What a section says; apart from it, what it says by the name of a preset."""
+    """The values of a section; separately, those that come from a preset."""
     if section is None:
         return []
     values = {**vars(section)} if with_defaults else {name: getattr(section, name) for name in section.model_fields_set}
@@ -35,7 +35,7 @@ def said(source: str, section: Section | None, with_defaults: bool = False) -> l
 
 
 def said_by_table(section: type[Section], properties: Mapping[str, str]) -> Source:
-    """What a table's own properties say."""
+    """The values in a table's properties."""
     marks = [(name, mark) for name, field in section.model_fields.items() for mark in field.metadata]
     known = {name: mark for name, mark in marks if isinstance(mark, FromProperty)}
     return "table property", {name: mark.read(properties.get(mark.key, "")) for name, mark in known.items()}

@@ -1,4 +1,4 @@
-"""`retention` of defaults, layers and tables: how long versions are kept."""
+"""The section `retention` of defaults, layers and tables: how long versions are kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRESETS: dict[str, dict[str, int]] = {
 
 
 class RetentionSettings(Section):
-    """How long versions are kept. A preset gives three values by one name; those given beside it win."""
+    """How long versions are kept. A preset sets three values; explicit ones override it."""
 
     preset: Literal["high-frequency", "compliance"] | None = None
     keep_last: Annotated[int, FromProperty("history.expire.min-snapshots-to-keep")] = Field(30, ge=1)

@@ -1,4 +1,4 @@
-"""What every section of `lakewarden.yaml` has in common: only known keys, and no change after reading."""
+"""The base of all sections of `lakewarden.yaml`: unknown keys are refused, and values are frozen."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Section(BaseModel):
 
 @dataclass(frozen=True)
 class FromProperty:
-    """Marks a setting that a table may have as an Iceberg property, there in a smaller unit."""
+    """Marks a setting that a table can override by an Iceberg property, in a smaller unit."""
 
     key: str
     per: int = 1
     least: int = 0
 
     def read(self, text: str) -> int | None:
-        """The setting's value, rounded up; none where the property is no number, or less than makes sense."""
+        """The property as a setting, rounded up; None if it is not a number, or too small."""
         value = -(-int(text) // self.per) if text.isascii() and text.isdigit() else None
         return value if value is not None and value >= self.least else None

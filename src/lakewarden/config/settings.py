@@ -1,4 +1,4 @@
-"""What `lakewarden.yaml` may say: all of its sections together, and the one way to what holds for a table."""
+"""The settings in `lakewarden.yaml`, and their resolution for a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _USUAL: dict[str, Section] = {
 
 
 class Settings(Section):
-    """Everything an installation is told by its file."""
+    """The whole configuration file."""
 
     lakes: dict[str, LakeSettings] = Field(min_length=1)
     spark: SparkSettings = SparkSettings()
@@ -46,7 +46,7 @@ class Settings(Section):
     @field_validator("layers")
     @classmethod
     def _with_usual_layers(cls, layers: dict[str, LayerSettings]) -> dict[str, LayerSettings]:
-        """Bronze, silver, gold and platinum are there unless said otherwise; only what is said of them changes."""
+        """Bronze, silver, gold and platinum exist by default; configured values override theirs."""
         usual = usual_layers()
         return {name: laid_over(usual.get(name), layers.get(name)) for name in {**usual, **layers}}
 
@@ -60,7 +60,7 @@ class Settings(Section):
 
     @property
     def default_lake(self) -> str:
-        """The lake that is meant where none is named: the first in the file."""
+        """The lake to use if none is named: the first in the file."""
         return next(iter(self.lakes))
 
     @property
@@ -74,13 +74,13 @@ class Settings(Section):
         return self.lakes[name]
 
     def declared(self, lake: str, table: str) -> list[tuple[str, TableSettings]]:
-        """What is declared for a table (`namespace.table`), each with its pattern: the most specific first."""
+        """The sections that match a table (`namespace.table`), each with its pattern, the most specific first."""
         names = (table, f"{lake}.{table}")
         patterns = sorted(self.tables, key=_specificity, reverse=True)
         return [(p, self.tables[p]) for p in patterns if any(fnmatch.fnmatchcase(name, p) for name in names)]
 
     def layer(self, table: str) -> tuple[str, LayerSettings] | None:
-        """The layer that a table (`namespace.table`) belongs to by a part of its namespace's name."""
+        """The layer of a table (`namespace.table`), by a part of its namespace."""
         for part in table.split(".")[:-1]:
             if part in self.layers:
                 return part, self.layers[part]
@@ -94,10 +94,10 @@ class Settings(Section):
         options: Mapping[str, Any] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> dict[str, Declared]:
-        """Each value of a section that holds for a table (`namespace.table`), with its source: the nearest wins.
+        """Each setting of a section for a table (`namespace.table`), with its source: the most specific wins.
 
-        First comes what an option says, then the patterns under `tables`, the most specific first, then what the
-        table's own properties say, its layer, and the defaults.
+        The order is: options, patterns under `tables` with the most specific first, table properties, the layer, the
+        defaults.
         """
         sources: list[Source] = [("option", options or {})]
         for pattern, declared in self.declared(lake, table):
@@ -111,21 +111,21 @@ class Settings(Section):
         return nearest(names, [*sources, *said("defaults", usual, with_defaults=True)])
 
     def is_production(self, lake: str, table: str) -> Declared:
-        """Whether a table (`namespace.table`) counts as production."""
+        """Whether a table (`namespace.table`) is a production table."""
         return self.resolve(lake, table, "table")["production"]
 
     def skips(self, lake: str, table: str) -> bool:
-        """Whether the configuration says to leave this table (`namespace.table`) alone."""
+        """Whether the configuration excludes this table (`namespace.table`)."""
         return bool(self.resolve(lake, table, "table")["skip"].value)
 
     def erasure(self, lake: str, table: str) -> ErasureSettings:
-        """What is declared about erasing from a table (`namespace.table`)."""
+        """The erasure settings of a table (`namespace.table`)."""
         values = self.resolve(lake, table, "erasure")
         return ErasureSettings.model_construct(**{name: value.value for name, value in values.items()})
 
 
 def _part(declared: TableSettings | LayerSettings, section: TableSection) -> Section | None:
-    """What one source says in a section; `table` is what stands beside the sections."""
+    """The values of one source in a section; `table` means those outside any section."""
     return declared if section == "table" else getattr(declared, section, None)
 
 

@@ -1,4 +1,4 @@
-"""`spark`: where rows are moved."""
+"""The section `spark`: where Spark runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakewarden.config.section import Section
 
 
 class SparkSettings(Section):
-    """Where Spark runs: in this process by default, on a cluster by `master`, elsewhere by `remote`."""
+    """Where Spark runs: in this process by default, on a cluster by `master`, remotely by `remote`."""
 
     master: str = "local[*]"
     memory: str = "4g"
@@ -20,7 +20,7 @@ class SparkSettings(Section):
 
     @property
     def place(self) -> str:
-        """Where it runs, in words that hold no token."""
+        """Where it runs, without tokens."""
         return re.split(r"/?[;?]", self.remote, maxsplit=1)[0] if self.remote else self.master
 
     @field_validator("conf", mode="before")

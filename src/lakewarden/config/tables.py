@@ -1,4 +1,4 @@
-"""`tables` and `defaults`: what holds for tables by their name, and for all of them."""
+"""The sections `tables` and `defaults`: settings for tables by name, and for all tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Defaults(Section):
 
 
 class TableSettings(Section):
-    """What is declared about the tables of one name or pattern; only the keys that are set there count."""
+    """Settings for the tables of one name or pattern; only keys that are set count."""
 
     production: bool | None = None
     skip: bool | None = None

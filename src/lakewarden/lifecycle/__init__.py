@@ -1,1 +1,1 @@
-"""The shape of everything Lakewarden does: questions, operations, plans and the runner. Knows no feature."""
+"""The life cycle of everything Lakewarden does: questions, operations, plans and the runner. Knows no feature."""

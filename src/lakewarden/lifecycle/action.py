@@ -1,4 +1,4 @@
-"""One step of a plan as a value: what it is about, what it requires and expects, and what came of it."""
+"""One step of a plan as a value: its subject, requirements and expectations, and its outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Facts = Mapping[str, Fact | tuple[Fact, ...]]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A prediction, labelled as one; what came true is in the operation's result."""
+    """A prediction. The measured result is in the operation."""
 
     files: int = 0
     bytes: Bytes = 0
@@ -43,9 +43,9 @@ class Action:
 
     verb: str
     subject: str
-    """What it is about, by the name that people know: `main.sales.orders`."""
+    """The name that users know: `main.sales.orders`."""
     lease: str
-    """What must be held while it runs, so that no other operation changes the same: for a table, see `table_lease`."""
+    """The lease to hold while it runs, so that no other operation changes the same; for a table see `table_lease`."""
     says: str
     arguments: Facts
     requires: tuple[AnyRequirement, ...] = ()
@@ -61,7 +61,7 @@ class Action:
 
     @property
     def deed(self) -> dict[str, Any]:
-        """What it does, of which its id and its plan's are made: not how that is put, nor what it may cost."""
+        """What it does: the input for its id and the plan's id, without wording and estimates."""
         return {
             "verb": self.verb,
             "subject": self.subject,
@@ -71,18 +71,18 @@ class Action:
         }
 
     def number(self, argument: str) -> int:
-        """An argument that is a number, or a snapshot's id as text; 0 where there is none."""
+        """An integer argument, or a snapshot id as text; 0 if it is missing."""
         return int(str(self.arguments.get(argument) or 0))
 
     def texts(self, argument: str) -> tuple[str, ...]:
-        """An argument that is a list of texts; none where it was not given."""
+        """An argument that is a list of texts; empty if it is missing."""
         given = self.arguments.get(argument, ())
         return tuple(map(str, given)) if isinstance(given, tuple) else (str(given),)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something a verification saw that should not be so."""
+    """A problem found by a verification."""
 
     subject: str
     message: str
@@ -90,7 +90,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a plan decided about one thing it looked at, and every reason for that."""
+    """What a plan decided about one item, and why."""
 
     subject: str
     item: str
@@ -101,11 +101,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What applying one action did, measured: numbers are added up into the operation's result."""
+    """What applying an action did, measured; numbers are added up in the operation's result."""
 
     facts: Facts = field(default_factory=dict)
 
 
 def digest(value: object) -> str:
-    """A few letters that stand for a value."""
+    """A short hash of a value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]

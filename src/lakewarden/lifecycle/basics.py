@@ -1,6 +1,6 @@
-"""The few words that all parts share: clocks, fences, stamps, routes, and what the doctor looks at.
+"""Types that all parts share: clocks, fences, stamps, routes, and the doctor's checks.
 
-It imports nothing of Lakewarden, so that everything may import it.
+Imports nothing of Lakewarden, so that everything can import it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ PART = "lakewarden.part"
 
 @dataclass(frozen=True)
 class Stamp:
-    """Whose work a commit is: goes into snapshot summaries, and is looked for after a crash."""
+    """Identifies the action that made a commit: stored in snapshot summaries, and looked up after a crash."""
 
     operation: str
     action: str
     actor: str
     part: str = ""
-    """Which of several commits of the action it is; each is recognised by itself."""
+    """Which of several commits of the action it is; each is recognised separately."""
 
     @property
     def file_prefix(self) -> str:
-        """How the names of files begin that an action writes: whose they are is known even if it never landed."""
+        """The prefix of the names of an action's files, which identifies even those never published."""
         return f"lw-{self.operation}-{self.action}"
 
     @property
     def name(self) -> str:
-        """What a commit is known by where it has one name only."""
+        """A single name for the commit."""
         return f"{self.file_prefix}-{self.part}" if self.part else self.file_prefix
 
     def properties(self) -> dict[str, str]:
@@ -50,7 +50,7 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the doctor: what was looked at, how it is, and what to do if it is not well."""
+    """One line of the doctor: what was checked, the result, and what to do about it."""
 
     part: str
     state: Literal["ok", "warning", "failed"]
@@ -60,7 +60,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Probe:
-    """Looks at one part of the installation, and never raises."""
+    """Checks one part of the installation, and never raises."""
 
     look: Callable[[], Sequence[Check]]
     starts_spark: bool = False

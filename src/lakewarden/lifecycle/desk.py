@@ -1,7 +1,7 @@
-"""What a control works with: the lake to look at, the stores to change, the runner to steer, and the journal.
+"""What a control works with: the lake to read, the stores to change, the runner, and the journal.
 
-A control has no plan. One that changes something itself leaves a record in the journal instead, in the same transaction
-as the change; one that steers operations leaves none, since those have records of their own.
+A control has no plan. One that changes something itself leaves a record in the journal, in the same transaction; one
+that steers operations leaves none, because operations have their own records.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Steering(Protocol):
 
 @dataclass(frozen=True)
 class ControlDesk:
-    """What one control is handed when it acts, and who acts."""
+    """The context in which a control acts."""
 
     kind: str
     lake: Reader
@@ -49,16 +49,16 @@ class ControlDesk:
     actor: str
     new_id: Callable[[], str]
     storage: Callable[[str], Storage]
-    """A lake's files, to change: without a lease, so only for what no operation changes."""
+    """A lake's files, writable without a lease: only for what no operation changes."""
     recorded: list[str] = field(default_factory=list)
-    """The records that were left so far."""
+    """The ids of the records left so far."""
 
     def record(
         self, target: str, says: str, request: str, result: Mapping[str, Any], tables: Sequence[str] = ()
     ) -> str:
-        """Record in the journal what a control did, as an operation that is done; returns the record's id.
+        """Record in the journal what a control did, as a completed operation; returns its id.
 
-        It has one step for each table, or one for its target. Records stay for good, so no key value may be in one.
+        It has one step per table, or one for its target. Records are permanent, so they must not contain key values.
         """
         now = self.lake.clock()
         steps = (Step(f"{n}", each, says, Progress.VERIFIED, at=now) for n, each in enumerate(tables or [target]))

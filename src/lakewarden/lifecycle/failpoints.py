@@ -1,10 +1,10 @@
-"""Named points that a run passes, at which a test can stop the world.
+r"""Named points in a run at which a test can intervene.
 
 Armed by `LAKEWARDEN_FAILPOINTS`, which only tests set:
 
     trace:FILE        write the name of every point that is passed
-    kill@7            end the process with SIGKILL at the seventh point
-    kill@commit.ready end it at the first point of that name
+    kill@7            kill the process with SIGKILL at the seventh point
+    kill@commit.ready kill it at the first point of that name
     wait@NAME:FILE    at the first point of that name, create FILE and wait until it is removed
 """
 
@@ -30,16 +30,16 @@ def reach(point: str) -> None:
 
 
 def arm(specification: str) -> None:
-    """Arm the failpoints of a specification like `trace:/tmp/points,kill@7`; an empty one disarms all."""
+    """Arm failpoints, as in `trace:/tmp/points,kill@7`; an empty specification disarms all."""
     global _passed
     _passed = 0
     _armed[:] = [_parse(part) for part in specification.split(",") if part]
 
 
 def when(point: str, act: Callable[[], object], times: int = 1) -> list[str]:
-    """From within the process: do something when a point is passed, the first time or so many times.
+    """Within this process: call a function the first `times` times that a point is passed.
 
-    Answers with a list that has an entry for each pass.
+    Returns a list with an entry for each pass.
     """
     passed: list[str] = []
 

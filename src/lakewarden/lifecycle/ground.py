@@ -1,8 +1,8 @@
-"""What requests are handed to work with: records of separate parts, one for reading and one for writing.
+"""What requests work with, one protocol for reading and one for writing.
 
-A question and a plan get a `Reader`: by type they cannot change anything. An action gets a `Writer`,
-made by the runner for that one action, which stamps and fences whatever it publishes. Both are put
-together in `warden.py`; tests put together their own.
+A question or a plan gets a `Reader`: by type it cannot change anything. An action gets a `Writer`, created by the
+runner for that action, which stamps and fences everything it publishes. `warden.py` implements both; tests have their
+own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """Everything a question or a plan may look at."""
+    """Everything a question or a plan may read."""
 
     @property
     def settings(self) -> Settings: ...
@@ -50,16 +50,16 @@ class Reader(Protocol):
     def clock(self) -> Clock: ...
 
     def storage(self, lake: str) -> StoredFiles:
-        """The files of one lake, to look at."""
+        """Read access to the files of one lake."""
         ...
 
     def kept(self, kind: type[Kept]) -> Kept:
-        """The one value of this kind that an operation keeps while it runs; where nothing runs, a new one."""
+        """The value of this type that an operation keeps while it runs; outside a run, a new one."""
         ...
 
 
 class Writer(Reader, Protocol):
-    """What an action may change the lake with."""
+    """What an action may change."""
 
     @property
     def commits(self) -> Commits: ...
@@ -75,28 +75,28 @@ class Writer(Reader, Protocol):
     def state(self) -> StateWriter: ...
 
     def rewriter(self, lake: str) -> Rewriter:
-        """What writes files of a lake anew, on Spark."""
+        """Rewrites files of a lake on Spark."""
         ...
 
     def statements(self, table: str) -> TableStatements:
-        """What changes a table by statements on Spark, each a commit of its own."""
+        """Changes a table by Spark statements, each a separate commit."""
         ...
 
     def part(self, name: str) -> Writer:
-        """The same for one of several commits of the action: recognised by itself after a crash."""
+        """The same writer for one of several commits of the action, which is recognised separately after a crash."""
         ...
 
     def sweep(self, table: str) -> int:
-        """Remove what earlier runs of this very action wrote to a table's folders and never published.
+        """Remove what earlier runs of this action wrote to a table's folders and never published.
 
-        For `tidy`, once the action holds: what an earlier run had sent before it was lost can land no more.
+        For `tidy`, once the action holds: then nothing that a lost run had sent can still be committed.
         """
         ...
 
     def storage(self, lake: str) -> Storage:
-        """The files of one lake, to change: behind the action's fence."""
+        """Write access to the files of one lake, under the action's fence."""
         ...
 
     def progress(self, done: int, total: int, says: str = "") -> None:
-        """Tell how far a long action is, after each piece of its work. An interrupt may come out of this."""
+        """Report the progress of a long action, after each piece of work. May raise an interrupt."""
         ...

@@ -1,4 +1,4 @@
-"""Which snapshots operations under way still need, so that nothing expires what another operation reads."""
+"""The snapshots that unfinished operations still need, so that nothing expires what another operation reads."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ _ALL = 10**9
 
 
 def snapshots_in_use(journal: JournalReader, besides: str = "") -> dict[str, dict[int, str]]:
-    """For each table, the snapshots that unfinished operations require, each with such an operation's id.
+    """For each table, the snapshots that unfinished operations require, each with an operation's id.
 
-    A table is found by its name and by its uuid. What one operation needs itself, given as `besides`, is left out.
-    The answer is for all tables at once, and costs one look at the journal.
+    Tables are keyed by name and by UUID. The operation `besides` is ignored. One query serves all tables.
     """
     in_use: dict[str, dict[int, str]] = {}
     for record in journal.list(states=sorted(UNFINISHED), limit=_ALL):

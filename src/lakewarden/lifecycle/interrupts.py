@@ -1,14 +1,14 @@
-"""Ctrl-C and SIGTERM, remembered until an operation acts on them.
+r"""Ctrl-C and SIGTERM, remembered until an operation acts on them.
 
-Python raises `KeyboardInterrupt` wherever the main thread happens to be. Code that it passes through may turn it into
-another error, lose it in a finalizer, or install a handler of its own. So each signal is also counted here: a run looks
-at the count before every action, and before it treats an error as a failure.
+Python raises `KeyboardInterrupt` wherever the main thread happens to be. Code on the way may turn it into another
+error, lose it in a finalizer, or install another handler. So each signal is also counted here: a run checks the count
+before every action, and before it treats an error as a failure.
 
-    with listening(SIGINT):             the signal is counted and raised
-        with deferred() as lifted:      it is only counted: what must not be left halfway
-            with lifted():              it is raised again, at once where one came meanwhile
+    with listening(SIGINT):             signals are counted and raised
+        with deferred() as lifted:      signals are only counted: for what must not stop halfway
+            with lifted():              signals are raised again, at once if one is pending
 
-The first signal stops a run between two steps, the second reports that this is under way, the third stops at once.
+The first signal stops a run between two steps, the second reports that it is stopping, the third stops it at once.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ log = logging.getLogger(__name__)
 
 
 class _Signals:
-    """What came so far, and whether it may be raised now. Signals belong to a process, so there is one of these."""
+    """The signals so far, and whether they may be raised now. There is one of these, because signals are per process."""
 
     heard = 0
     is_deferred = False
 
 
 def heard() -> bool:
-    """Whether a signal came since somebody listens."""
+    """Whether a signal was received since listening began."""
     return _Signals.heard > 0
 
 
 def mind() -> None:
-    """Raise the interrupt that came, wherever it was lost."""
+    """Raise the interrupt if a signal was received, wherever it was lost."""
     if heard():
         raise KeyboardInterrupt
 
 
 def listen(*signals: signal.Signals) -> dict[signal.Signals, Any]:
-    """Own these signals from now on; answers with the handlers that were there before.
+    """Handle these signals from now on; returns the previous handlers.
 
-    A signal that is ignored, as by nohup, stays ignored. Only the main thread receives any.
+    An ignored signal, as under nohup, stays ignored. Only the main thread receives signals.
     """
     before = {each: signal.getsignal(each) for each in signals} if _is_main() else {}
     before = {each: handler for each, handler in before.items() if handler not in (signal.SIG_IGN, None, _hear)}
@@ -57,7 +57,7 @@ def listen(*signals: signal.Signals) -> dict[signal.Signals, Any]:
 
 @contextmanager
 def listening(*signals: signal.Signals) -> Iterator[None]:
-    """Own these signals while the body runs, unless somebody does already."""
+    """Handle these signals while the body runs, unless they are handled already."""
     before = listen(*signals)
     is_unanswered = False
     try:
@@ -74,7 +74,7 @@ def listening(*signals: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def deferred() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Only remember signals while the body runs. In what it yields they are raised as they were before."""
+    """Only count signals while the body runs. Within the yielded context they are raised as before."""
     if not _is_main():
         yield nullcontext
         return

@@ -1,8 +1,8 @@
-"""The record of operations: its values, what a journal must be able to do, and one kept in memory.
+"""The record of operations: its values, and what a journal must do.
 
-The lasting journal is in `state/`; both pass the same tests. The journal says what was planned and
-how far it came. Whether an action is done is never read from here but looked up in the lake. The plan of an
-operation that is read back has its files counted; `files` answers with those of one action.
+The journal in `state/` implements it. It records what was planned and how far it got. Whether an action is done is
+never read from it, but checked in the lake. Plans read back have counts of files only; `files` returns the files of one
+action.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakewarden.lifecycle.states import State, Stop, check_move
 
 
 class Progress(StrEnum):
-    """How far one action came."""
+    """How far an action has got."""
 
     PENDING = "pending"
     DONE = "done"
@@ -32,7 +32,7 @@ class Progress(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """One action of an operation, as the journal knows it."""
+    """One action of an operation in the journal."""
 
     action: str
     subject: str
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Record:
-    """One operation: what was asked, what was planned, and what became of it."""
+    """One operation: what was requested, what was planned, and the result."""
 
     id: str
     kind: str
@@ -62,37 +62,37 @@ class Record:
     error: Mapping[str, Any] | None = None
     result: Mapping[str, Any] | None = None
     stop_requested: Stop | None = None
-    """What it was asked to do while it runs; where it is paused, that this was meant: only its id resumes it."""
+    """What a running operation was asked to do. If it is paused: the pause was requested, so only its id resumes it."""
     applied_by: str = ""
 
     @staticmethod
     def planned(id: str, plan: Plan, request: str, actor: str, at: datetime) -> Record:
-        """A new operation that nothing has been done for yet."""
+        """A new operation, not started."""
         steps = tuple(Step(action.id, action.subject, action.says) for action in plan.actions)
         return Record(id, plan.kind, plan.target, State.PLANNED, actor, at, request, plan, steps)
 
 
 class JournalReader(Protocol):
     def get(self, id: str) -> Record:
-        """The operation of this id, or the newest one of this plan id."""
+        """The operation with this id, or the newest one with this plan id."""
         ...
 
     def list(
         self, *, states: Sequence[State] = (), kind: str = "", subjects: Collection[str] = (), limit: int = 50
     ) -> list[Record]:
-        """Operations, newest first: in one of these states, of this kind, on one of these subjects."""
+        """Operations, newest first: in these states, of this kind, on any of these subjects."""
         ...
 
     def planned(self, plan_id: str) -> Record | None:
-        """The operation that is planned with exactly this plan and was not applied yet."""
+        """The operation that was planned with exactly this plan and not applied yet."""
         ...
 
     def stop_requested(self, id: str) -> Stop | None:
-        """Whether this operation was asked to pause or to end."""
+        """Whether this operation was asked to pause or to cancel."""
         ...
 
     def files(self, id: str, action: str) -> FileList:
-        """Every file of one action of an operation; none where it has none."""
+        """All files of one action of an operation; may be empty."""
         ...
 
     def last_done(self, kinds: Sequence[str]) -> dict[str, datetime]:
@@ -101,36 +101,36 @@ class JournalReader(Protocol):
 
 
 class Journal(JournalReader, Protocol):
-    """What the runner writes to; here an operation goes by its own id only."""
+    """What the runner writes to; operations are identified by their own id only."""
 
     def add(self, record: Record) -> None:
-        """Write a new operation down, with its files; raises AlreadyExists for an id that is taken."""
+        """Record a new operation with its files; raises AlreadyExists if the id exists."""
         ...
 
     def move(self, id: str, state: State, at: datetime, **facts: Any) -> Record:
-        """Change an operation's state, validated and atomically; `facts` are other fields of it."""
+        """Change an operation's state, validated and atomically; `facts` are other fields to set."""
         ...
 
     def step(self, id: str, step: Step) -> None:
-        """Write down how far one action came."""
+        """Record how far one action has got."""
         ...
 
     def verified(self, id: str, actions: Collection[str], at: datetime) -> None:
-        """Write down that what some actions did has been looked at and is so; what is not done stays as it is."""
+        """Record that these actions were verified; actions that are not done stay unchanged."""
         ...
 
     def request_stop(self, id: str, stop: Stop) -> None:
-        """Ask the process that runs this operation to pause or to end it. What was to end is not paused instead."""
+        """Ask the process that runs this operation to pause or cancel it. A cancel is never replaced by a pause."""
         ...
 
 
 def is_over(journal: JournalReader) -> Callable[[str], bool]:
-    """Tells whether an operation is in the journal and not running."""
+    """Returns a test whether an operation is in the journal and not running."""
     return lambda operation: _state(journal, operation) not in (None, State.RUNNING, State.VERIFYING)
 
 
 def known_to(journal: JournalReader) -> Callable[[str], bool]:
-    """Tells whether an operation is in the journal, and so one of ours."""
+    """Returns a test whether an operation is in the journal, and so one of ours."""
     return lambda operation: _state(journal, operation) is not None
 
 
@@ -142,7 +142,7 @@ def _state(journal: JournalReader, operation: str) -> State | None:
 
 
 def advanced(record: Record, state: State, at: datetime, facts: Mapping[str, Any]) -> Record:
-    """The record after a validated move: when it started, when it ended, and what is no longer true of it."""
+    """The record after a validated transition, with its times set and outdated results cleared."""
     check_move(record.id, record.state, state)
     ended = state in (State.DONE, State.FAILED, State.CANCELLED)
     fresh = {"error": None, "findings": ()} if state is State.RUNNING else {}

@@ -1,8 +1,8 @@
-"""Leases: the right of one operation to change one subject, which expires when its holder stops renewing it.
+"""Leases: the right of one operation to change one subject, which expires if its holder stops renewing it.
 
-Every time a lease changes hands its epoch grows, and a holder looks at its epoch again right before
-it publishes (`fence`). A lease keeps Lakewarden from itself; outside writers are kept apart by the
-commit protocol. The lasting leases are in `state/`; those in memory here pass the same tests.
+Every change of holder increments the lease's epoch, and a holder checks its epoch again right before it publishes
+(`fence`). Leases protect Lakewarden from itself; the commit protocol protects against other writers. `state/`
+implements them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakewarden.lifecycle.interrupts import deferred
 
 @dataclass(frozen=True)
 class Lease:
-    """Who may write what, under which epoch, until when."""
+    """Who may change what, with which epoch, until when."""
 
     key: str
     label: str
@@ -32,23 +32,23 @@ class Lease:
 
 class Leases(Protocol):
     def acquire(self, key: str, label: str, operation: str, holder: str, timeout: timedelta) -> Lease:
-        """Take a lease that is free or has expired; raises LeaseHeld, naming the other operation."""
+        """Acquire a lease that is free or has expired; raises LeaseHeld, which names the other operation."""
         ...
 
     def renew(self, lease: Lease, timeout: timedelta) -> Lease:
-        """Put its end off; raises LeaseLost if it was taken over."""
+        """Extend a lease; raises LeaseLost if it was taken over."""
         ...
 
     def check(self, lease: Lease) -> None:
-        """Raise LeaseLost unless this very epoch is in force and has not expired."""
+        """Raise LeaseLost unless this epoch is current and has not expired."""
         ...
 
     def release(self, lease: Lease) -> None:
-        """Give it back. Nothing happens if it was taken over meanwhile."""
+        """Release a lease; does nothing if it was taken over."""
         ...
 
     def held(self) -> list[Lease]:
-        """The leases that are in force now."""
+        """The leases that have not expired."""
         ...
 
 
@@ -68,14 +68,14 @@ def lost(lease: Lease) -> LeaseLost:
 
 
 class Keeper:
-    """Renews the leases of a running operation in the background, until they are given back or lost."""
+    """Renews the leases of a running operation in the background, until they are released or lost."""
 
     def __init__(self, leases: Leases, operation: str, holder: str, timeout: timedelta) -> None:
         self._leases, self._operation, self._holder, self._timeout = leases, operation, holder, timeout
 
     @contextmanager
     def hold(self, key: str, label: str, retry: Callable[[LeaseHeld], None]) -> Iterator[Callable[[], None]]:
-        """Hold a lease while the body runs; what it yields is the fence to look at before publishing."""
+        """Hold a lease while the body runs; yields the fence to check before publishing."""
         stop = threading.Event()
         with deferred() as lifted:  # else an interrupt could leave a lease behind that nobody gives back
             lease = self._acquire(key, label, retry, lifted)

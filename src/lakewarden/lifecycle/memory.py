@@ -1,6 +1,6 @@
-"""What an operation keeps while it runs: one value of each kind, which the run hands it and forgets at its end.
+"""What an operation keeps while it runs: one value per type, which the run discards at its end.
 
-A request is frozen and may be applied several times, so nothing of a run is kept in it.
+A request is frozen and may be applied several times, so it keeps no state of a run.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ Kept = TypeVar("Kept")
 
 
 class Memory:
-    """The values of one run. Subjects may be worked on side by side, so they are made under a lock."""
+    """The values of one run, created under a lock because subjects may run in parallel."""
 
     def __init__(self) -> None:
         self._values: dict[type, Any] = {}
         self._lock = RLock()
 
     def of(self, kind: type[Kept]) -> Kept:
-        """The one value of this kind, made when it is first asked for."""
+        """The value of this type, created on first use."""
         with self._lock:
             if kind not in self._values:
                 self._values[kind] = kind()

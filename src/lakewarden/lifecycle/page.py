@@ -1,4 +1,4 @@
-"""A part of a long list as an answer, and where the next part begins."""
+"""A page of a long list, and where the next page begins."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Page(Series[Item], Generic[Item]):
-    """Some items of a list that is too long for one answer. In Python it is also the sequence of its items."""
+    """Some items of a long list. In Python it is also the sequence of its items."""
 
     items: list[Item]
     next: str | None = None
-    """What to give as `after` to get the next page; nothing on the last one."""
+    """Pass this as `after` to get the next page; None on the last one."""
     total: int | None = None
-    """How many items there are on all pages; unknown where counting them would cost too much."""
+    """The number of items on all pages; None if counting them would cost too much."""
 
     def series(self) -> list[Item]:
         return self.items

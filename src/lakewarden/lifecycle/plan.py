@@ -1,11 +1,10 @@
 """Plans as values: what an operation will do, what each step requires, and what it expects.
 
-A plan is frozen and serialisable. Its id is a hash of what it would do, so that planning twice on
-an unchanged lake gives the same id; estimates and times never enter it. What a door shows and what
-the runner applies is the same list of actions.
+A plan is frozen and serialisable. Its id is a hash of its actions, so that planning twice on an unchanged lake gives
+the same id; estimates and times are not part of it. Users see the same list of actions that the runner applies.
 
-Of the files that an action concerns, a plan's JSON holds only their number, size and digest. The journal keeps the
-files themselves beside it, and the runner loads those of the subject it works on.
+A plan's JSON has only the number, size and digest of an action's files. The journal stores the files separately, and
+the runner loads those of the current subject.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from lakewarden.lifecycle.planned_files import FileList
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What an operation of this kind will do to this target, action by action."""
+    """What an operation will do to a target, action by action."""
 
     kind: str
     target: str
     actions: tuple[Action, ...] = ()
     warnings: tuple[str, ...] = ()
     refused: tuple[Finding, ...] = ()
-    """Subjects that were asked for and cannot be done; the others still are, and the whole then counts as failed."""
+    """Requested subjects that cannot be changed. The others are, and the operation then counts as failed."""
     verdicts: tuple[Verdict, ...] = ()
-    """What was decided on the way and why; not part of what is done, nor of the plan's id."""
+    """What was decided during planning, and why; not part of the plan's id."""
 
     @cached_property
     def id(self) -> str:
@@ -47,7 +46,7 @@ class Plan:
         return tuple(dict.fromkeys(action.subject for action in self.actions))
 
     def for_subject(self, subject: str) -> Plan:
-        """The part of this plan that concerns one subject, which is applied and verified alone."""
+        """The part of this plan for one subject, which is applied and verified separately."""
         return Plan(self.kind, self.target, self._by_subject.get(subject, ()))
 
     @cached_property
@@ -58,11 +57,11 @@ class Plan:
         return {subject: tuple(actions) for subject, actions in grouped.items()}
 
     def without_files(self) -> Plan:
-        """The same plan with its files counted but not at hand."""
+        """The same plan with counts of files only."""
         return self._with(lambda action: replace(action.files, items=()))
 
     def with_files(self, load: Callable[[str], FileList]) -> Plan:
-        """The same plan with its files at hand, loaded by each action's id; others than the planned are refused."""
+        """The same plan with its files, loaded by action id; refused if they are not the planned ones."""
 
         def loaded(action: Action) -> FileList:
             files = load(action.id)
@@ -84,7 +83,7 @@ class Plan:
         return sum((action.estimate for action in self.actions), Estimate())
 
     def document(self, files: bool = False) -> dict[str, Any]:
-        """The plan as every door shows it under the key `plan`; with every file where that is asked for."""
+        """The plan as shown to users under the key `plan`, optionally with every file."""
         dumped = _ACTIONS.dump_python(self.actions, mode="json", exclude=_EVERY_ACTIONS_FILES)
         actions = [{"id": a.id, **d} for a, d in zip(self.actions, dumped, strict=True)]
         if files:

@@ -1,4 +1,4 @@
-"""A plan for people, as lines of text or as HTML: the first actions, totals for each verb, and what to know of it."""
+"""A plan for people, as text or HTML: the first actions, totals per verb, and notes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lakewarden.lifecycle.planned_files import PlannedFile
 from lakewarden.quantities import show_size
 
 SHOWN = 20
-"""Actions that are shown one by one, unless all are asked for."""
+"""The number of actions that are shown unless all are requested."""
 
 
 class Plan(Protocol):
-    """What is shown of a plan."""
+    """The parts of a plan that are shown."""
 
     @property
     def kind(self) -> str: ...
@@ -33,7 +33,7 @@ class Plan(Protocol):
 
 
 class Line(NamedTuple):
-    """One line; `is_whole` where it must not be broken, such as a path."""
+    """One line; `is_whole` if it must not be wrapped, such as a path."""
 
     text: str
     style: str = ""
@@ -41,7 +41,7 @@ class Line(NamedTuple):
 
 
 def plan_lines(plan: Plan, every: bool = False, how: str = "--files or --json") -> Iterator[Line]:
-    """What would be done; with every action and every file where that is asked for."""
+    """What would be done; optionally with every action and every file."""
     yield Line(headline(plan), "bold")
     for action in plan.actions if every else plan.actions[:SHOWN]:
         yield from _action_lines(action)
@@ -54,13 +54,13 @@ def plan_lines(plan: Plan, every: bool = False, how: str = "--files or --json") 
 
 
 def notes(plan: Plan) -> Iterator[Line]:
-    """What to know of a plan, and what it leaves out."""
+    """The warnings and refusals of a plan."""
     yield from (Line(f"  note: {warning}", "yellow") for warning in plan.warnings)
     yield from (Line(f"  refused: {finding.message}", "red") for finding in plan.refused)
 
 
 def totals(actions: Iterable[Action]) -> Iterator[Line]:
-    """One line for each verb, where there is something to add up."""
+    """One line per verb, if there is something to add up."""
     by_verb: dict[str, list[Action]] = {}
     for action in actions:
         by_verb.setdefault(action.verb, []).append(action)
@@ -87,14 +87,14 @@ def headline(plan: Plan) -> str:
 
 
 def as_text(plan: Plan) -> str:
-    """The plan as a Python shell shows it."""
+    """The plan as shown in a Python shell."""
     if not plan.actions:
         return "\n".join([headline(plan), *(line.text for line in notes(plan)), "  nothing to do"])
     return "\n".join(line.text for line in plan_lines(plan, how=".plan.actions"))
 
 
 def as_html(plan: Plan) -> str:
-    """The plan as a notebook shows it."""
+    """The plan as shown in a notebook."""
     parts = [f"<p><b>{escape(headline(plan))}</b>{'' if plan.actions else ': nothing to do'}</p>"]
     if plan.actions:
         rows = [(a.subject, a.says, *_counted(a)) for a in plan.actions[:SHOWN]]
@@ -120,7 +120,7 @@ def _counted(action: Action) -> tuple[str, str]:
 
 
 def _size(action: Action) -> tuple[int, int]:
-    """Files and bytes of an action: those it lists, else as estimated."""
+    """Files and bytes of an action: listed ones, or else the estimate."""
     if action.files.count:
         return action.files.count, action.files.bytes
     return action.estimate.files, action.estimate.bytes

@@ -1,6 +1,6 @@
-"""The files that an action concerns: a list that is counted and has a digest, and how a journal keeps it.
+"""The files of an action: a list with a count and a digest, and its form in the journal.
 
-They may be very many, so a plan holds only their number, size and digest, and the journal keeps the files beside it.
+There may be very many, so a plan has only their number, size and digest, and the journal stores them separately.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AT_ONCE = 1000  # files that are encoded together
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """One file that an action concerns; files that are worked on together have the same group."""
+    """A file of an action; files that are processed together have the same group."""
 
     path: str
     bytes: Bytes
@@ -31,9 +31,9 @@ class PlannedFile:
 
 @dataclass(frozen=True)
 class FileList:
-    """The files that an action concerns: how many, how large, and a digest that stands for every one of them.
+    """The files of an action: their number, total size, and a digest of all of them.
 
-    Two lists with the same digest are the same list, whether or not their items are at hand.
+    Lists with the same digest are equal, whether or not their items are loaded.
     """
 
     count: int = 0
@@ -43,12 +43,12 @@ class FileList:
 
     @staticmethod
     def of(files: Iterable[PlannedFile]) -> FileList:
-        """The list of these files; in which order they are given makes no difference."""
+        """The list of these files, in any order."""
         items = tuple(sorted(files, key=attrgetter("group", "path", "kind", "bytes")))
         return _listed(items, _encoded(items)) if items else FileList()
 
     def groups(self) -> dict[int, list[str]]:
-        """The paths of the files that are worked on together, by their group."""
+        """The paths of each group of files."""
         found: dict[int, list[str]] = {}
         for file in self.items:
             found.setdefault(file.group, []).append(file.path)
@@ -56,14 +56,13 @@ class FileList:
 
 
 def pack_files(files: FileList) -> bytes:
-    """All files of a list in a few bytes each, as a journal keeps them."""
+    """Compress a list for the journal."""
     packer = zlib.compressobj(level=1)
     return b"".join([*map(packer.compress, _encoded(files.items)), packer.flush()])
 
 
 def unpack_files(packed: bytes) -> FileList:
-    """The list that was packed. Its digest is of what was read, so a damaged list is not the planned one; one that
-    was veiled passes for what it was."""
+    """Decompress a list. Its digest is recomputed, to detect damage; a redacted list keeps its original one."""
     encoded = zlib.decompress(packed)
     columns = json.loads(encoded)
     kinds = map(sys.intern, columns["kind"])  # few words, many files
@@ -73,7 +72,7 @@ def unpack_files(packed: bytes) -> FileList:
 
 
 def veil_files(packed: bytes, told: Callable[[str], str]) -> bytes:
-    """A packed list whose paths are told otherwise, as where they tell of somebody who was erased."""
+    """Redact the paths in a packed list, such as those with an erased value."""
     columns = json.loads(zlib.decompress(packed))
     paths = [told(path) for path in columns["path"]]
     if paths == columns["path"]:
@@ -90,10 +89,7 @@ def _listed(items: tuple[PlannedFile, ...], encoded: Iterable[bytes]) -> FileLis
 
 
 def _encoded(items: Sequence[PlannedFile]) -> Iterator[bytes]:
-    """JSON column by column, which is quicker to write and to read than a million small objects; in pieces.
-
-    The whole of it would take as much memory as the files themselves.
-    """
+    """JSON column by column, in chunks: faster than a million small objects, and with less memory."""
     for place, name in enumerate(("path", "bytes", "kind", "group")):
         yield f'{"]," if place else "{"}"{name}":['.encode()
         values, comma = map(attrgetter(name), items), ""

@@ -1,4 +1,4 @@
-"""What a running operation tells whoever watches it."""
+"""Progress events of a running operation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Phase = Literal["started", "waiting", "applying", "working", "applied", "verifyi
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened, with how far the whole operation is: `done` of `total` actions.
+    """One event, with the progress of the whole operation: `done` of `total` actions.
 
-    While an action works, it may tell how far it is itself: `part` of it is done, from 0 to 1. Where subjects are
-    worked on side by side, events of several of them come mixed, one at a time.
+    A running action may report its own progress: `part`, from 0 to 1. If subjects run in parallel, their events are
+    interleaved.
     """
 
     operation: str
@@ -31,4 +31,4 @@ Watcher = Callable[[Event], None]
 
 
 def unwatched(event: Event) -> None:
-    """Nobody looks."""
+    """Ignores events."""

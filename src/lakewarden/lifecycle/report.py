@@ -1,4 +1,4 @@
-"""How an applied operation ended, as every door shows it."""
+"""The result of an applied operation, as shown to users."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lakewarden.lifecycle.states import State
 
 @dataclass(frozen=True)
 class Report(Shown):
-    """How an applied operation ended; one that had nothing to do was not written down and has no id."""
+    """The result of an applied operation; one that had nothing to do was not recorded and has no id."""
 
     id: str | None
     kind: str
     state: State
     result: dict[str, Any]
     left: tuple[str, ...] = ()
-    """What was not begun when the operation reached its limit, as `subject: says`."""
+    """Actions not started when the operation reached its limit, as `subject: says`."""
     skipped: tuple[str, ...] = ()
-    """Which subjects were left to other operations that hold them, each with its holder."""
+    """Subjects skipped because other operations hold them, each with its holder."""
 
     @staticmethod
     def of(record: Record) -> Report:
@@ -31,7 +31,7 @@ class Report(Shown):
         return Report(record.id, record.kind, record.state, dict(record.result or {}), left, tuple(held.values()))
 
     def document(self) -> dict[str, Any]:
-        """The report as every door shows it. Findings are never in it: they make an operation fail, with an error."""
+        """The report as shown to users. It has no findings: an operation with findings fails with an error."""
         return {
             "operation": {"id": self.id, "kind": self.kind, "state": str(self.state)},
             "result": self.result,

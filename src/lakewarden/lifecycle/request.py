@@ -1,9 +1,9 @@
-"""The declaration of a capability, which is also its request: a model with the fields a user may give.
+"""The declaration of a capability, which is also its request: a model with the fields that users may set.
 
-Every capability is a `Question` or an `Operation`. Registrations and what steers Lakewarden itself, such as applying
-a stored plan, are `Control`s; what needs no installation, such as making one, is a `Setup`. Its address, a
-noun and a verb, comes from its module: `lakewarden.features.version.tag` is `version tag` on the command line,
-`/api/v1/version/tag` over REST and `warden.version.tag` in Python. Fields become arguments and options everywhere.
+A capability is a `Question` or an `Operation`. Registrations, and what steers Lakewarden itself, such as applying a
+stored plan, are `Control`s; what needs no installation, such as creating one, is a `Setup`. Its address, a noun and a
+verb, comes from its module: `lakewarden.features.version.tag` is `version tag` on the command line,
+`/api/v1/version/tag` over REST and `warden.version.tag` in Python. Fields become arguments and options.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Address:
-    """The noun and the verb by which a capability is known at every door."""
+    """The noun and verb of a capability."""
 
     noun: str
     verb: str
@@ -59,25 +59,25 @@ class Address:
 
 
 class Positional:
-    """Marks a field that is given by its place on the command line rather than by an option."""
+    """Marks a field that is a positional argument on the command line."""
 
 
 class Completes:
-    """Marks a field whose values a shell can complete, and says with what."""
+    """Marks a field whose values a shell can complete, and from what."""
 
     def __init__(self, what: str) -> None:
         self.what = what
 
 
 class ReadsInput:
-    """Marks a list of values that the command line can also read: `-` from stdin, and with --from-file from a file.
+    """Marks a list of values that the command line can also read: `-` from stdin, or --from-file from a file.
 
-    Arguments show in lists of processes; what is read does not.
+    Arguments are visible in process lists; input is not.
     """
 
 
 class Document:
-    """Marks a field whose value people keep in a file, such as a definition.
+    """Marks a field whose value is usually kept in a file, such as a definition.
 
     On the command line it is a YAML or JSON file, or `-` for stdin; over REST and in Python it is the value itself.
     """
@@ -85,25 +85,25 @@ class Document:
 
 @dataclass(frozen=True)
 class ReadValues:
-    """Values that a door read for a request, and where each was; none of it shows a value."""
+    """Values read for a request, and where each was found; its repr shows no value."""
 
     values: Sequence[str] = dataclasses.field(repr=False)
     typed: int = 0
-    """So many of them were not read from the file: these are known by their number."""
+    """The number of values given as arguments rather than read: these are identified by their number."""
     places: Sequence[str] = ()
     notes: Sequence[str] = ()
 
     def place(self, number: int) -> str:
-        """Where a value is, counted from one: which it is, or the file and line."""
+        """Where a value is, counted from one: its number, or the file and line."""
         at = number - 1 - self.typed
         return self.places[at] if 0 <= at < len(self.places) else f"value {number}"
 
 
 class Input(Protocol):
-    """Where a door reads values from, once the request knows what they are values of."""
+    """A source of values, read once the request knows their type."""
 
     def read(self, names: Collection[str], fits: Callable[[str], bool]) -> ReadValues:
-        """The values. A header may call their column by one of the names; `fits` tells whether a text can be one."""
+        """The values. A header may name their column by one of `names`; `fits` tells whether a text can be a value."""
         ...
 
 
@@ -127,12 +127,12 @@ Version = Annotated[
 
 
 class Request(BaseModel):
-    """What questions, operations and controls have in common: fields, an address, a description."""
+    """Common to questions, operations and controls: fields, an address, a description."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False, serialize_by_alias=True)
 
     nothing: ClassVar[str] = "None."
-    """What to say to people where the answer is empty."""
+    """What to show if the answer is empty."""
 
     @classmethod
     def address(cls) -> Address:
@@ -141,12 +141,12 @@ class Request(BaseModel):
 
     @classmethod
     def says(cls) -> str:
-        """The first sentence of the declaration's docstring."""
+        """The first line of the declaration's docstring."""
         return (cls.__doc__ or "").strip().split("\n")[0]
 
     @classmethod
     def fields(cls) -> dict[str, FieldInfo]:
-        """Its fields by the names that users know: a field whose name a method has is known by its alias."""
+        """Its fields by public name: a field whose name clashes with a method has an alias."""
         return {field.alias or name: field for name, field in cls.model_fields.items()}
 
     @classmethod
@@ -165,17 +165,17 @@ class Request(BaseModel):
 
 
 class TakesInput(Request):
-    """A request with values that a door may read for it, such as from a file."""
+    """A request with values that may be read from a source, such as a file."""
 
     _input: Input | None = PrivateAttr(None)
 
     def read_from(self, source: Input) -> None:
-        """Take the values from here rather than from the field that is marked."""
+        """Read the values from here rather than from the marked field."""
         self._input = source
 
 
 def marks(field: FieldInfo) -> Iterator[Any]:
-    """What a field is marked with, also where it may be left out: `Table | None` is as positional as `Table`."""
+    """The markers of a field, also of an optional one: `Table | None` is as positional as `Table`."""
     yield from field.metadata
     if get_origin(field.annotation) in (Union, UnionType):
         for inner in get_args(field.annotation):
@@ -183,7 +183,7 @@ def marks(field: FieldInfo) -> Iterator[Any]:
 
 
 def described(field: FieldInfo) -> str:
-    """What a field is for, as the command line says it."""
+    """A field's help on the command line."""
     how = " A YAML or JSON file, or - for stdin." if any(isinstance(mark, Document) for mark in marks(field)) else ""
     return f"{field.description or ''}{how}"
 
@@ -195,15 +195,15 @@ class Question(Request, Generic[Answer]):
     def ask(self, lake: Reader) -> Answer: ...
 
     def shown(self) -> tuple[int, str] | None:
-        """How many rows of a longer answer people are shown, and the option that shows more; programs get all."""
+        """How many rows of a longer answer are shown to people, and the option for more; programs get all rows."""
         return None
 
     def to_show(self) -> Self:
-        """The question as a door asks it that shows or sends the answer; Python, which gets it as a value, does not."""
+        """The question for an answer that is shown or sent; not used by Python, which gets the answer as a value."""
         return self
 
     def found(self, answer: Answer) -> bool:
-        """Whether the answer is something a check should stop at (exit code 3)."""
+        """Whether the answer is a finding (exit code 3)."""
         return False
 
     @classmethod
@@ -212,28 +212,28 @@ class Question(Request, Generic[Answer]):
 
 
 class Operation(Request):
-    """Changes something, and always passes plan → apply → verify → journal."""
+    """Changes something, always through plan → apply → verify → journal."""
 
     destructive: ClassVar[bool] = False
-    """Whether it can take something away or rewrite much: then doors only plan unless told to apply."""
+    """Whether it can remove something or rewrite much: then it is only planned unless --apply is given."""
 
     @abstractmethod
     def plan(self, lake: Reader) -> Plan:
-        """Say what would be done. Looks, and changes nothing."""
+        """Work out what would be done, without changing anything."""
 
     @abstractmethod
     def holds(self, action: Action, lake: Reader) -> bool:
-        """Whether what this action is for is so already: its postcondition, looked up and not remembered."""
+        """Whether the action's postcondition holds already, checked in the lake and not remembered."""
 
     @abstractmethod
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        """Do one action whose requirements hold and whose postcondition does not yet."""
+        """Carry out an action whose requirements hold and whose postcondition does not."""
 
     def tidy(self, action: Action, lake: Writer) -> None:
-        """Remove what a killed run left of this action. Called once it holds: nothing that was sent can still land."""
+        """Remove what a killed run left of this action. Called once it holds, when nothing else can be committed."""
 
     def verify(self, plan: Plan, lake: Reader) -> list[Finding]:
-        """Look for anything that is not as the plan said. Never receives what `apply` said it did."""
+        """Look for anything that differs from the plan. Never receives what `apply` returned."""
         return [
             Finding(action.subject, f"not so after applying: {action.says}")
             for action in plan.actions
@@ -241,23 +241,23 @@ class Operation(Request):
         ]
 
     def enough(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET, Stop.PAUSE] | None:
-        """Whether to stop here, asked between two actions; `begun` counts those of this run.
+        """Whether to stop before the next action; `begun` counts the actions of this run.
 
-        What is applied is verified, the rest stays undone. With BUDGET the operation is done; with PAUSE it is paused,
-        and continues when it is resumed by its id.
+        Applied actions are verified, the rest is left. With BUDGET the operation is done; with PAUSE it is paused, and
+        continues when it is resumed by its id.
         """
         return None
 
     def skips_held(self) -> bool:
-        """Whether a subject that another operation holds is left to it, which is no failure: as for regular upkeep."""
+        """Whether a subject held by another operation is skipped without a failure, as in regular upkeep."""
         return False
 
     def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
-        """What was measured over all subjects, with what can only be said of the whole, such as a share."""
+        """The measured result, completed with figures for the whole operation, such as a share."""
         return result
 
     def side_by_side(self) -> int:
-        """How many subjects are worked on at once: as many as a field or property `parallel` says, else one."""
+        """How many subjects run in parallel: the field or property `parallel`, else one."""
         return max(1, int(getattr(self, "parallel", 1)))
 
     @classmethod
@@ -266,7 +266,7 @@ class Operation(Request):
 
 
 class TableOperation(Operation):
-    """An operation whose subjects are tables: what a killed run wrote to their folders and never published is swept."""
+    """An operation on tables: unpublished files of a killed run are swept from their folders."""
 
     def tidy(self, action: Action, lake: Writer) -> None:
         if any(need.identifies for need in action.requires):  # else there is no table, such as where it is gone
@@ -274,19 +274,19 @@ class TableOperation(Operation):
 
 
 class Control(Request, Generic[Answer]):
-    """Registers something, or steers Lakewarden itself. It has no plan of its own."""
+    """Registers something, or steers Lakewarden itself. It has no plan."""
 
     journaled: ClassVar[bool] = True
-    """Whether the journal has a record of what it changed or answered, which `act` leaves by `desk.record`.
+    """Whether `act` leaves a record of what it changed or answered, with `desk.record`.
 
-    One that steers operations leaves none, since they have their own; nor does one that only shows something.
+    A control that steers operations leaves none, because they have their own; nor does one that only shows something.
     """
 
     @abstractmethod
     def act(self, desk: ControlDesk) -> Answer: ...
 
     def found(self, answer: Answer) -> bool:
-        """Whether the answer is something a check should stop at (exit code 3)."""
+        """Whether the answer is a finding (exit code 3)."""
         return False
 
     @classmethod
@@ -295,7 +295,7 @@ class Control(Request, Generic[Answer]):
 
 
 class Setup(Request, Generic[Answer]):
-    """Works on the machine it is called on, where no installation need be: it makes one, or looks at a file."""
+    """Works on the local machine without an installation: creates one, or reads a file."""
 
     @abstractmethod
     def make(self) -> Answer: ...

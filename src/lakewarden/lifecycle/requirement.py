@@ -1,7 +1,7 @@
-"""What must still be so when an action runs: checked right before it, and asserted again by its commit.
+"""Requirements of an action: checked right before it, and asserted again by its commit.
 
-Each kind can say what broke it. A plan in the journal names kinds by `kind`; those of tables are here, and a noun
-makes its own known with `@requirement`, beside the operations that use it.
+Each kind can describe how it was violated. Plans in the journal name requirements by `kind`; those of tables are here,
+and a noun registers its own with `@requirement`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Lake(Protocol):
-    """What a requirement may look at: the part of a `Reader` that knows no plans."""
+    """What a requirement may read: the part of a `Reader` that knows no plans."""
 
     @property
     def settings(self) -> Settings: ...
@@ -35,20 +35,20 @@ class Lake(Protocol):
 
 
 class Requirement(Protocol):
-    """One thing that must be so: a frozen dataclass with values that JSON can hold."""
+    """One requirement: a frozen dataclass with values that JSON can represent."""
 
     @property
     def kind(self) -> str:
-        """By what name plans in the journal know it."""
+        """Its name in the journal."""
         ...
 
     @property
     def identifies(self) -> bool:
-        """Whether it says which thing the subject is: then it must hold even where an action is done already."""
+        """Whether it identifies the subject: then it must hold even if an action is done already."""
         ...
 
     def broken(self, lake: Lake, files: FileList) -> str | None:
-        """What moved from what to what, in words, or nothing where it holds; `files` are the action's, all at hand."""
+        """What changed, as a sentence; None if it holds. `files` are the action's files, all loaded."""
         ...
 
 
@@ -57,7 +57,7 @@ _kinds: dict[str, type[Requirement]] = {}
 
 
 def requirement(declared: Kind) -> Kind:
-    """Make a kind of requirement known by its name."""
+    """Register a kind of requirement."""
     name = str(declared.kind)
     if name in _kinds:
         raise TypeError(f"two kinds of requirement are called {name}")
@@ -67,9 +67,9 @@ def requirement(declared: Kind) -> Kind:
 
 @dataclass(frozen=True)
 class Unread:
-    """A requirement of a kind that was not known yet when its plan was loaded: looked up once it is needed.
+    """A requirement of a kind that was unknown when its plan was loaded: resolved when it is needed.
 
-    By then the operation has been imported, and with it the kinds that it brings.
+    By then the operation has been imported, with the kinds that it registers.
     """
 
     document: Mapping[str, Any]
@@ -95,7 +95,7 @@ class Unread:
 
 
 def document(need: Requirement) -> dict[str, Any]:
-    """A requirement as plans show and keep it."""
+    """A requirement as plans show and store it."""
     if isinstance(need, Unread):
         return dict(need.document)
     return {"kind": need.kind, **_adapter(type(need)).dump_python(need, mode="json")}
@@ -123,14 +123,14 @@ AnyRequirement = Annotated[Requirement, PlainValidator(_loaded), PlainSerializer
 
 
 def table_lease(uuid: str) -> str:
-    """The lease that changes to a table need: by its uuid, whatever it is called."""
+    """The lease for changes to a table: by its UUID, whatever its name."""
     return f"table:{uuid}"
 
 
 @requirement
 @dataclass(frozen=True)
 class TableIs:
-    """The table of this name is still the table that was planned for, not another one made since."""
+    """The table with this name is still the planned one, and was not recreated."""
 
     table: str
     uuid: str
@@ -147,7 +147,7 @@ class TableIs:
 @requirement
 @dataclass(frozen=True)
 class RefAt:
-    """A branch or tag is still where it was; `snapshot=None` says that it does not exist."""
+    """A branch or tag has not moved; `snapshot=None` means that it does not exist."""
 
     table: str
     ref: str
@@ -169,7 +169,7 @@ class RefAt:
 @requirement
 @dataclass(frozen=True)
 class LayoutIs:
-    """A table's current schema, partition spec and sort order are still those that were planned for."""
+    """A table's current schema, partition spec and sort order have not changed since planning."""
 
     table: str
     schema: int
@@ -192,7 +192,7 @@ class LayoutIs:
 @requirement
 @dataclass(frozen=True)
 class SnapshotKept:
-    """A snapshot that the action reads still exists, whatever refs have moved to."""
+    """A snapshot that the action reads still exists, wherever refs point."""
 
     table: str
     snapshot: SnapshotId

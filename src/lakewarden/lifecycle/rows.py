@@ -1,4 +1,4 @@
-"""Rows of a table as an answer: the rows themselves, and how many more there are."""
+"""Rows of a table as an answer, and how many more there are."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Rows(Series[Row]):
-    """Rows that were read, or how many were written to a file. In Python it is also the sequence of its rows."""
+    """Rows that were read, or the number written to a file. In Python it is also the sequence of its rows."""
 
     rows_read: int
-    """How many rows were read or written."""
+    """The number of rows read or written."""
     rows_total: int | None
-    """How many there are; unknown where counting them would read too much."""
+    """The total number of rows; None if counting would read too much."""
     cut: bool
-    """Whether there are more than were asked for."""
+    """Whether there are more rows than requested."""
     file: str | None = None
     rows: list[Row] = field(default_factory=list)
     """The rows, unless they were written to a file."""

@@ -1,6 +1,6 @@
-"""One run of one operation: what it has come to so far, and the one error that says what became of it.
+"""One run of one operation: its progress, and the error that summarises it.
 
-Several threads may work on one run, each on a subject of its own; what they share is guarded here.
+Several threads may work on one run, each on a different subject; shared state is guarded here.
 """
 
 from __future__ import annotations
@@ -30,18 +30,17 @@ _TOLD = 5  # failures that are told in words; all of them are in the details
 
 
 class Halted(KeyboardInterrupt):
-    """Leaves a subject where it is, since the operation was asked to pause or to end. Code that minds interrupts
-    minds this as well: it comes from the same calls."""
+    """Stops a subject because the operation was asked to pause or cancel; raised by the same calls as interrupts."""
 
 
 @dataclass
 class Run:
-    """What a running operation has come to."""
+    """The state of a running operation."""
 
     record: Record
     operation: Operation
     lake: Reader
-    """What the operation looks at, with what it keeps while it runs."""
+    """What the operation reads from, with the values that it keeps while it runs."""
     keeper: Keeper
     fence: Fence
     wait: timedelta
@@ -53,9 +52,9 @@ class Run:
     failures: dict[str, LakewardenError] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
     stop: Stop | None = None
-    """The limit of its own that it has reached: the rest stays undone, and what was applied is verified."""
+    """The operation's own limit that was reached: the rest is left, and what was applied is verified."""
     halted: Stop | None = None
-    """What makes it leave everything as it is."""
+    """The request that stops everything as it is."""
     begun: int = 0
 
     def __post_init__(self) -> None:
@@ -75,31 +74,31 @@ class Run:
 
     @property
     def leaves_held(self) -> bool:
-        """Whether a held subject is left to its holder: not after waiting for it, nor if an earlier run began it."""
+        """Whether held subjects are skipped: not after waiting for one, nor if an earlier run has started."""
         return self.operation.skips_held() and not self.wait and not self.is_taken_up
 
     def step(self, action: Action) -> Step:
         return self._steps[action.id]
 
     def is_enough(self, now: datetime) -> bool:
-        """Whether the operation has reached its limit: never before its first action, and once it has, for good."""
+        """Whether the operation has reached its limit: never before its first action, and permanently once it has."""
         with self._lock:
             if self.stop is None and self.begun:
                 self.stop = self.operation.enough(now - self.began, self.begun)
             return self.stop in _AT_ITS_LIMIT
 
     def begin(self) -> None:
-        """Count an action that this run begins to apply."""
+        """Count an action that this run starts to apply."""
         with self._lock:
             self.begun += 1
 
     def halt(self, why: Stop) -> None:
-        """Let every thread stop at its next step between two actions. The first reason counts."""
+        """Stop every thread before its next action. The first reason counts."""
         with self._lock:
             self.halted = self.halted or why
 
     def mind(self, asked: Callable[[str], Stop | None]) -> None:
-        """Leave where the run is halted, or the operation was asked to pause or to end."""
+        """Raise if the run is halted, or the operation was asked to pause or cancel."""
         self.mind_halt()
         wish = asked(self.record.id)
         if wish is not None:
@@ -107,7 +106,7 @@ class Run:
             self.mind_halt()
 
     def mind_now_and_then(self, asked: Callable[[str], Stop | None], now: datetime) -> None:
-        """The same in the midst of an action, as often as it likes: the journal is looked at once a second."""
+        """The same during an action, called as often as it likes: the journal is read at most once a second."""
         self.mind_halt()
         with self._lock:
             if self._looked is not None and now - self._looked < _LOOK_EVERY:
@@ -117,7 +116,7 @@ class Run:
             self.mind(asked)
 
     def mind_halt(self) -> None:
-        """Leave where the run is halted, or by an interrupt that was raised elsewhere or turned into another error."""
+        """Raise if the run is halted, or if an interrupt was received but lost or turned into another error."""
         interrupts.mind()
         if self.halted is Stop.INTERRUPT:
             raise KeyboardInterrupt
@@ -125,7 +124,7 @@ class Run:
             raise Halted
 
     def all_applied(self, subject: str) -> bool:
-        """Whether this was the last subject to apply anything to, and none failed: what is left is to verify it all."""
+        """Whether this was the last subject to apply, and none failed: only verification is left."""
         with self._lock:
             self._to_apply.discard(subject)
             return not self._to_apply and not self.failures
@@ -136,19 +135,19 @@ class Run:
             self._to_apply.discard(subject)
 
     def skip(self, subject: str) -> None:
-        """Leave a subject to the operation that holds it."""
+        """Skip a subject that another operation holds."""
         with self._lock:
             self.skipped.add(subject)
             self._to_apply.discard(subject)
 
     def tell(self, phase: Phase, subject: str = "", says: str = "", part: float = 0.0) -> None:
-        """Let whoever watches know, one event at a time."""
+        """Send an event to the watcher, one at a time."""
         with self._lock:
             done, total = len(self.outcomes), len(self.plan.actions)
             self.watch(Event(self.record.id, self.record.kind, phase, done, total, subject, says, part))
 
     def result(self) -> dict[str, Any]:
-        """What was measured: numbers added up over all actions, of anything else the last; and what is left to do."""
+        """The measured result: numbers added up over all actions, the last of any other value, and what is left."""
         done = [action for action in self.plan.actions if action.id in self.outcomes]
         touched = {action.subject for action in done}
         total: dict[str, Any] = {"actions": len(self.outcomes), "subjects": len(touched - set(self.failures))}
@@ -161,7 +160,7 @@ class Run:
         return {**total, **skipped, **({"left": left, "stopped": str(self.stop)} if left else {})}
 
     def failure(self) -> LakewardenError | None:
-        """The one error that says what became of the whole operation; none where all of it came through."""
+        """The error that summarises the operation; None if everything succeeded."""
         if not self.failures:
             return refusal(self.plan, self.record.id, self.left())
         in_order = {subject: self.failures[subject] for subject in self.plan.subjects if subject in self.failures}
@@ -176,20 +175,20 @@ class Run:
         return _some_failed(self.plan, documents, hint, self.record.id, self.left())
 
     def left(self) -> int:
-        """How many actions stay undone since the operation has reached its limit."""
+        """The number of actions left because the operation reached its limit."""
         undone = [action for action in self.plan.actions if action.id not in self.outcomes]
         elsewhere = self.skipped | set(self.failures)
         return len([a for a in undone if a.subject not in elsewhere]) if self.stop in _AT_ITS_LIMIT else 0
 
 
 def refusal(plan: Plan, operation: str | None = None, left: int = 0) -> LakewardenError | None:
-    """What to say of subjects that were asked for and refused when the plan was made."""
+    """The error for subjects that were refused during planning."""
     hint = "Fix what is named for each, or leave those out, and plan again."
     return _some_failed(plan, [], hint, operation, left) if plan.refused else None
 
 
 def defect(run: Run, subject: str, error: Exception) -> LakewardenError:
-    """A defect of ours, told without its inside: whatever it holds belongs into no message and no journal."""
+    """An unexpected exception as an error without its message, which may contain anything."""
     told = LakewardenError(
         f"something went wrong on {subject} that Lakewarden did not expect ({type(error).__name__})",
         hint=f"The log has it, under {run.record.id}.",

@@ -1,8 +1,7 @@
-"""The only place that sequences: lease → every subject of the plan → journal.
+"""Runs operations: lease → every subject of the plan → journal.
 
-An operation is held by a lease of its own while it runs, and each subject by another; what is done to one subject is
-in `subject_run.py`. Subjects are taken one after another, or several side by side, each in a thread of its own.
-A run that was killed anywhere is taken up again by running it again.
+A running operation holds a lease, and another for each subject; `subject_run.py` works on one subject. Subjects run one
+after another, or several in parallel threads. A killed run is resumed by running it again.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Applies planned operations. Everything it works with is handed in."""
+    """Applies planned operations, with everything it needs passed in."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class Runner:
         return operation.plan(self._open_reader(Memory()))
 
     def store(self, operation: Operation, plan: Plan) -> Record:
-        """Write a plan down as an operation to apply later; the same plan is written down once."""
+        """Record a plan as an operation to apply later; the same plan is recorded once."""
         waiting = self.journal.planned(plan.id)
         if waiting is not None and waiting.request == operation.model_dump_json():
             return waiting
@@ -82,7 +81,7 @@ class Runner:
         return record
 
     def start(self, operation: Operation, plan: Plan, wait: timedelta = timedelta()) -> Report:
-        """Apply a plan right away; it is written down in the same moment as running. An empty one is done."""
+        """Apply a plan at once; it is recorded as running in one step. An empty plan is done."""
         if not plan.actions:
             refused = refusal(plan)
             if refused:
@@ -95,21 +94,21 @@ class Runner:
         return self._run(new, operation, wait, self._add_running)
 
     def apply(self, id: str, wait: timedelta = timedelta()) -> Report:
-        """Apply a plan that was stored and that nobody applied yet."""
+        """Apply a stored plan that was not applied yet."""
         record = self.journal.get(id)
         check_apply(record.id, record.state)
         return self.run(record.id, wait)
 
     def resumable(self, id: str) -> Record:
-        """An operation that stopped halfway; raises where there is nothing to go on with."""
+        """An operation that can be resumed; raises if there is nothing to resume."""
         record = self.journal.get(id)
         check_resume(record.id, record.state)
         return record
 
     def run(self, id: str, wait: timedelta = timedelta(), by_its_id: bool = True) -> Report:
-        """Apply a stored operation from wherever it is to its end; raises what went wrong.
+        """Apply a stored operation to its end, from wherever it is; raises what went wrong.
 
-        One that was paused on purpose continues only if it is meant itself, and not all that stopped.
+        An operation that was paused on request continues only if it is resumed by its id.
         """
         record = self.journal.get(id)
         if not record.plan.actions:
@@ -125,7 +124,7 @@ class Runner:
         return self._run(record, operation, wait, self._move_running)
 
     def pause(self, id: str) -> Record:
-        """Pause an operation: at once where no process runs it, else where it hears of it. Only its id resumes it."""
+        """Pause an operation: at once if it is not running, otherwise at its next check. Only its id resumes it."""
         record = self.journal.get(id)
         check_pause(record.id, record.state)
         try:
@@ -138,7 +137,7 @@ class Runner:
         return self.journal.get(record.id)
 
     def cancel(self, id: str) -> Record:
-        """End an operation: at once where no process runs it, else where it hears of it."""
+        """Cancel an operation: at once if it is not running, otherwise at its next check."""
         record = self.journal.get(id)
         try:
             with self._alone(record):
@@ -148,9 +147,9 @@ class Runner:
             return self.journal.get(record.id)
 
     def unfinished(self) -> tuple[list[Record], list[Record]]:
-        """Operations that have begun and not ended: those that no process runs now, and those that are held.
+        """Operations that have started and not ended: those that no process runs, and those that are held.
 
-        Those that were paused on purpose are among neither.
+        Without those that were paused on request.
         """
         begun, keys = self._begun()
         held = [record for record in begun if _key(record.id) in keys]
@@ -158,19 +157,19 @@ class Runner:
         return [record for record in free if record.stop_requested is not Stop.PAUSE], held
 
     def paused(self) -> list[Record]:
-        """Operations that were paused on purpose: each continues when it is resumed by its id."""
+        """Operations that were paused on request: each continues when it is resumed by its id."""
         begun, keys = self._begun()
         return [r for r in begun if r.stop_requested is Stop.PAUSE and _key(r.id) not in keys]
 
     def _begun(self) -> tuple[list[Record], set[str]]:
-        """What has begun and not ended, and all leases: an operation's own counts, those of its subjects run out."""
+        """Started and unfinished operations, and the keys of all leases."""
         keys = {lease.key for lease in self._leases.held()}
         return self.journal.list(states=sorted(UNFINISHED), limit=1000), keys
 
     def await_dead_holders(self, wait: timedelta | None = None, only: str | None = None) -> None:
-        """Wait until each held operation, or only one, has come free or is seen to be alive: its lease was renewed.
+        """Wait until each held operation, or one, is free or turns out to be alive because its lease was renewed.
 
-        A dead holder's lease runs out by itself; without a time given, that long is waited.
+        A dead holder's lease expires; by default the wait is as long as that takes.
         """
         deadline = self._clock() + (self.lease_timeout * 1.2 if wait is None else wait)
         first_seen: dict[str, datetime] = {}
@@ -216,13 +215,13 @@ class Runner:
 
     @contextmanager
     def _alone(self, record: Record) -> Iterator[None]:
-        """Be sure that no process runs an operation; raises LeaseHeld where one does."""
+        """Ensure that no process runs an operation; raises LeaseHeld if one does."""
         keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
         with keeper.hold(_key(record.id), f"operation {record.id}", _refuse):
             yield
 
     def _stopped(self, run: Run) -> Report:
-        """An interrupt, or somebody asked for it: every subject is as an action left it, unless all was over."""
+        """After an interrupt or a request to stop: no action is left halfway, and everything may be done already."""
         run.fence()
         record = self.journal.get(run.record.id)
         if record.state is State.DONE:
@@ -251,7 +250,7 @@ class Runner:
         return self._finish(run)
 
     def _side_by_side(self, run: Run, parts: list[SubjectRun], at_once: int) -> None:
-        """Several subjects at once. What ends the whole run comes up when every thread is between two actions."""
+        """Several subjects in parallel. What ends the run is raised once every thread is between two actions."""
         with ThreadPoolExecutor(at_once, thread_name_prefix=run.record.id) as threads:
             begun = [threads.submit(self._one, run, part) for part in parts]
             try:
@@ -264,7 +263,7 @@ class Runner:
                 raise
 
     def _one(self, run: Run, part: SubjectRun) -> None:
-        """One subject; what goes wrong on it does not stop the others."""
+        """One subject; a failure does not stop the others."""
         try:
             part.finish()
         except LakewardenError as error:
@@ -301,7 +300,7 @@ class Runner:
 
 
 def _key(operation: str) -> str:
-    """The lease that whoever runs an operation holds."""
+    """The lease of a running operation."""
     return f"operation:{operation}"
 
 

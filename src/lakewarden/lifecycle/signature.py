@@ -1,4 +1,4 @@
-"""The signature of a capability as a Python method: what `help` shows."""
+"""The signature of a capability as a Python method, as shown by `help`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakewarden.lifecycle.request import Request
 
 
 def signature_of(declared: type[Request]) -> Signature:
-    """A declaration's fields as parameters: its arguments by position, its options by name only."""
+    """A declaration's fields as parameters: arguments by position, options by keyword only."""
     parameters = [
         Parameter(
             name,
@@ -28,7 +28,7 @@ def signature_of(declared: type[Request]) -> Signature:
 
 
 def _plain(annotation: Any) -> Any:
-    """A type as a person would write it: without what only validates; durations and paths may be given as text."""
+    """A type as a person would write it: without validators; durations and paths may be given as text."""
     if hasattr(annotation, "__metadata__"):
         return _plain(get_args(annotation)[0])
     if annotation in (timedelta, Path):

@@ -1,4 +1,4 @@
-"""The states of an operation, the only ways between them, and which of them allow to apply, pause or resume it."""
+"""The states of an operation, the transitions between them, and which states allow to apply, pause or resume it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class State(StrEnum):
 
 
 class Stop(StrEnum):
-    """Why a run ends before all of its actions are done."""
+    """Why a run ends before all its actions are done."""
 
     BUDGET = "budget"
-    """Its time is up: what is left stays undone, and the operation is done."""
+    """It reached its limit: the rest is left, and the operation is done."""
     PAUSE = "pause"
-    """A person, or the operation itself, wants it to wait: it continues when it is resumed by its id."""
+    """A person or the operation itself paused it: it continues when it is resumed by its id."""
     CANCEL = "cancel"
     INTERRUPT = "interrupt"
 
@@ -40,11 +40,11 @@ ALLOWED: dict[State, frozenset[State]] = {
 }
 
 UNFINISHED = frozenset({State.RUNNING, State.VERIFYING, State.PAUSED})
-"""States that a crash or a pause leaves behind, and that `operation resume` takes up."""
+"""States after a crash or a pause, which `operation resume` continues from."""
 
 
 def check_move(operation: str, old: State, new: State) -> None:
-    """Refuse a transition that no operation may make."""
+    """Refuse an invalid transition."""
     if new not in ALLOWED[old]:
         raise IllegalTransition(
             f"operation {operation} is {old} and cannot become {new}",
@@ -53,7 +53,7 @@ def check_move(operation: str, old: State, new: State) -> None:
 
 
 def check_apply(operation: str, state: State) -> None:
-    """Refuse to apply what is not a plan that nobody applied yet."""
+    """Refuse to apply anything but a plan that was not applied yet."""
     if state is not State.PLANNED:
         resumable = state in UNFINISHED or state is State.FAILED
         hint = f"Go on with it by: lakewarden operation resume {operation}" if resumable else "Plan it anew."
@@ -61,14 +61,14 @@ def check_apply(operation: str, state: State) -> None:
 
 
 def check_pause(operation: str, state: State) -> None:
-    """Refuse to pause what has not begun, or has ended."""
+    """Refuse to pause what has not started, or has ended."""
     if state not in UNFINISHED:
         cancel = f"Discard the plan with: lakewarden operation cancel {operation}" if state is State.PLANNED else ""
         raise IllegalTransition(f"operation {operation} is {state}: there is nothing to pause", cancel)
 
 
 def check_resume(operation: str, state: State) -> None:
-    """Refuse to go on with what never began, or has ended for good."""
+    """Refuse to resume what has not started, or has ended."""
     if state not in UNFINISHED and state is not State.FAILED:
         hint = f"Apply it with: lakewarden operation apply {operation}" if state is State.PLANNED else ""
         raise IllegalTransition(f"operation {operation} is {state}: there is nothing to resume", hint)

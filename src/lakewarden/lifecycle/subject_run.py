@@ -1,7 +1,7 @@
-"""One subject of a run: lease → look, check and apply each action → verify. Which subjects, and when, is the runner's.
+"""One subject of a run: lease → check and apply each action → verify. The runner decides which subjects, and when.
 
-Whether an action is done is looked up in the lake before it is applied. Nothing is published by whoever lost a
-lease: writers look at the fence right before they commit, and this looks before it writes the journal.
+Whether an action is done is checked in the lake before it is applied. A process that lost a lease publishes nothing:
+writers check the fence right before they commit, and this module checks it before it writes to the journal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Means:
 
 
 class SubjectRun:
-    """Brings one subject to its end, or to where the run is told to stop."""
+    """Completes one subject, unless the run is stopped."""
 
     def __init__(self, run: Run, subject: str, means: Means, begins_unasked: bool) -> None:
         self._run = run
@@ -44,7 +44,7 @@ class SubjectRun:
         self._applying = True
 
     def finish(self) -> None:
-        """Do what is left to do to the subject, and look whether it is so. Raises what went wrong."""
+        """Apply and verify what is left on the subject. Raises what went wrong."""
         run, part = self._run, self._unfinished()
         if all(self._is_left(action) for action in part.actions):
             run.all_applied(self.name)
@@ -79,7 +79,7 @@ class SubjectRun:
         reach("subject.released")
 
     def fail(self, error: LakewardenError) -> None:
-        """Write down what stopped this subject, with the action that it stopped at."""
+        """Record the error of this subject, at the action where it stopped."""
         run = self._run
         run.fence()  # where the operation was taken over, its journal is not ours to write
         run.fail(self.name, error)
@@ -91,7 +91,7 @@ class SubjectRun:
             self._means.journal.step(run.record.id, stopped_at)
 
     def skip(self, held: LeaseHeld) -> None:
-        """Leave the subject to the operation that holds it, and write down which one that is."""
+        """Skip the subject, and record which operation holds it."""
         run = self._run
         run.fence()
         run.skip(self.name)
@@ -100,13 +100,13 @@ class SubjectRun:
         run.tell("skipped", self.name, held.message)
 
     def _unfinished(self) -> Plan:
-        """What the plan has for this subject and no earlier run brought to its end."""
+        """The part of the plan for this subject that no earlier run completed."""
         part = self._run.plan.for_subject(self.name)
         ended = {action.id for action in part.actions if self._run.step(action).progress is Progress.VERIFIED}
         return replace(part, actions=tuple(action for action in part.actions if action.id not in ended))
 
     def _is_left(self, action: Action) -> bool:
-        """Whether an action stays undone because of the operation's limit: never one that was applied before."""
+        """Whether an action is left because of the operation's limit: never one that was applied before."""
         if self._unasked or self._run.step(action).progress is Progress.DONE:
             return False
         return self._run.is_enough(self._means.clock())
@@ -115,7 +115,7 @@ class SubjectRun:
         return replace(part, actions=tuple(action for action in part.actions if action.id in self._run.outcomes))
 
     def _apply(self, action: Action, fence: Fence) -> None:
-        """Do one action, unless it stays undone."""
+        """Apply one action, unless it is left."""
         run, means = self._run, self._means
         run.mind(means.journal.stop_requested)
         if self._is_left(action):
@@ -150,9 +150,9 @@ class SubjectRun:
         return self._means.open_writer(stamp, fence, self._teller(action))
 
     def _check(self, action: Action, only_which: bool = False) -> None:
-        """Refuse as stale unless what the action requires is so, saying what moved from what to what.
+        """Refuse as stale unless the action's requirements hold, naming what changed.
 
-        With `only_which`, only that the subject is the very thing that was planned for.
+        With `only_which`, check only that the subject is the planned one.
         """
         needs = [need for need in action.requires if need.identifies or not only_which]
         moved = [broken for need in needs if (broken := need.broken(self._run.lake, action.files))]
@@ -172,7 +172,7 @@ class SubjectRun:
             )
 
     def _look_at(self, part: Plan) -> Sequence[Finding]:
-        """Write down that what was applied is so, or answer with what is not."""
+        """Verify the applied actions, and record it; returns the findings."""
         run = self._run
         if not part.actions:
             return ()
@@ -185,7 +185,7 @@ class SubjectRun:
         return findings
 
     def _teller(self, action: Action) -> Tell:
-        """By which an action reports how far it is; where the run is to stop, the action hears of it here."""
+        """The callback with which an action reports progress; raises if the run is to stop."""
 
         def tell(done: int, total: int, says: str) -> None:
             self._run.mind_now_and_then(self._means.journal.stop_requested, self._means.clock())
@@ -196,7 +196,7 @@ class SubjectRun:
 
 
 def patience(wait: timedelta, means: Means, run: Run | None = None) -> Callable[[LeaseHeld], None]:
-    """How to take it that somebody holds a lease: try again until the time to wait is over."""
+    """A callback for held leases: retries until the wait time is over."""
     deadline = means.clock() + wait
 
     def retry(held: LeaseHeld) -> None:

@@ -1,4 +1,4 @@
-"""What nouns keep in the control database: plain values, and what a store of them must be able to do.
+"""What nouns store in the control database: plain values, and the protocols of their stores.
 
-One module for each noun. It is code of neither side: features use it, and `state/` implements the stores.
+One module per noun. Features use them, and `state/` implements the stores.
 """

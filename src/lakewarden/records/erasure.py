@@ -1,7 +1,7 @@
-"""Requests for erasure and their tombstones: whose rows are hidden now and to be erased, by key column and value.
+"""Erasure requests and their tombstones: whose rows are hidden and to be erased, by key column and value.
 
-What a store of them must be able to do is said here; the lasting one is in `state/`. Values are kept in plain only as
-long as they are needed to find rows. After that a keyed digest stays, by which the same value is known again.
+This module defines the protocols of the store; `state/` implements it. Plain values are kept only as long as they are
+needed to find rows. After that a keyed digest remains, which recognises the same value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakewarden.errors import NotFound
 
 
 class ErasureState(StrEnum):
-    """How far a request came: open until a clean proof closes it, unless it is withdrawn."""
+    """Open until a clean proof closes it, or until it is withdrawn."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -24,7 +24,7 @@ class ErasureState(StrEnum):
 
 
 class Folding(StrEnum):
-    """Which differences in spelling a request ignores in keys of text: none, letter case, spaces around it, or both."""
+    """Which differences in spelling a request ignores in text keys: none, letter case, surrounding spaces, or both."""
 
     NONE = ""
     CASE = "case"
@@ -36,14 +36,14 @@ class Folding(StrEnum):
         return Folding(",".join(word for word, is_said in (("case", ignore_case), ("trim", trim)) if is_said))
 
     def of(self, text: str) -> str:
-        """The one text that all spellings have in common which it does not tell apart."""
+        """The common form of all spellings that count as equal."""
         text = text.strip() if "trim" in self else text
         return text.casefold() if "case" in self else text
 
 
 @dataclass(frozen=True)
 class KeyAsked:
-    """One key column of one table that a request is about; the table and the column are what they are for good."""
+    """A key column of a table in a request, identified by permanent ids."""
 
     table: str
     uuid: str
@@ -54,7 +54,7 @@ class KeyAsked:
 
 @dataclass(frozen=True)
 class ErasureRequest:
-    """Somebody's wish that the rows of some key values be gone."""
+    """A request to erase the rows with some key values."""
 
     id: str
     created_at: datetime
@@ -70,17 +70,17 @@ class ErasureRequest:
     folding: Folding = Folding.NONE
 
     def waits(self, now: datetime) -> bool:
-        """Whether it is within its grace, in which nothing is erased yet."""
+        """Whether it is within its grace period, in which nothing is erased."""
         return self.state is ErasureState.OPEN and now < self.grace_until
 
     def is_overdue(self, now: datetime) -> bool:
-        """Whether its deadline has passed and it is still open."""
+        """Whether it is open past its deadline."""
         return self.state is ErasureState.OPEN and self.deadline is not None and self.deadline < now
 
 
 @dataclass(frozen=True)
 class HiddenKey:
-    """A column of a table, and the values whose rows nobody sees."""
+    """A column of a table, and the values whose rows are hidden."""
 
     field_id: int
     kind: str
@@ -92,9 +92,9 @@ class EvidenceKind(StrEnum):
 
     HIDDEN = "hidden"
     INTENT = "intent"
-    """What a purge is about to remove, written down before it commits: after a kill it is how to go on.
+    """What a purge is about to remove, recorded before it commits, so that it can continue after a crash.
 
-    It may hold paths that tell of a value, so it goes together with the values.
+    Paths in it may contain a value, so it is deleted together with the values.
     """
     PURGED = "purged"
     PROVED = "proved"
@@ -103,7 +103,7 @@ class EvidenceKind(StrEnum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an action did or found about some requests in one table: what a certificate tells. It holds no value."""
+    """What an action did or found for some requests in one table: the basis of certificates. Contains no values."""
 
     kind: EvidenceKind
     table: str
@@ -116,35 +116,35 @@ class Evidence:
 
 
 class Recognizer(Protocol):
-    """Knows the values that closed requests of a table were about, by their digests alone."""
+    """Recognises the values of closed requests for a table by their digests."""
 
     @property
     def keys(self) -> Sequence[tuple[int, str]]:
-        """The columns, by field id, and the types that they had when they were asked for."""
+        """The columns, by field id, with their types at the time of the request."""
         ...
 
     def find(self, field_id: int, kind: str, values: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """Which of these values, given as canonical texts, closed requests were about: by the request's id."""
+        """Which of these values, given as canonical texts, belong to closed requests, by request id."""
         ...
 
 
 class TombstoneReader(Protocol):
     def get(self, id: str) -> ErasureRequest:
-        """One request, or NotFound."""
+        """One request; raises NotFound."""
         ...
 
     def many(self, ids: Sequence[str]) -> list[ErasureRequest]:
-        """Requests, each where it was named, or NotFound: however many, with hardly more effort than for one."""
+        """Requests, in the given order; raises NotFound. Costs hardly more than one request."""
         ...
 
     def hidden(self, uuid: str, requests: Sequence[str] = ()) -> list[HiddenKey]:
-        """What is hidden of a table by all open requests, or by some of them, one entry a column."""
+        """What all open requests, or some, hide in a table, one entry per column."""
         ...
 
     def list(
         self, states: Sequence[ErasureState] = (), uuid: str = "", ended_since: datetime | None = None
     ) -> list[ErasureRequest]:
-        """Requests, newest first; of one table if it is given, and only those that ended since a moment."""
+        """Requests, newest first; optionally of one table, and only those that ended since a time."""
         ...
 
     def evidence(
@@ -158,70 +158,68 @@ class TombstoneReader(Protocol):
     ) -> Sequence[Evidence]:
         """What was done or found, oldest first: about a request, in a table, by an operation.
 
-        Documents can be large. Where nobody looks into them they can be left unread: then each is empty.
+        Documents can be large; without `documents`, they are not read and are empty.
         """
         ...
 
     def at_work(self, request: str) -> Sequence[str]:
-        """The operations that are about to erase rows of a request at this moment, or have just done so.
+        """The operations that are erasing rows of a request, or have just done so.
 
-        Each has written down that it would, and still holds the lease of the table.
+        Each has recorded an intent, and still holds the lease of the table.
         """
         ...
 
     def identity(self) -> str:
-        """What this control database is known by where a table is marked; nothing before the first request."""
+        """Identifies this control database in the marks of tables; empty before the first request."""
         ...
 
     def digested(self, kind: str, texts: Sequence[str]) -> Sequence[bytes]:
-        """The keyed digest of each of some values of a type, given as canonical texts."""
+        """The keyed digest of each of these values of a type, given as canonical texts."""
         ...
 
     def digests(self, request: str) -> Mapping[int, Sequence[bytes]]:
-        """The keyed digests of a request's values, sorted, by the place of their key: they outlive the values."""
+        """The keyed digests of a request's values, sorted, by the position of their key. They outlive the values."""
         ...
 
     def recognizer(self, uuid: str) -> Recognizer:
-        """What knows the values again that closed requests of a table were about."""
+        """What recognises the values of closed requests for a table."""
         ...
 
 
 class Tombstones(TombstoneReader, Protocol):
-    """What registers, withdraws and closes requests."""
+    """Registers, withdraws and closes requests."""
 
     def add(self, request: ErasureRequest, values: Mapping[int, Iterator[str]]) -> int:
-        """Register a request with the values of each of its keys, by their place: all of it or nothing.
+        """Register a request with the values of each of its keys, by position, atomically.
 
-        Answers with how many different values were asked for: spellings that the request does not tell apart are one,
-        and so is the same value in several keys.
+        Returns the number of distinct values: equal spellings count once, and so does a value in several keys.
         """
         ...
 
     def extend(self, id: str, values: Mapping[int, Sequence[str]]) -> None:
-        """Add spellings to the values of an open request's keys; those it has are left out."""
+        """Add spellings to the values of an open request's keys; existing ones are skipped."""
         ...
 
     def move(self, id: str, state: ErasureState, at: datetime, harmless: Sequence[Evidence] = ()) -> ErasureRequest:
-        """Withdraw or close an open request, and remove its plain values for good, both or neither; digests stay.
+        """Withdraw or close an open request and permanently delete its plain values, atomically; digests stay.
 
-        It is not withdrawn where a purge was about to erase its rows or did, but for evidence that was looked into and
-        is harmless: what was told since nobody has looked into.
+        Withdrawing is refused if a purge was about to erase its rows or did, except for evidence that was found to be
+        harmless. Evidence recorded since counts.
         """
         ...
 
     def move_all(self, ids: Sequence[str], state: ErasureState, at: datetime) -> Sequence[ErasureRequest]:
-        """Withdraw or close several open requests at once, all of them or none."""
+        """Withdraw or close several open requests, all or none."""
         ...
 
     def veil(self, table: str, uuid: str, marks: Sequence[str], told: Callable[[str], str]) -> None:
-        """Tell otherwise what the journal tells of somebody, in rows that hold one of the marks and in the lists of
-        files of operations on a table, whatever it was called then."""
+        """Redact the journal: rows with one of the marks, and the file lists of operations on a table."""
         ...
 
     def record(self, evidence: Evidence) -> None:
-        """Write down what was done or found; what the same action had told of the same kind is replaced.
+        """Record evidence, replacing what the same action recorded of the same kind.
 
-        What is about to be removed is a stale plan where one of its requests is not open any more.
+        An intent is refused as a stale plan if one of its requests is no longer open.
         """
         ...
 

@@ -1,1 +1,1 @@
-"""The control database: journal and leases that last, on SQLite or PostgreSQL."""
+"""The control database: a persistent journal, leases and records, on SQLite or PostgreSQL."""

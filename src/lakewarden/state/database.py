@@ -1,8 +1,7 @@
-"""Opens the control database: SQLite beside the configuration, or PostgreSQL for more than one host.
+"""Opens the control database: SQLite beside the configuration, or PostgreSQL for several hosts.
 
-Nothing is opened before it is needed, and the schema is brought up to date the first time. Reading gets
-a consistent view that cannot write; writing gets a transaction that other writers wait for. What
-goes wrong is told by `failures.py`; what is kept, and when it is changed, is up to `journal.py` and `leases.py`.
+It is opened on first use, and its schema is migrated then. Readers get a consistent read-only view; writers get a
+transaction, and other writers wait. `failures.py` translates errors; `journal.py` and `leases.py` define the contents.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def host_clock() -> datetime:
 
 
 class Database:
-    """One control database, shared by the journal and the leases of a process and all its threads."""
+    """One control database, shared by all threads of a process."""
 
     def __init__(self, url: str, clock: Clock = host_clock) -> None:
         self._url = _understood(url)
@@ -57,16 +56,16 @@ class Database:
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
-        """Read: one consistent view, from which nothing can be written."""
+        """A consistent read-only view."""
         self._prepare()
         with self.peek() as connection:
             yield connection
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """Write: one transaction, committed at the end of the body and undone if it raises.
+        """A transaction, committed at the end of the body and rolled back if it raises.
 
-        Within another one of the same thread it is part of that one.
+        Nested in another one of the same thread, it is part of that one.
         """
         outer: Connection | None = getattr(self._open, "connection", None)
         if outer is not None:
@@ -82,7 +81,7 @@ class Database:
 
     @contextmanager
     def peek(self) -> Iterator[Connection]:
-        """Read whatever is there, without bringing its schema up to date first."""
+        """A read-only view without migrating the schema first."""
         with self._told(), self._opened().connect() as connection:
             if self.kind == "postgresql":
                 connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -96,7 +95,7 @@ class Database:
         return connection.execute(select(func.clock_timestamp(type_=UtcTime()))).scalar_one()
 
     def exists(self) -> bool:
-        """Whether there is something to look at: an SQLite file is made at first use, if its folder is there."""
+        """Whether the database exists: an SQLite file is created on first use, if its folder exists."""
         if self.file is None:
             return True
         if not self.file.parent.is_dir():
@@ -107,9 +106,9 @@ class Database:
         return self.file.exists()
 
     def wipe(self, *tables: str) -> None:
-        """Let what was deleted from tables leave the disk too, as far as the database lets us; it is deleted already.
+        """Remove deleted rows from the disk too, as far as the database allows.
 
-        SQLite overwrote it in its file, and its write-ahead log is cut here; readers that are at it are waited for.
+        SQLite has overwritten them in its file; its write-ahead log is truncated here, after waiting for readers.
         PostgreSQL keeps old rows until they are vacuumed.
         """
         try:
@@ -127,7 +126,7 @@ class Database:
                 log.warning("what was deleted is still in the log of %s: somebody reads it", self.place)
 
     def close(self) -> None:
-        """Close all connections; the next use opens new ones."""
+        """Close all connections; the next use reopens them."""
         with self._lock:
             if self._engine is not None:
                 self._engine.dispose()
@@ -170,7 +169,7 @@ class Database:
 
 
 def _understood(text: str) -> URL:
-    """The URL as SQLAlchemy sees it. What cannot be read is not shown, since it may hold a password."""
+    """The parsed URL. An invalid one is not shown, since it may contain a password."""
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
@@ -195,7 +194,7 @@ def _server(url: URL) -> str:
 
 
 def _secrets(url: URL) -> set[str]:
-    """Every way in which the password may be written."""
+    """The password in every encoding."""
     given = [value for name, value in url.query.items() if "password" in name]
     plain = {str(url.password or ""), *(str(value) for value in given)} - {""}
     return {form for secret in plain for form in (secret, quote(secret, safe=""), quote_plus(secret))}
@@ -221,7 +220,7 @@ def _sqlite(url: URL) -> Engine:
 
 
 def _cut_log(connection: Connection) -> bool:
-    """Empty the write-ahead log; whether it could not be, since readers need it."""
+    """Truncate the write-ahead log; returns whether readers prevented it."""
     raw = connection.connection.driver_connection
     assert raw is not None
     raw.execute("PRAGMA query_only = OFF")
@@ -229,7 +228,7 @@ def _cut_log(connection: Connection) -> bool:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Turn write-ahead logging on, once a file. SQLite does not wait for other openers here, so this does."""
+    """Enable write-ahead logging, once per file. SQLite does not wait for other processes here, so this does."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

@@ -1,6 +1,6 @@
-"""Keyed digests of key values (HMAC-SHA256): by them a value that was forgotten is known again when it comes back.
+"""Keyed digests of key values (HMAC-SHA256), which recognise a value that was deleted when it reappears.
 
-The key stays in the control database and in what is made here: others hand values in, and are told whose they were.
+The key never leaves the control database and this module: callers pass values in, and get the requests they belong to.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _BLOCK = 64  # bytes that SHA-256 takes at a time, which a key is filled up to
 _AT_ONCE = 10_000
 
 Blocks = Sequence[tuple[str, bytes]]
-"""Requests, each with the digests of its values one after another."""
+"""Requests, each with the concatenated digests of its values."""
 
 
 class Digester:
-    """Makes digests with one key. What depends on the key alone is worked out once, which halves the time of each."""
+    """Computes digests with one key. The part that depends on the key alone is computed once, which halves the time."""
 
     def __init__(self, key: bytes) -> None:
         filled = (hashlib.sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
@@ -33,7 +33,7 @@ class Digester:
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in filled))
 
     def digests(self, kind: str, texts: Iterable[str]) -> bytes:
-        """The digests of values of one type, given as their canonical texts, one after another."""
+        """The concatenated digests of values of one type, given as canonical texts."""
         inner, outer, beginning = self._inner.copy, self._outer.copy, f"{kind}:"
         made = []
         for text in texts:
@@ -46,16 +46,16 @@ class Digester:
 
 @dataclass
 class Recognizer:
-    """Knows the values that closed requests of one table were about, and tells them from all others."""
+    """Recognises the values of closed requests for one table."""
 
     keys: tuple[tuple[int, str], ...]
-    """The columns, by field id, and the types that they had when they were asked for."""
+    """The columns, by field id, with their types at the time of the request."""
     _load: Callable[[], Mapping[tuple[int, str, Folding], Blocks]] = field(repr=False)
     _digester: Callable[[], Digester] = field(repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def find(self, field_id: int, kind: str, values: Iterable[str]) -> dict[str, list[str]]:
-        """Which of these values, given as canonical texts, closed requests were about: by the request's id."""
+        """Which of these values, given as canonical texts, belong to closed requests, by request id."""
         found: dict[str, list[str]] = {}
         known = {key[2]: some for key, some in self._known.items() if key[:2] == (field_id, kind)}
         texts = list(values) if known else []
@@ -82,7 +82,7 @@ class Recognizer:
 
 
 class _Known:
-    """The digests of one column, in order of their first eight bytes: a million of them take 48 MB."""
+    """The digests of one column, sorted by their first eight bytes: a million take 48 MB."""
 
     def __init__(self, blocks: Blocks) -> None:
         import numpy
@@ -95,7 +95,7 @@ class _Known:
         self._heads = heads[self._order]
 
     def among(self, digests: bytes) -> list[tuple[int, list[str]]]:
-        """The places of those digests that are known, each with the requests that it was in."""
+        """The indexes of known digests, each with its requests."""
         import numpy
 
         heads = _heads(digests)

@@ -1,6 +1,6 @@
-"""Evidence of erasures in the control database: what was done or found about requests, and in which table.
+"""Evidence of erasures in the control database: what was done or found for requests, by table.
 
-The queries are at the end, each with a sentence.
+The queries are at the end, each with a docstring.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FEW = 1_000  # names that a query is given; databases take some ten thousand at 
 
 @dataclass(frozen=True)
 class About:
-    """Which evidence is wanted: of some kinds, about a request, a table, or by an operation."""
+    """Selects evidence: of some kinds, about a request or a table, or by an operation."""
 
     kinds: Sequence[EvidenceKind] = ()
     request: str = ""
@@ -33,7 +33,7 @@ class About:
 
 
 def read_evidence(connection: Connection, about: About, documents: bool = True) -> list[Evidence]:
-    """What was done or found, oldest first; with its documents, unless nobody looks into them."""
+    """What was done or found, oldest first, optionally without documents."""
     wanted = _evidence_about(about)
     requests = _requests_of(connection, wanted)
     if not documents:
@@ -42,7 +42,7 @@ def read_evidence(connection: Connection, about: About, documents: bool = True) 
 
 
 def write_evidence(connection: Connection, told: Evidence) -> None:
-    """Write down what was done or found, in the place of what the same action told before."""
+    """Record evidence, replacing what the same action recorded before."""
     row = {name: getattr(told, name) for name in ("table", "uuid", "operation", "action", "at")}
     packed = zlib.compress(json.dumps(told.document).encode(), level=1)
     connection.execute(_told_before(told))
@@ -56,7 +56,7 @@ def write_evidence(connection: Connection, told: Evidence) -> None:
 
 
 def refuse_erased(connection: Connection, request: str, harmless: Sequence[Evidence]) -> None:
-    """Refuse where a purge was about to erase rows of a request, or did, other than what is known to be harmless."""
+    """Refuse if a purge was about to erase rows of a request, or did, except for evidence known to be harmless."""
     about = About([EvidenceKind.INTENT, EvidenceKind.PURGED], request)
     known = {_identity(each) for each in harmless}
     new = [each for each in read_evidence(connection, about, documents=False) if _identity(each) not in known]
@@ -68,9 +68,9 @@ def refuse_erased(connection: Connection, request: str, harmless: Sequence[Evide
 
 
 def forget_intents(connection: Connection, requests: Sequence[str]) -> None:
-    """Forget what was about to be removed for requests that ended: paths in it may tell of a value.
+    """Delete the intents of requests that ended: their paths may contain a value.
 
-    What was about to be removed for others as well stays, until it was.
+    Intents for other requests stay until those are purged.
     """
     for start in range(0, len(requests), FEW):
         connection.execute(_links_of_intents(requests[start : start + FEW]))
@@ -82,7 +82,7 @@ def operations_at_work(connection: Connection, request: str, now: datetime) -> l
 
 
 def _identity(told: Evidence) -> tuple[object, ...]:
-    """By which it is known whether something was told anew: numbers come again when the last row goes."""
+    """Identifies a record; row numbers are reused after the last row is deleted."""
     return told.kind, told.operation, told.action, told.at
 
 
@@ -93,7 +93,7 @@ def _evidence(row: Any, requests: tuple[str, ...], documents: bool) -> Evidence:
 
 
 def _requests_of(connection: Connection, about: Select[Any]) -> dict[int, tuple[str, ...]]:
-    """Which requests pieces of evidence are about."""
+    """The requests that evidence is about."""
     link = erasure_evidence_requests.c
     numbers = about.with_only_columns(erasure_evidence.c.number).order_by(None)
     order = (link.evidence, link.request)
@@ -106,7 +106,7 @@ def _requests_of(connection: Connection, about: Select[Any]) -> dict[int, tuple[
 
 
 def _evidence_about(about: About) -> Select[Any]:
-    """Evidence of some kinds about a request, a table or by an operation, oldest first."""
+    """Evidence of some kinds, about a request or a table, or by an operation, oldest first."""
     query = select(erasure_evidence).order_by(erasure_evidence.c.number)
     if about.kinds:
         query = query.where(erasure_evidence.c.kind.in_([str(kind) for kind in about.kinds]))
@@ -121,7 +121,7 @@ def _evidence_about(about: About) -> Select[Any]:
 
 
 def _told_before(evidence: Evidence) -> Delete:
-    """What the same action told of the same kind."""
+    """Evidence of the same kind from the same action."""
     same = erasure_evidence.c
     return delete(erasure_evidence).where(
         same.operation == evidence.operation, same.action == evidence.action, same.kind == str(evidence.kind)
@@ -129,14 +129,14 @@ def _told_before(evidence: Evidence) -> Delete:
 
 
 def _links_of_intents(requests: Sequence[str]) -> Delete:
-    """That something was about to be removed for some requests."""
+    """The links between intents and some requests."""
     link = erasure_evidence_requests.c
     intents = select(erasure_evidence.c.number).where(erasure_evidence.c.kind == str(EvidenceKind.INTENT))
     return delete(erasure_evidence_requests).where(link.request.in_(requests), link.evidence.in_(intents))
 
 
 def _needed_by_nobody() -> Delete:
-    """What was about to be removed, where for each of its requests it was since, or none is left."""
+    """Intents that were purged since for each of their requests, or have no requests left."""
     link, purged = erasure_evidence_requests.alias("link"), erasure_evidence.alias("purged")
     about = erasure_evidence_requests.alias("about")
     since = (
@@ -151,7 +151,7 @@ def _needed_by_nobody() -> Delete:
 
 
 def _leases_of_intents(request: str, now: datetime) -> Select[Any]:
-    """The operations that hold the lease of a table in which they were about to remove something for a request."""
+    """The operations that hold the lease of a table for which they recorded an intent for a request."""
     link = erasure_evidence_requests.c
     about = erasure_evidence.c.number.in_(select(link.evidence).where(link.request == request))
     held = (leases.c.operation == erasure_evidence.c.operation) & (leases.c.key == "table:" + erasure_evidence.c.uuid)

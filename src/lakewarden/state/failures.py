@@ -1,4 +1,4 @@
-"""Turns what SQLAlchemy and the drivers raise into `StateUnavailable`, in words, and without any password."""
+"""Translates errors of SQLAlchemy and the drivers into `StateUnavailable`, without passwords."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SQLITE = {
         "Move it away: a new one is made at the next use. No table data is in it, but the journal is.",
     ),
 }
-"""What SQLite's kinds of errors mean here, and what to do."""
+"""What SQLite's error codes mean here, and what to do."""
 
 _NO_ANSWER = "See that PostgreSQL runs there, and that host, database, user and password in `state` are right."
 _LOOK = "lakewarden lake doctor looks at the control database."
@@ -55,12 +55,12 @@ def explain(error: DBAPIError, place: str, secrets: Iterable[str]) -> StateUnava
 
 
 def _found_no_server(error: DBAPIError) -> bool:
-    """Whether there was no connection, rather than a statement that went wrong on one."""
+    """Whether there was no connection, rather than a statement that failed."""
     return error.connection_invalidated or getattr(error.orig, "sqlstate", None) is None
 
 
 def _first_words(error: DBAPIError) -> str:
-    """What the driver said in one line. What follows it may quote rows, which are nobody's to see in an error."""
+    """The first line of the driver's message. The rest may quote rows, which must not appear in an error."""
     primary = getattr(getattr(error.orig, "diag", None), "message_primary", None)
     lines = str(primary or error.orig).strip().splitlines()
     return lines[0].strip() if lines else type(error.orig).__name__

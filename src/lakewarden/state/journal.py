@@ -1,8 +1,7 @@
-"""The lasting journal of operations, in the control database.
+"""The journal of operations in the control database.
 
-What a move means is said in `lifecycle/journal.py`; here it is made atomic: an operation's row is locked,
-looked at, and changed in one transaction. An operation and the files of its actions are written down together.
-The queries are at the end, each with its name and a sentence.
+`lifecycle/journal.py` defines the transitions; here they are atomic: an operation's row is locked, read and changed in
+one transaction. An operation and its files are recorded together. The queries are at the end, each with a docstring.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from lakewarden.state.tables import action_files, operations, steps
 
 
 class SqlJournal:
-    """The record of operations that outlives processes and is shared between them."""
+    """The journal, shared between processes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -114,7 +113,7 @@ def _one(connection: Connection, selected: Select[int]) -> Record | None:
 
 
 def _all(connection: Connection, selected: Select[int]) -> list[Record]:
-    """The records of the operations that a query selects by number, each with its steps."""
+    """The records of the selected operations, each with its steps."""
     numbers = selected.scalar_subquery()
     found = connection.execute(_operations(numbers)).mappings().all()
     of_operation = {
@@ -139,7 +138,7 @@ def _record(row: RowMapping, steps: tuple[Step, ...]) -> Record:
 
 
 def _plan(row: RowMapping) -> Plan:
-    """The stored plan; one that another version wrote in another way is empty: it can be listed and cancelled."""
+    """The stored plan; one in another version's format is empty, so that it can be listed and cancelled."""
     try:
         return Plan.from_json(row["plan"])
     except ValueError:
@@ -148,7 +147,7 @@ def _plan(row: RowMapping) -> Plan:
 
 
 def _unpacked(packed: bytes) -> FileList:
-    """The stored files; what cannot be read is no list that was ever planned, and whoever needs it is told so."""
+    """The stored files; an unreadable list is empty, and so never equal to the planned one."""
     try:
         return unpack_files(packed)
     except (ValueError, KeyError, TypeError, zlib.error):
@@ -171,7 +170,7 @@ def _operation_row(record: Record) -> dict[str, Any]:
 
 
 def _changing(record: Record) -> dict[str, Any]:
-    """The part of an operation's row that moves change."""
+    """The part of an operation's row that transitions change."""
     return {
         "state": str(record.state),
         "started_at": record.started_at,
@@ -202,12 +201,12 @@ _NEWEST_FIRST = (operations.c.created_at.desc(), operations.c.number.desc())
 
 
 def _by_id(id: str) -> Select[int]:
-    """The operation of this id."""
+    """The operation with this id."""
     return select(operations.c.number).where(operations.c.id == id)
 
 
 def _newest_of_plan(plan_id: str) -> Select[int]:
-    """The newest operation with this plan, whatever became of it."""
+    """The newest operation with this plan, in any state."""
     return select(operations.c.number).where(operations.c.plan_id == plan_id).order_by(*_NEWEST_FIRST).limit(1)
 
 
@@ -217,7 +216,7 @@ def _waiting_with_plan(plan_id: str) -> Select[int]:
 
 
 def _newest(states: Sequence[State], kind: str, subjects: Collection[str], limit: int) -> Select[int]:
-    """The newest operations in any of these states, of this kind, with a step on any of these subjects; none: all."""
+    """The newest operations in any of these states, of this kind, with a step on any of these subjects."""
     query = select(operations.c.number).order_by(*_NEWEST_FIRST).limit(limit)
     if states:
         query = query.where(operations.c.state.in_([str(state) for state in states]))
@@ -234,7 +233,7 @@ def _stop_requested(id: str) -> Select[Any]:
 
 
 def _files(id: str, action: str) -> Select[Any]:
-    """The files of one action: a row without any where the operation is there and has none for it."""
+    """The files of one action: a row with null if the operation exists and has none for it."""
     of_action = (action_files.c.operation == operations.c.id) & (action_files.c.action == action)
     return (
         select(action_files.c.packed)
@@ -259,33 +258,33 @@ def _operations(numbers: ScalarSelect[int]) -> Select[Any]:
 
 
 def _steps(numbers: ScalarSelect[int]) -> Select[Any]:
-    """The steps of these operations, each operation's together and in the order of its plan."""
+    """The steps of these operations, grouped by operation, in plan order."""
     ids = select(operations.c.id).where(operations.c.number.in_(numbers))
     return select(steps).where(steps.c.operation.in_(ids)).order_by(steps.c.operation, steps.c.position)
 
 
 def _lock(id: str) -> Select[int]:
-    """Keep others from changing this operation until the transaction ends; on SQLite the transaction does."""
+    """Lock this operation until the transaction ends; on SQLite the transaction itself is the lock."""
     return _by_id(id).with_for_update()
 
 
 def _change_operation(record: Record) -> Update:
-    """Write down how an operation stands now."""
+    """Update the changing part of an operation."""
     return update(operations).where(operations.c.id == record.id).values(_changing(record))
 
 
 def _change_step(id: str, step: Step) -> Update:
-    """Write down how far an action came."""
+    """Update one action."""
     return update(steps).where(steps.c.operation == id, steps.c.action == step.action).values(_step_row(step))
 
 
 def _mark_verified(id: str, actions: Collection[str], at: datetime) -> Update:
-    """Write down that what some actions did was looked at again."""
+    """Mark completed actions as verified."""
     done = (steps.c.operation == id, steps.c.action.in_(actions), steps.c.progress == str(Progress.DONE))
     return update(steps).where(*done).values(progress=str(Progress.VERIFIED), at=at)
 
 
 def _mark_to_stop(id: str, stop: Stop) -> Update:
-    """Ask the process that runs this operation to pause or to end it; what was to end is not paused instead."""
+    """Ask the process that runs this operation to pause or cancel it; a requested cancel is not replaced by a pause."""
     wish = case((operations.c.stop_requested == str(Stop.CANCEL), str(Stop.CANCEL)), else_=str(stop))
     return update(operations).where(operations.c.id == id).values(stop_requested=wish)

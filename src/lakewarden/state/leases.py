@@ -1,8 +1,8 @@
-"""The lasting leases, in the control database; hosts with skewed clocks agree, since the time is the database's.
+"""Leases in the control database; hosts with skewed clocks agree, because the database's time is used.
 
-Taking a lease is one statement: insert it if nobody ever had it, take it over with the next epoch if it has
-expired, else change nothing. Renewing and releasing change the row only where key and epoch are the
-holder's own. A row is never deleted, so an epoch never comes twice.
+Acquiring a lease is one statement: insert it if it is new, take it over with the next epoch if it has expired, else
+change nothing. Renewing and releasing require the holder's epoch. Rows are never deleted, so that no epoch is used
+twice.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _lease(row: Row[Any]) -> Lease:
 
 
 def _take(kind: str, wanted: Lease, now: datetime) -> Any:
-    """Insert a lease, or take it over with the next epoch if it has expired; gives back the row only if it did."""
+    """Insert a lease, or take it over with the next epoch if it has expired; returns the row only if it did."""
     insert = postgresql.insert if kind == "postgresql" else sqlite.insert
     statement = insert(leases).values(vars(wanted))
     taken_over = {name: statement.excluded[name] for name in ("label", "operation", "holder", "expires_at")}
@@ -79,7 +79,7 @@ def _take(kind: str, wanted: Lease, now: datetime) -> Any:
 
 
 def _of_key(key: str) -> Select[Any]:
-    """The lease of a key, in force or not."""
+    """The lease of a key, expired or not."""
     return select(leases).where(leases.c.key == key)
 
 
@@ -89,11 +89,11 @@ def _in_force(now: datetime) -> Select[Any]:
 
 
 def _put_off(lease: Lease, now: datetime, end: datetime) -> Update:
-    """Put off the end of a lease that is still its holder's and has not expired."""
+    """Extend a lease that its holder still has and that has not expired."""
     still_held = (leases.c.key == lease.key, leases.c.epoch == lease.epoch, leases.c.expires_at > now)
     return update(leases).where(*still_held).values(expires_at=end)
 
 
 def _end(lease: Lease, now: datetime) -> Update:
-    """End a lease now, unless somebody else has it already."""
+    """End a lease now, unless another holder has it."""
     return update(leases).where(leases.c.key == lease.key, leases.c.epoch == lease.epoch).values(expires_at=now)

@@ -1,8 +1,8 @@
-"""Brings the schema of the control database up to date at first use, under a lock.
+"""Migrates the schema of the control database on first use, under a lock.
 
-A database that is current costs one small query: Alembic takes a third of a second to import, and is
-imported only where there is something to migrate. A database that a newer Lakewarden wrote is refused.
-A revision is a file in `migrations/versions`, whose name begins with its number; there is no other list of them.
+An up-to-date database costs one small query: Alembic takes a third of a second to import, so it is imported only if
+there is something to migrate. A database written by a newer Lakewarden is refused. Each revision is a file in
+`migrations/versions`, whose name begins with its number; there is no other list of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, column, func, inspect, select, table
 from lakewarden.errors import StateUnavailable
 
 HISTORY = tuple(sorted(p.name.partition("_")[0] for p in (Path(__file__).parent / "migrations/versions").glob("*.py")))
-"""Every revision there is, oldest first."""
+"""All revisions, oldest first."""
 
 HEAD = HISTORY[-1]
 
@@ -22,14 +22,14 @@ _LOCK = 0x6C616B65  # "lake": the number of PostgreSQL's advisory lock that migr
 
 
 def revision(connection: Connection) -> str | None:
-    """The revision that a database's schema is at, or nothing where it has none yet."""
+    """The revision of a database's schema; None if it has none."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.scalar(select(column("version_num")).select_from(table("alembic_version")))
 
 
 def is_current(connection: Connection, place: str) -> bool:
-    """Whether there is nothing to migrate; raises where the schema is not one that this Lakewarden knows."""
+    """Whether there is nothing to migrate; raises if the schema is unknown."""
     found = revision(connection)
     if found is not None and found not in HISTORY:
         raise StateUnavailable(
@@ -41,7 +41,7 @@ def is_current(connection: Connection, place: str) -> bool:
 
 
 def migrate(connection: Connection, place: str) -> None:
-    """Migrate within the writing transaction that `connection` is in; whoever comes second finds it done."""
+    """Migrate within the write transaction of `connection`; of several processes, the second finds it done."""
     if connection.dialect.name == "postgresql":  # on SQLite, a writing transaction is the lock
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
     if not is_current(connection, place):

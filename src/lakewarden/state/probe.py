@@ -1,4 +1,4 @@
-"""What `lake doctor` says about the control database. Looks only: it makes and migrates nothing."""
+"""The doctor's checks of the control database. They create and migrate nothing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lakewarden.state.migration import HEAD, is_current, revision
 log = logging.getLogger(__name__)
 
 SKEW = timedelta(seconds=5)
-"""How far this host's clock may be from the database's before it is worth a warning."""
+"""How far this host's clock may differ from the database's without a warning."""
 
 _LOG = "This is a defect; the log has it."
 
 
 class StateProbe:
-    """Looks at the control database; `remote_lakes` are the lakes whose warehouse several hosts can reach."""
+    """Checks the control database; `remote_lakes` are lakes that several hosts can reach."""
 
     def __init__(self, database: Database, remote_lakes: Iterable[str] = ()) -> None:
         self._database = database
@@ -68,7 +68,7 @@ class StateProbe:
 
 
 def _clock(ahead: timedelta) -> Check:
-    """How far the database's clock is from the host's. Leases go by the database's, so they are right either way."""
+    """The difference between the clocks. Leases use the database's clock, so they are correct either way."""
     seconds = ahead.total_seconds()
     if abs(ahead) <= SKEW:
         return Check("control database clock", "ok", f"{abs(seconds):.1f} s from this host's")

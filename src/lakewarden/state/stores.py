@@ -1,7 +1,7 @@
-"""What each noun keeps in the control database, as `lake.state`: one store for each noun, one line for each store.
+"""The stores of nouns in the control database, as `lake.state`: one store per noun.
 
-A noun that keeps something adds its values and protocols in `records/`, its queries in a module here, and a line below.
-A question or a plan is handed a `StateReader`: by type, what it gets from there cannot write.
+A noun with a store has its values and protocols in `records/`, its queries in a module here, and a line below. A
+question or a plan gets a `StateReader`: by type, its stores cannot write.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Writing = TypeVar("Writing")
 
 
 class Store(Generic[Reading, Writing]):
-    """One noun's store: what can be read of it, and what can be written where writing is allowed."""
+    """One noun's store, read-only on a `StateReader`, writable on a `StateWriter`."""
 
     def __init__(self, open_on: Callable[[Database], Writing]) -> None:
         self._open_on = open_on
@@ -33,7 +33,7 @@ class Store(Generic[Reading, Writing]):
 
 
 class StateReader:
-    """The stores as questions and plans see them."""
+    """The stores for questions and plans."""
 
     erasure: Store[TombstoneReader, Tombstones] = Store(SqlTombstones)
 
@@ -42,8 +42,8 @@ class StateReader:
 
 
 class StateWriter(StateReader):
-    """The stores as actions and controls see them."""
+    """The stores for actions and controls."""
 
     def together(self) -> AbstractContextManager[object]:
-        """One transaction for all that this thread writes in it, to any store and to the journal."""
+        """One transaction for everything that this thread writes in it, to any store and to the journal."""
         return self.database.begin()

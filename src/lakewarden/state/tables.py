@@ -1,7 +1,6 @@
-"""The tables of the control database, and how times and documents are kept in them.
+"""The tables of the control database, and how they store times and documents.
 
-This is the shape that queries are written against. The database gets it from the revisions in
-`migrations/`, and a test holds the two together.
+Queries use these definitions. The revisions in `migrations/` create the tables, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from sqlalchemy.types import TypeEngine
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A moment, to the microsecond and in UTC; on SQLite a text of fixed width, which sorts as the moments do."""
+    """A moment in UTC, to the microsecond; on SQLite a text of fixed width, which sorts by time."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -51,7 +50,7 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 class JsonText(TypeDecorator[Any]):
-    """A JSON document as text, read back exactly as written; what JSON has no word for is kept as its text."""
+    """A JSON document as text; values that JSON cannot represent are stored as text."""
 
     impl = Text
     cache_ok = True
@@ -90,7 +89,7 @@ operations = Table(
     Index("operations_by_state", "state", "created_at"),
     Index("operations_by_kind", "kind", "created_at"),
 )
-"""One row for each operation that was ever planned."""
+"""One row per operation that was ever planned."""
 
 steps = Table(
     "steps",
@@ -106,7 +105,7 @@ steps = Table(
     Column("at", UtcTime),
     Index("steps_by_subject", "subject", "operation"),
 )
-"""One row for each action of an operation, in the plan's order."""
+"""One row per action of an operation, in plan order."""
 
 action_files = Table(
     "action_files",
@@ -115,7 +114,7 @@ action_files = Table(
     Column("action", Text, primary_key=True),
     Column("packed", LargeBinary, nullable=False),
 )
-"""One row for each action that concerns files: all of them, packed. The plan has their number, size and digest."""
+"""One row per action with files: all of them, compressed. The plan has their number, size and digest."""
 
 leases = Table(
     "leases",
@@ -127,7 +126,7 @@ leases = Table(
     Column("epoch", Integer, nullable=False),
     Column("expires_at", UtcTime, nullable=False),
 )
-"""One row for each key that was ever leased. It stays after the lease, since its epoch may only grow."""
+"""One row per key that was ever leased. Rows stay, because epochs only grow."""
 
 erasure_requests = Table(
     "erasure_requests",
@@ -146,7 +145,7 @@ erasure_requests = Table(
     Column("folding", Text, nullable=False),
     Index("erasure_requests_by_state", "state", "created_at"),
 )
-"""One row for each request that rows be erased."""
+"""One row per erasure request."""
 
 erasure_keys = Table(
     "erasure_keys",
@@ -160,7 +159,7 @@ erasure_keys = Table(
     Column("kind", Text, nullable=False),
     Index("erasure_keys_by_table", "uuid", "request"),
 )
-"""One row for each key column of each table that a request is about."""
+"""One row per key column of each table of a request."""
 
 tombstones = Table(
     "tombstones",
@@ -171,7 +170,7 @@ tombstones = Table(
     Column("packed", LargeBinary),
     Column("digests", LargeBinary, nullable=False),
 )
-"""The values of a key, packed some thousands to a row. They go once a clean proof closed the request; digests stay."""
+"""The values of a key, compressed, thousands per row. They are deleted when the request is closed; digests stay."""
 
 erasure_evidence = Table(
     "erasure_evidence",
@@ -187,7 +186,7 @@ erasure_evidence = Table(
     Index("erasure_evidence_by_action", "operation", "action", "kind", unique=True),
     Index("erasure_evidence_by_table", "uuid", "kind"),
 )
-"""One row for each thing that an action did or found about requests in a table; its document packed."""
+"""One row per record of what an action did or found for requests in a table, with a compressed document."""
 
 erasure_evidence_requests = Table(
     "erasure_evidence_requests",
@@ -196,7 +195,7 @@ erasure_evidence_requests = Table(
     Column("request", Text, ForeignKey("erasure_requests.id", ondelete="CASCADE"), primary_key=True),
     Index("erasure_evidence_of_requests", "request"),
 )
-"""Which requests a piece of evidence is about."""
+"""The requests that evidence is about."""
 
 secrets = Table(
     "secrets",
@@ -204,4 +203,4 @@ secrets = Table(
     Column("name", Text, primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
-"""What this installation made up once and keeps to itself, such as the key of digests of erased values."""
+"""Secrets of this installation, such as the key for digests of erased values."""

@@ -1,7 +1,7 @@
-"""The lasting requests for erasure, in the control database. The queries are at the end, each with a sentence.
+"""Erasure requests in the control database. The queries are at the end, each with a docstring.
 
-Values are registered in one transaction with their request. When a request is closed its plain values are removed
-for good: SQLite is told to overwrite what it deletes, and its write-ahead log is cut.
+Values are registered in one transaction with their request. When a request is closed its plain values are permanently
+deleted: SQLite overwrites them, and its write-ahead log is truncated.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _DIGEST_KEY = "tombstone-digest"
 
 
 class SqlTombstones:
-    """Requests that outlive processes and are shared between them."""
+    """Erasure requests, shared between processes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -192,7 +192,7 @@ class SqlTombstones:
         return Recognizer(keys, load, digester)
 
     def _digester(self, connection: Connection) -> Digester:
-        """By a key that is made up once, and kept here and in no certificate."""
+        """Uses a random key, which is stored here and in no certificate."""
         known = connection.execute(select(secrets.c.value).where(secrets.c.name == _DIGEST_KEY)).scalar()
         if known is None:
             known = random.token_bytes(32)
@@ -208,7 +208,7 @@ def _insert(
     texts: Sequence[str],
     first: int = 0,
 ) -> None:
-    """Values of a key, some thousands to a row, numbered from a first one on."""
+    """Insert the values of a key, thousands per row, numbered from `first`."""
     for number, start in enumerate(range(0, len(texts), _AT_ONCE), start=first):
         some = texts[start : start + _AT_ONCE]
         digests = digester.digests(request.keys[position].kind, some)
@@ -226,13 +226,13 @@ def _unpacked(packed: bytes) -> list[str]:
 
 
 def _different(values: list[str]) -> list[str]:
-    """Each value once, in order. They come in packs that are sorted, which sorting makes use of."""
+    """Each value once, sorted. They come in sorted chunks, which makes sorting fast."""
     values.sort()
     return list(dict.fromkeys(values))
 
 
 def _cut(digests: bytes) -> Iterator[bytes]:
-    """Digests that are kept end to end, each on its own."""
+    """Concatenated digests, one by one."""
     return (digests[start : start + SIZE] for start in range(0, len(digests), SIZE))
 
 
@@ -254,7 +254,7 @@ def _many(connection: Connection, ids: Sequence[str]) -> list[ErasureRequest]:
 
 
 def _check_open(connection: Connection, ids: Sequence[str]) -> None:
-    """Refuse where a request has ended; until the transaction does, none of them can."""
+    """Refuse if a request has ended; until the transaction ends, none of them can."""
     ordered = sorted(ids)
     for start in range(0, len(ordered), FEW):
         for row in connection.execute(_locked(ordered[start : start + FEW])):
@@ -288,7 +288,7 @@ def _key_row(request: str, position: int, key: KeyAsked) -> dict[str, object]:
 
 
 def _newest(states: Sequence[ErasureState], uuid: str, ended_since: datetime | None) -> Select[Any]:
-    """Requests in some states, about one table or ended since a moment, newest first."""
+    """Requests in some states, for one table or ended since a time, newest first."""
     query = select(erasure_requests).order_by(erasure_requests.c.number.desc())
     if states:
         query = query.where(erasure_requests.c.state.in_([str(state) for state in states]))
@@ -301,7 +301,7 @@ def _newest(states: Sequence[ErasureState], uuid: str, ended_since: datetime | N
 
 
 def _hidden_values(uuid: str, requests: Sequence[str]) -> Select[Any]:
-    """The packed values of each column of a table that open requests are about."""
+    """The compressed values of open requests for each column of a table."""
     same = (tombstones.c.request == erasure_keys.c.request) & (tombstones.c.position == erasure_keys.c.position)
     query = (
         select(erasure_keys.c.field_id, erasure_keys.c.kind, tombstones.c.request, tombstones.c.packed)
@@ -314,7 +314,7 @@ def _hidden_values(uuid: str, requests: Sequence[str]) -> Select[Any]:
 
 
 def _values_of(request: str, position: int) -> Select[Any]:
-    """The packed values of one key of a request."""
+    """The compressed values of one key of a request."""
     chosen = (tombstones.c.request == request) & (tombstones.c.position == position)
     return select(tombstones.c.packed).where(chosen, tombstones.c.packed.is_not(None))
 
@@ -326,7 +326,7 @@ def _digests_of(request: str) -> Select[Any]:
 
 
 def _closed_keys(uuid: str) -> Select[Any]:
-    """The key columns of a table that closed requests were about, each once."""
+    """The distinct key columns of closed requests for a table."""
     columns = (erasure_keys.c.field_id, erasure_keys.c.kind)
     query = select(*columns).join(erasure_requests, erasure_requests.c.id == erasure_keys.c.request).distinct()
     closed = erasure_requests.c.state == str(ErasureState.CLOSED)
@@ -334,7 +334,7 @@ def _closed_keys(uuid: str) -> Select[Any]:
 
 
 def _closed_digests(uuid: str) -> Select[Any]:
-    """The digests of each column of a table that closed requests were about, in the order they were asked for."""
+    """The digests of closed requests for each column of a table, in order of registration."""
     same = (tombstones.c.request == erasure_keys.c.request) & (tombstones.c.position == erasure_keys.c.position)
     return (
         select(
@@ -352,12 +352,12 @@ def _closed_digests(uuid: str) -> Select[Any]:
 
 
 def _locked(ids: Sequence[str]) -> Select[Any]:
-    """How far some requests came, which nobody changes meanwhile."""
+    """The states of some requests, locked against changes."""
     states = select(erasure_requests.c.id, erasure_requests.c.state).where(erasure_requests.c.id.in_(ids))
     return states.order_by(erasure_requests.c.id).with_for_update(read=True)
 
 
 def _leave_open(id: str, state: ErasureState, at: datetime) -> Update:
-    """Close or withdraw a request that is open."""
+    """Close or withdraw an open request."""
     still_open = (erasure_requests.c.id == id) & (erasure_requests.c.state == str(ErasureState.OPEN))
     return update(erasure_requests).where(still_open).values(state=str(state), closed_at=at)

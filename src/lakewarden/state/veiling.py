@@ -1,7 +1,7 @@
-"""What the journal tells of somebody who was erased, told otherwise: paths of files, where those tell keys.
+"""Redacts erased values in the journal: paths of files that contain a key.
 
-Operations of long ago listed and named files that lay in a partition of an erased value. Those files are gone; here
-their paths go too. Only rows that name such a partition are looked at, and only what is about the value changes.
+Past operations listed and named files in the partition of an erased value. Those files are gone; here their paths are
+redacted too. Only rows that name such a partition are read, and only the value is replaced.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ _TEXTS = {  # as they are stored, whatever is in them
 
 
 def veil_journal(connection: Connection, table: str, uuid: str, marks: Sequence[str], told: Told) -> None:
-    """Tell otherwise what rows tell that hold one of the marks, whatever they are about, and the files of operations
-    on a table."""
+    """Redact rows that contain one of the marks, whatever they are about, and the files of operations on a table."""
     for name, (keys, texts) in _TEXTS.items():
         _veil_texts(connection, name, keys, texts, marks, told)
     for row in connection.execute(_lists_of(table, uuid)).all():
@@ -47,8 +46,10 @@ def _veil_texts(
 
 
 def _lists_of(table: str, uuid: str) -> Select[Any]:
-    """The lists of files of operations on a table, by its name and under any other that it had: packed, they cannot be
-    chosen by what they hold. Of the plans only those are looked into that have lists."""
+    """The file lists of operations on a table, under its current and any former name.
+
+    The lists are compressed, so they cannot be selected by content; only plans with lists are searched for the UUID.
+    """
     listed = operations.c.id.in_(select(action_files.c.operation))
     named = select(steps.c.operation).where(steps.c.subject == table)
     meant = select(operations.c.id).where(listed, operations.c.plan.contains(uuid, autoescape=True))

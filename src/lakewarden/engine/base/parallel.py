@@ -34,9 +34,7 @@ def traverse(
     threads: int,
     name: str = "traversal",
 ) -> Generator[Found, None, None]:
-    """Everything found from these starting points, in any order. An exception in a thread ends the traversal and is
-    raised here.
-    """
+    """Everything found from these starting points, in any order. An exception in a thread is raised here."""
     traversal: _Traversal[Task, Found] = _Traversal(starts, look, threads)
     workers = [threading.Thread(target=traversal.work, name=f"{name}-{n}", daemon=True) for n in range(threads)]
     for worker in workers:

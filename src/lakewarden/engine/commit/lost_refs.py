@@ -112,9 +112,7 @@ def _rootless(table: Table, snapshot: Snapshot) -> Snapshot:
 
 
 def passing_version(table: Table, like: Snapshot, after: int | None = None) -> Snapshot:
-    """A snapshot that is removed in the same commit: added after old ones, it corrects the table's timestamp and
-    sequence number.
-    """
+    """A temporary snapshot: added after old ones, it corrects the table's timestamp and sequence number."""
     last = getattr(table.metadata, "last_sequence_number", -1) if after is None else after
     newest: dict[str, Any] = {
         "snapshot_id": table.metadata.new_snapshot_id(),

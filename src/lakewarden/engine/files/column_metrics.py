@@ -73,9 +73,7 @@ def _types(table: TableMetadata) -> dict[int, IcebergType]:
 
 
 def metrics_modes(table: TableMetadata) -> dict[int, str]:
-    """The metrics mode of each column: `none`, `counts`, `full`, or the number of characters that bounds are truncated
-    to.
-    """
+    """The metrics mode of each column: `none`, `counts`, `full`, or the length that bounds are truncated to."""
     properties, schema = table.properties, table.schema()
     default = _mode(properties.get(_DEFAULT, ""))
     names = dict(_leaf_columns(schema))

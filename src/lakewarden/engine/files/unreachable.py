@@ -31,9 +31,7 @@ class Unreachable:
     bytes_kept: int
     """The total size of the data, delete and manifest files of the remaining snapshots."""
     unreadable: int = 0
-    """The number of manifests and manifest lists of expiring snapshots that cannot be read; files that only they list
-    are missing here.
-    """
+    """Unreadable manifests and lists of expiring snapshots; files that only they list are missing here."""
 
 
 def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:

@@ -92,9 +92,7 @@ class CarriedDeletes:
         self._used.clear()
 
     def settle(self, io: FileIO, landed: bool) -> None:
-        """Delete new files that no snapshot references: those the committed attempt did not use, or all since the last
-        commit.
-        """
+        """Delete unreferenced new files: what the committed attempt did not use, or all since the last commit."""
         unused = self._waiting - self._used if landed else self._waiting
         delete_leftovers(io, unused)
         self._made = {old: made for old, made in self._made.items() if made is None or made.file_path not in unused}

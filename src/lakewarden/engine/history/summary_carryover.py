@@ -40,9 +40,7 @@ class Summaries:
     def __init__(
         self, versions: Iterable[Snapshot], over_gaps: Mapping[int, int], tells: Callable[[str], bool]
     ) -> None:
-        """`over_gaps` are the ancestors of snapshots whose parents expired; texts for which `tells` is true are left
-        out.
-        """
+        """`over_gaps` are ancestors of snapshots whose parents expired; texts that `tells` accepts are left out."""
         self._versions = {version.snapshot_id: version for version in versions}
         self._over_gaps, self._tells = over_gaps, tells
         self._how_far: dict[int, Mapping[str, str]] = {}

@@ -134,9 +134,7 @@ class WorkingBranch:
         return self._head(self._load()).snapshot_id
 
     def _erase(self) -> None:
-        """Until no file of the branch contains such a row: delete, then rewrite files with deletes, then rewrite
-        everything.
-        """
+        """Until no file of the branch has such a row: delete, then rewrite files with deletes, then all files."""
         steps: list[tuple[str, Callable[[], None]]] = [
             ("deleted", lambda: self._statements.delete_rows(self.name, self._view)),
             ("unmasked", lambda: self._statements.rewrite_data_files(self.name, _ONLY_WITH_DELETES)),
@@ -219,9 +217,7 @@ class WorkingBranch:
 
 @contextmanager
 def merging(table: Table, statements: TableStatements) -> Iterator[None]:
-    """Make all commits in the body merge manifests. The properties are restored afterwards, if necessary by a later
-    run.
-    """
+    """Make all commits in the body merge manifests, then restore the properties; a later run can do that too."""
     before = {key: table.metadata.properties.get(key) for key in _MERGE_ALL}
     statements.set_properties({**_MERGE_ALL, MERGING: json.dumps(before)})
     reach("spark_cleansing.merging")

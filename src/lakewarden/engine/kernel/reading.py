@@ -116,9 +116,7 @@ class ParquetInput:
                 yield batch if chosen is None or batch.schema.names == names else batch.select(names)
 
     def _probe(self, number: int, columns: Sequence[int]) -> Any:
-        """Decode a few rows to see how wide they are. The footer does not show it: dictionaries hide the length of
-        texts.
-        """
+        """Decode a few rows to measure their width. The footer lacks it: dictionaries hide the length of texts."""
         row_group = self.metadata.row_group(number)
         stored = max(row_group.total_byte_size / row_group.num_rows, _LEAST_WIDTH)
         return next(self._batches(number, columns, max(1, min(_PROBE_ROWS, int(self._budget.batch / stored)))))

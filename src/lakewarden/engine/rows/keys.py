@@ -27,9 +27,7 @@ _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """A column that identifies whose rows are meant: its path at the time of the request, and its permanent field id
-    and type.
-    """
+    """A column that identifies a row's owner: its path when requested, and its permanent field id and type."""
 
     path: str
     field_id: int

@@ -126,9 +126,7 @@ class Rows:
 def _hidden_left_out(
     version: Resolved, predicate: BooleanExpression, selected: tuple[str, ...], hiding: Hiding, limit: int | None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Rows of a scan; if very many values are hidden, each row is looked up, and the result is cut to what was
-    requested.
-    """
+    """Rows of a scan; if very many values are hidden, each row is looked up before the limit applies."""
     if not hiding.many:
         return _scanned(version, predicate, selected, limit)
     wanted, _ = _scanned(version, predicate, selected, 0)

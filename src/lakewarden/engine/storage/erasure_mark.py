@@ -29,9 +29,7 @@ _FEW = 5  # tables that the doctor names
 
 @dataclass(frozen=True)
 class Mark:
-    """The control database that has requests for a table. The table is identified by its UUID, whatever is at its
-    location.
-    """
+    """The control database with requests for a table, which is identified by its UUID."""
 
     uuid: str
     control: str

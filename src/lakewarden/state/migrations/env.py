@@ -1,4 +1,4 @@
-"""Run by Alembic: upgrades over the connection, and in the transaction, that `migration.py` hands in."""
+"""Run by Alembic: upgrades over the connection and transaction that `migration.py` passes in."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The journal of operations with their steps and files, the leases, the installation's secrets, and erasure's records.
+"""The journal with steps and files, the leases, the secrets, and the records of erasure.
 
-Revision 0001. A revision is never edited once it was released: it keeps its own column types.
+Revision 0001. A released revision is never edited, so it defines its own column types.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _erasure_evidence() -> None:
 
 
 def _key_to(name: str, target: str, kind: type[sa.Text] | type[sa.Integer] = sa.Text) -> sa.Column[Any]:
-    """A part of a primary key that names a row of another table, and goes with it."""
+    """A part of a primary key that references a row of another table, and is deleted with it."""
     return sa.Column(name, kind, sa.ForeignKey(target, ondelete="CASCADE"), primary_key=True)
 
 
