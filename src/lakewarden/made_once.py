@@ -1,6 +1,6 @@
-"""A property that is made when it is first used, and once: several threads that ask for it wait for the first.
+"""A property that is computed once, on first use: other threads wait for the first.
 
-`functools.cached_property` makes it once for each thread that comes while the first is still at it.
+`functools.cached_property` may compute it once for each thread that uses it meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, overload
 Value = TypeVar("Value")
 
 
-class made_once(Generic[Value]):  # a decorator, named as such
+class made_once(Generic[Value]):  # a decorator, so lower case
     def __init__(self, make: Callable[[Any], Value]) -> None:
         self._make = make
         self._name = make.__name__
@@ -26,7 +26,7 @@ class made_once(Generic[Value]):  # a decorator, named as such
         if owner is None:
             return self
         made: dict[str, Any] = vars(owner)
-        with made.setdefault("_making", RLock()):  # one for all of them, as one may need another
+        with made.setdefault("_making", RLock()):  # one lock for all: a property may use another
             if self._name not in made:
                 made[self._name] = self._make(owner)
             value: Value = made[self._name]

@@ -1,4 +1,4 @@
-"""Durations (`90d`, `12h`, `30m`), deadlines and sizes (`512MB`): how they are written, read and shown."""
+"""Durations (`90d`, `12h`, `30m`), deadlines and sizes: parsing and display."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_duration(text: object) -> timedelta:
-    """Read `90d`, `12h`, `30m`, `45s` or `250ms`."""
+    """Parse `90d`, `12h`, `30m`, `45s` or `250ms`."""
     if isinstance(text, timedelta):
         return text
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
@@ -30,29 +30,29 @@ def parse_duration(text: object) -> timedelta:
 
 
 def parse_deadline(text: object) -> timedelta | date:
-    """Read a duration, or a date as in `2026-12-31`."""
+    """Parse a duration, or a date such as `2026-12-31`."""
     if isinstance(text, date) and not isinstance(text, datetime):
         return text
     if isinstance(text, str) and _DATE.fullmatch(text):
         try:
             return date.fromisoformat(text.strip())
         except ValueError:
-            raise ValueError(f"{text!r} is not a date of the calendar") from None
+            raise ValueError(f"{text!r} is not a valid date") from None
     try:
         return parse_duration(text)
     except ValueError:
-        raise ValueError(f"{text!r} is neither a duration as 30d nor a date as 2026-12-31") from None
+        raise ValueError(f"{text!r} is neither a duration such as 30d nor a date such as 2026-12-31") from None
 
 
 def deadline_from(now: datetime, deadline: timedelta | date) -> datetime:
-    """The moment by which a deadline ends: a duration from now, or the end of a day in UTC."""
+    """The time of a deadline: a duration from now, or the end of a day in UTC."""
     if isinstance(deadline, timedelta):
         return now + deadline
     return datetime.combine(deadline, time.max, UTC).replace(microsecond=0)
 
 
 def show_duration(value: timedelta) -> str:
-    """The shortest exact way to write a duration, as `parse_duration` reads it."""
+    """The shortest exact form of a duration that `parse_duration` accepts."""
     milliseconds = round(value.total_seconds() * 1000)
     for unit in ("d", "h", "m", "s"):
         size = int(_SECONDS[unit] * 1000)
@@ -77,12 +77,12 @@ def from_millis(milliseconds: int) -> datetime:
 
 
 def to_millis(moment: datetime) -> int:
-    """A time as Iceberg counts it; what is finer than a millisecond is left out."""
+    """A time in Iceberg's milliseconds since the epoch, truncated."""
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 class Unit:
-    """Marks what a number in an answer counts, so that doors can show it for people."""
+    """Marks the unit of a number in an answer, for display."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -94,7 +94,7 @@ class Unit:
 Bytes = Annotated[int, Unit("bytes")]
 
 SnapshotId = Annotated[int, Unit("id"), PlainSerializer(str, return_type=str)]
-"""A number in Python, and text in JSON, where many readers round what is above 2^53; read from either."""
+"""A number in Python, and text in JSON, where many parsers round numbers above 2^53; accepts both."""
 
 Duration = Annotated[
     timedelta,
@@ -111,7 +111,7 @@ Deadline = Annotated[
     ),
     WithJsonSchema({"type": "string", "examples": ["30d", "2026-12-31"]}),
 ]
-"""How long from now, or until the end of which day in UTC."""
+"""A duration from now, or a day in UTC, until its end."""
 
 
 def counted(number: int, noun: str) -> str:

@@ -145,7 +145,7 @@ class TestPaths:
     def test_what_would_be_taken_for_something_else(self, tmp_path: Path, character: str) -> None:
         folder = tmp_path / f"a{character}b"
         folder.mkdir()
-        told = "cannot be used: a path with #, ? or % in it"
+        told = "cannot be used: the path contains #, ? or %"
         for data in (
             {"lakes": {"main": LAKE}},
             {
@@ -194,7 +194,7 @@ class TestVariables:
 
     def test_one_that_is_not_set(self, tmp_path: Path) -> None:
         error = problem(tmp_path, {"lakes": {"main": LAKE | {"storage": {"access_key": "${EU_KEY}"}}}})
-        assert error.message.endswith("asks for ${EU_KEY}, which is not set")
+        assert error.message.endswith("uses ${EU_KEY}, which is not set")
         assert error.hint == "export EU_KEY=…"
 
     @pytest.mark.parametrize("text", ["$HOME", "${}", "${1A}", "${a-b}", "$${", "${HOME"])
@@ -272,10 +272,10 @@ class TestValues:
             ({"lakes": {"main": LAKE | {"catalog": {"type": "sql", "uri": "lake.db"}}}}, "uri"),
             ({"lakes": {"main": LAKE | {"catalog": {"type": "sql", "uri": "sqlite:lake.db"}}}}, "sqlite:///"),
             ({"lakes": {"main": LAKE | {"catalog": {"type": "sql", "uri": "sqlite://"}}}}, "sqlite:///"),
-            ({"lakes": {"1a": LAKE}}, "'1a' cannot name a lake"),
-            ({"lakes": {"a.b": LAKE}}, "'a.b' cannot name a lake"),
-            ({"lakes": {"ä": LAKE}}, "'ä' cannot name a lake"),
-            ({"lakes": {"x" * 64: LAKE}}, "cannot name a lake"),
+            ({"lakes": {"1a": LAKE}}, "'1a' is not a valid lake name"),
+            ({"lakes": {"a.b": LAKE}}, "'a.b' is not a valid lake name"),
+            ({"lakes": {"ä": LAKE}}, "'ä' is not a valid lake name"),
+            ({"lakes": {"x" * 64: LAKE}}, "is not a valid lake name"),
             ({"lakes": {"main": LAKE}, "leases": {"timeout": "soon"}}, "leases.timeout: 'soon' is not a duration"),
             ({"lakes": {"main": LAKE}, "leases": {"timeout": "0s"}}, "leases.timeout: "),
             ({"lakes": {"main": LAKE}, "spark": {"conf": ["a"]}}, "spark.conf: "),
@@ -305,14 +305,14 @@ class TestYaml:
             ("a: &x 1\nb: *y", "line 2, column 4"),
             ("a: !!python/object:os.system x", "line 1, column 4"),
             ("{[1]: 2}", "line 1, column 2"),
-            ("lakes: 1\nspark: 2\nlakes: 3", "line 1, column 1: key 'lakes' is there twice"),
-            ("spark:\n  master: a\n  master: b", "line 2, column 3: key 'master' is there twice"),
+            ("lakes: 1\nspark: 2\nlakes: 3", "line 1, column 1: duplicate key 'lakes'"),
+            ("spark:\n  master: a\n  master: b", "line 2, column 3: duplicate key 'master'"),
             ("a: 1\n---\nb: 2", "line 2"),
-            ("", "has no keys in it"),
-            ("# nothing\n", "has no keys in it"),
-            ("[1, 2]", "has no keys in it"),
-            ("text", "has no keys in it"),
-            ("null", "has no keys in it"),
+            ("", "has no keys"),
+            ("# nothing\n", "has no keys"),
+            ("[1, 2]", "has no keys"),
+            ("text", "has no keys"),
+            ("null", "has no keys"),
             ("a: \x00", "cannot be read"),
             ("state: 2024-13-45", "cannot be read"),
             ("state: !!int x", "cannot be read"),
@@ -360,7 +360,7 @@ class TestFinding:
     @pytest.mark.parametrize("path", ["nowhere.yaml", "a/b/c", "x" * 300, "a\0b"])
     def test_none_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
         monkeypatch.chdir(tmp_path)
-        with pytest.raises(ConfigProblem, match="no configuration at") as caught:
+        with pytest.raises(ConfigProblem, match="no configuration file at") as caught:
             find(Path(path), environment())
         assert "lakewarden lake init DIR" in caught.value.hint
 
@@ -370,7 +370,7 @@ class TestFinding:
         (folder / FILE_NAME).touch()
         folder.chmod(0)
         try:
-            with nobody(), pytest.raises(ConfigProblem, match="no configuration at|cannot be read"):
+            with nobody(), pytest.raises(ConfigProblem, match="no configuration file at|cannot be read"):
                 find(folder / FILE_NAME, environment())
         finally:
             folder.chmod(0o755)

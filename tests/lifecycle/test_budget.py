@@ -64,9 +64,9 @@ def test_one_action_is_always_done_so_that_any_budget_comes_to_an_end(house: Hou
 
 def test_what_was_applied_is_verified_though_the_rest_is_left(house: House) -> None:
     ten_seconds_each(house)
-    with pytest.raises(SomeFailed, match="1 of 2 failed, 2 actions on others left undone") as failed:
+    with pytest.raises(SomeFailed, match="1 of 2 failed, 2 actions on others not done") as failed:
         house.start("t", "u", budget="10s", lies=True)
-    assert "not so after applying: mark t a" in failed.value.message
+    assert "not the case after applying: mark t a" in failed.value.message
     record = house.journal.get("op-0")
     assert (record.state, [str(step.progress) for step in record.steps]) == (
         State.FAILED,
@@ -128,7 +128,7 @@ def test_what_was_verified_before_a_budget_ended_is_not_looked_at_again(house: H
             raise LakewardenError("t is broken")
 
     Mark.hooks.append(fail_t)
-    with pytest.raises(SomeFailed, match="1 of 2 failed, 1 action on others left undone"):
+    with pytest.raises(SomeFailed, match="1 of 2 failed, 1 action on others not done"):
         house.start("t", "u", budget="20s")
     assert [state for _, state in house.steps()] == ["failed", "pending", "verified", "pending"]
     house.lake.tables.refs.clear()  # what was done to u is taken back by somebody

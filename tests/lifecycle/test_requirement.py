@@ -55,7 +55,7 @@ def test_one_that_is_not_known_yet_is_looked_up_when_it_is_needed() -> None:
     lake: Any = FakeLake()
     (unread,) = kept(Even(3))
     assert unread != Even(3) and unread.kind == "test.even"
-    with pytest.raises(StateUnavailable, match=r"of a kind that is not known here: test\.even"):
+    with pytest.raises(StateUnavailable, match=r"of unknown kind: test\.even"):
         unread.broken(lake, FileList())
     requirement(Even)  # as by importing the operation
     assert unread.broken(lake, FileList()) == "3 is odd" and not unread.identifies

@@ -58,7 +58,7 @@ def test_an_action_that_is_so_already_is_not_applied(house: House) -> None:
 
 
 def test_what_apply_says_is_not_believed(house: House) -> None:
-    with pytest.raises(VerificationFailed, match="not so after applying: mark t a"):
+    with pytest.raises(VerificationFailed, match="not the case after applying: mark t a"):
         house.start("t", lies=True)
     record = house.journal.list()[0]
     assert record.state is State.FAILED
@@ -105,7 +105,7 @@ def test_what_was_not_so_before_a_table_stopped_is_written_down(house: House) ->
 
     record = house.journal.get("op-0")
     assert [str(step.progress) for step in record.steps] == ["done", "stale"]
-    assert [finding.message for finding in record.findings] == ["not so after applying: mark t a"]
+    assert [finding.message for finding in record.findings] == ["not the case after applying: mark t a"]
 
 
 def test_what_nobody_looked_at_is_not_verified(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +303,7 @@ def test_a_table_of_the_same_name_that_is_another_is_refused_before_anything_is_
     plan = house.runner.plan(operation)
     house.lake.tables.refs |= {("t", "a"): 1, ("t", "b"): 1}  # it would hold, on the other table
     house.lake.tables.uuid = lambda name: "another"  # type: ignore[method-assign]
-    with pytest.raises(StalePlan, match="was table uuid of t and is now another"):
+    with pytest.raises(StalePlan, match="was recreated: its UUID was uuid of t and is now another"):
         house.runner.start(operation, plan)
 
 
@@ -477,7 +477,7 @@ def test_what_may_be_applied_and_what_resumed(house: House) -> None:
         house.start("u")
     with pytest.raises(IllegalTransition, match="is paused, not planned") as told:
         house.runner.apply("op-1")
-    assert told.value.hint == "Go on with it by: lakewarden operation resume op-1"
+    assert told.value.hint == "Resume it with: lakewarden operation resume op-1"
     assert house.runner.resumable("op-1").id == "op-1"
 
 
@@ -486,7 +486,7 @@ def test_a_refusal_says_what_to_do_whatever_was_asked(house: House) -> None:
     plan = replace(house.runner.plan(operation), refused=(Finding("u", "gc.enabled is false"),))
     with pytest.raises(SomeFailed) as told:
         house.runner.start(operation, plan)
-    assert told.value.hint == "Fix what is named for each, or leave those out, and plan again."
+    assert told.value.hint == "Fix the problems, or exclude those subjects, and plan again."
 
 
 def _interrupt(action: Action) -> None:

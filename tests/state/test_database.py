@@ -67,13 +67,13 @@ def test_a_wrong_address_is_refused_with_the_right_forms_and_not_shown(url: str)
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateUnavailable, match=f"there is no folder {tmp_path}/missing") as refused:
         use(f"sqlite:///{tmp_path}/missing/state.db")
-    assert "Make the folder" in refused.value.hint
+    assert "Create the folder" in refused.value.hint
     assert not (tmp_path / "missing").exists()
 
 
 def test_a_folder_in_the_place_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "state.db").mkdir()
-    with pytest.raises(StateUnavailable, match="state.db cannot be opened or made"):
+    with pytest.raises(StateUnavailable, match="state.db cannot be opened or created"):
         use(f"sqlite:///{tmp_path}/state.db")
 
 
@@ -114,12 +114,12 @@ def test_what_must_not_be_written_is_told(open_folder: Path, file: int, folder: 
     open_folder.chmod(folder)
     with without_rights(), pytest.raises(StateUnavailable, match="cannot be (written|opened or made)") as refused:
         use(f"sqlite:///{state}")
-    assert "right to write the file and its folder" in refused.value.hint
+    assert "write access to the file and its folder" in refused.value.hint
 
 
 def test_a_file_that_cannot_be_made_is_told(open_folder: Path) -> None:
     open_folder.chmod(0o555)
-    with without_rights(), pytest.raises(StateUnavailable, match="cannot be opened or made"):
+    with without_rights(), pytest.raises(StateUnavailable, match="cannot be opened or created"):
         use(f"sqlite:///{open_folder}/state.db")
 
 
@@ -154,9 +154,9 @@ def test_a_lock_that_ends_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_not_there(postgres: Postgres) -> None:
-    with pytest.raises(StateUnavailable, match="lake on 127.0.0.1:1 does not answer") as refused:
+    with pytest.raises(StateUnavailable, match="lake on 127.0.0.1:1 does not respond") as refused:
         use("postgresql+psycopg://warden:hunter2@127.0.0.1:1/lake")
-    assert "See that PostgreSQL runs there" in refused.value.hint
+    assert "Check that PostgreSQL runs there" in refused.value.hint
     assert "hunter2" not in str(refused.value.document())
 
 
@@ -165,7 +165,7 @@ def test_wrong_credentials_and_databases_are_told_without_the_password(
     postgres: Postgres, change: Callable[[str], str]
 ) -> None:
     url = postgres.new_database()
-    with pytest.raises(StateUnavailable, match="does not answer: .*(authentication failed|does not exist)") as refused:
+    with pytest.raises(StateUnavailable, match="does not respond: .*(authentication failed|does not exist)") as refused:
         use(change(url))
     shown = f"{refused.value.document()} {refused.value.__cause__!r} {refused.value.__cause__}"
     assert "hunter2" not in shown and PASSWORD not in shown
@@ -211,7 +211,7 @@ def test_a_failed_body_writes_nothing(database: Database) -> None:
 
 def test_a_connection_that_the_server_drops_is_told_and_replaced(postgres: Postgres) -> None:
     with closing(Database(postgres.new_database())) as database:
-        with pytest.raises(StateUnavailable, match="does not answer"), database.begin() as connection:
+        with pytest.raises(StateUnavailable, match="does not respond"), database.begin() as connection:
             end_sessions(postgres, database)
             connection.execute(text("SELECT 1"))
         assert SqlJournal(database).list() == []

@@ -52,7 +52,7 @@ def test_a_newer_schema_is_refused_and_left_alone(fresh: Database, fresh_url: st
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with closing(Database(fresh_url)) as later:
         for attempt in (lambda: SqlJournal(later).list(), lambda: SqlJournal(later).request_stop("x", Stop.CANCEL)):
-            with pytest.raises(StateUnavailable, match="revision 9999.*a newer Lakewarden wrote it") as refused:
+            with pytest.raises(StateUnavailable, match="revision 9999.*a newer version wrote it") as refused:
                 attempt()
             assert "Upgrade Lakewarden" in refused.value.hint
         with later.peek() as connection:

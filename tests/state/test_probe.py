@@ -35,7 +35,7 @@ def test_looking_makes_and_migrates_nothing(fresh_url: str, tmp_path: Path) -> N
         with database.peek():
             pass  # makes the file
         checks = StateProbe(database)()
-        assert checks[1].found == f"revision none, brought to {HEAD} at first use"
+        assert checks[1].found == f"revision none, migrated to {HEAD} on first use"
 
 
 def test_a_newer_schema(fresh_url: str) -> None:
@@ -44,7 +44,7 @@ def test_a_newer_schema(fresh_url: str) -> None:
             connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         checks = StateProbe(database)()
         assert states(checks) == {"": "ok", "schema": "failed"}
-        assert "a newer Lakewarden wrote it" in checks[1].found
+        assert "a newer version wrote it" in checks[1].found
 
 
 @pytest.mark.parametrize("url", ["sqlite:////nowhere/state.db", "postgresql+psycopg://warden:hunter2@127.0.0.1:1/lake"])
@@ -75,6 +75,6 @@ def test_a_shared_warehouse_wants_postgres(database: Database) -> None:
     last = StateProbe(database, remote_lakes=["eu", "us"])()[-1]
     if database.kind == "sqlite":
         assert last.state == "warning" and "eu, us" in last.found and "PostgreSQL" in last.advice
-        assert "several hosts would share a SQLite state" in last.found
+        assert "several hosts cannot share an SQLite database" in last.found
     else:
         assert last.state == "ok"

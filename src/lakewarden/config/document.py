@@ -24,7 +24,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise Unreadable(f": key {key!r} is there twice")
+            raise Unreadable(f": duplicate key {key!r}")
         found[key] = value
     return found
 
@@ -33,13 +33,13 @@ def _parse_yaml(text: str) -> Any:
     import yaml
 
     class UniqueKeys(yaml.SafeLoader):
-        """PyYAML keeps the last of two equal keys without a word; here that is an error."""
+        """PyYAML silently keeps the last of duplicate keys; here they are an error."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             keys = [key.value for key, _ in node.value if key.tag == "tag:yaml.org,2002:str"]
             for key in keys:
                 if keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", node.start_mark)
+                    raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key!r}", node.start_mark)
             return super().construct_mapping(node, deep)
 
     try:
@@ -50,5 +50,5 @@ def _parse_yaml(text: str) -> Any:
         raise Unreadable(f"{where}: {error.problem}") from None
     except RecursionError:
         raise Unreadable(": it is nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as error:  # a date that is none is a ValueError
+    except (yaml.YAMLError, ValueError) as error:  # raised for invalid dates
         raise Unreadable(f": {' '.join(str(error).split())}") from None

@@ -35,8 +35,8 @@ def find(given: Path | None, environment: Environment) -> Path:
         found, why = False, f": {error.strerror}"
     if not found:
         raise ConfigProblem(
-            f"no configuration at {path}{why}",
-            hint="Make one with: lakewarden lake init DIR — or point to one with --config or LAKEWARDEN_CONFIG.",
+            f"no configuration file at {path}{why}",
+            hint="Create one with lakewarden lake init DIR, or set --config or LAKEWARDEN_CONFIG.",
         )
     return path.resolve()
 
@@ -55,14 +55,14 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         data = parse(path.read_text(encoding="utf-8"))
     except Unreadable as error:
-        hint = "It is YAML: look at indentation, quotes and colons there."
+        hint = "Check the YAML there: indentation, quotes and colons."
         raise ConfigProblem(f"{path} cannot be read{error}", hint) from None
     except UnicodeDecodeError as error:
-        raise ConfigProblem(f"{path} cannot be read: {error}", "It is YAML, and must be UTF-8 text.") from None
+        raise ConfigProblem(f"{path} cannot be read: {error}", "It must be UTF-8 text.") from None
     except OSError as error:
-        raise ConfigProblem(f"{path} cannot be read: {error.strerror}", "Look at the file's permissions.") from None
+        raise ConfigProblem(f"{path} cannot be read: {error.strerror}", "Check the file's permissions.") from None
     if not isinstance(data, dict):
-        raise ConfigProblem(f"{path} has no keys in it", "lakewarden lake init writes one that works.")
+        raise ConfigProblem(f"{path} has no keys", "lakewarden lake init creates a working one.")
     return data
 
 
@@ -71,13 +71,13 @@ def _interpolate(data: Any, variables: Mapping[str, str], path: Path) -> Any:
 
     def variable(match: re.Match[str]) -> str:
         if match[1] not in variables:
-            raise ConfigProblem(f"{path} asks for ${{{match[1]}}}, which is not set", f"export {match[1]}=…")
+            raise ConfigProblem(f"{path} uses ${{{match[1]}}}, which is not set", f"export {match[1]}=…")
         return variables[match[1]]
 
     def interpolated(value: Any) -> Any:
         nonlocal left
         left -= 1
-        if left < 0:  # aliases of aliases, or one within itself
+        if left < 0:  # nested or recursive aliases
             raise ConfigProblem(f"{path} cannot be read: it has over {_MOST_VALUES} values", "Use fewer YAML aliases.")
         if isinstance(value, dict):
             return {key: interpolated(item) for key, item in value.items()}
@@ -95,11 +95,11 @@ def _problems(path: Path, error: ValidationError) -> ConfigProblem:
     told, hints = [], []
     for problem in error.errors(include_url=False, include_input=False):
         named = ".".join(str(part) for part in problem["loc"])
-        where = named if named.isprintable() else repr(named)  # a line break in a key is none in a message
+        where = named if named.isprintable() else repr(named)  # no line breaks in messages
         if problem["type"] == "extra_forbidden":
             known = _known_keys(problem["loc"][:-1])
             told.append(f"unknown key {where}")
-            hints.append(did_you_mean(str(problem["loc"][-1]), known, f"Known there: {', '.join(sorted(known))}."))
+            hints.append(did_you_mean(str(problem["loc"][-1]), known, f"Known keys: {', '.join(sorted(known))}."))
         else:
             told.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
     return ConfigProblem(f"{path}: {'; '.join(told)}", " ".join(dict.fromkeys(hints)) or "Correct it and try again.")
@@ -109,7 +109,7 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
     """The keys of the section at a location in the file, from the models' fields."""
     model: type[BaseModel] = Settings
     for part in location:
-        if str(part) in model.model_fields:  # else it is the name of a lake or table, whose section is `model` itself
+        if str(part) in model.model_fields:  # else it is the name of a lake or table
             annotation = model.model_fields[str(part)].annotation
             inner = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type) and issubclass(a, BaseModel)]
             model = inner[0] if inner else model
@@ -141,5 +141,5 @@ def _absolute_sqlite(uri: str, folder: Path) -> str:
 def _addressable(path: Path) -> Path:
     """Paths become URLs, in which #, ? and % have another meaning: files would end up elsewhere."""
     if set("#?%") & set(str(path)):
-        raise ConfigProblem(f"{path} cannot be used: a path with #, ? or % in it", "Choose another folder.")
+        raise ConfigProblem(f"{path} cannot be used: the path contains #, ? or %", "Choose another folder.")
     return path

@@ -55,7 +55,7 @@ class Settings(Section):
     def _names(cls, lakes: dict[str, LakeSettings]) -> dict[str, LakeSettings]:
         for name in lakes:
             if not _LAKE_NAME.fullmatch(name):
-                raise ValueError(f"{name!r} cannot name a lake: letters, digits and _ only, a letter first")
+                raise ValueError(f"{name!r} is not a valid lake name: letters, digits and _, a letter first")
         return lakes
 
     @property

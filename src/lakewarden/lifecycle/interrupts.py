@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class _Signals:
-    """The signals so far, and whether they may be raised now. There is one of these, because signals are per process."""
+    """The signals so far, and whether they may be raised now. One of these exists: signals are per process."""
 
     heard = 0
     is_deferred = False
@@ -68,7 +68,7 @@ def listening(*signals: signal.Signals) -> Iterator[None]:
             signal.signal(each, handler)
         if before:
             _Signals.heard = 0
-    if is_unanswered:  # all was done when it came: it is for the caller
+    if is_unanswered:  # it came when all was done: let the caller handle it
         raise KeyboardInterrupt
 
 
@@ -99,8 +99,8 @@ def deferred() -> Iterator[Callable[[], AbstractContextManager[None]]]:
 def _hear(number: int, frame: FrameType | None) -> None:
     _Signals.heard += 1
     if _Signals.heard == _AT_ONCE - 1:
-        says = "stopping: the step under way is brought to a safe end; a third Ctrl-C stops at once"
-        threading.Thread(target=log.info, args=(says,)).start()  # printing here could meet a half-printed line
+        says = "stopping: finishing the current step safely; a third Ctrl-C stops at once"
+        threading.Thread(target=log.info, args=(says,)).start()  # logging in a signal handler could deadlock
     elif _Signals.heard >= _AT_ONCE or not _Signals.is_deferred:
         raise KeyboardInterrupt
 

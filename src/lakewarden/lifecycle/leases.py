@@ -55,7 +55,7 @@ class Leases(Protocol):
 def refuse(lease: Lease) -> LeaseHeld:
     return LeaseHeld(
         f"{lease.label} is held by operation {lease.operation} ({lease.holder}) until {lease.expires_at:%H:%M:%S} UTC",
-        hint=f"Wait for it (--wait 5m), or look at it: lakewarden operation show {lease.operation}",
+        hint=f"Wait for it (--wait 5m), or see: lakewarden operation show {lease.operation}",
         held_by=lease.operation,
     )
 
@@ -63,7 +63,7 @@ def refuse(lease: Lease) -> LeaseHeld:
 def lost(lease: Lease) -> LeaseLost:
     return LeaseLost(
         f"operation {lease.operation} no longer holds {lease.label} (epoch {lease.epoch}); it published nothing more",
-        hint=f"lakewarden operation show {lease.operation} tells who went on with it.",
+        hint=f"lakewarden operation show {lease.operation} shows which process continued it.",
     )
 
 
@@ -77,7 +77,7 @@ class Keeper:
     def hold(self, key: str, label: str, retry: Callable[[LeaseHeld], None]) -> Iterator[Callable[[], None]]:
         """Hold a lease while the body runs; yields the fence to check before publishing."""
         stop = threading.Event()
-        with deferred() as lifted:  # else an interrupt could leave a lease behind that nobody gives back
+        with deferred() as lifted:  # else an interrupt could leave an unreleased lease
             lease = self._acquire(key, label, retry, lifted)
             renewer = threading.Thread(target=self._renew, args=(lease, stop), name=f"lease {key}", daemon=True)
             renewer.start()
@@ -87,7 +87,7 @@ class Keeper:
             finally:
                 stop.set()
                 renewer.join()
-                with suppress(LakewardenError):  # it runs out by itself; what the body did is what counts
+                with suppress(LakewardenError):  # it expires anyway; the body's result counts
                     self._leases.release(lease)
 
     def _acquire(
@@ -102,13 +102,13 @@ class Keeper:
                 return self._leases.acquire(key, label, self._operation, self._holder, self._timeout)
             except LeaseHeld as held:
                 with lifted():
-                    retry(held)  # raises it again once waiting is over
+                    retry(held)  # raises once the wait is over
 
     def _renew(self, lease: Lease, stop: threading.Event) -> None:
         while not stop.wait(self._timeout.total_seconds() / 3):
             try:
                 self._leases.renew(lease, self._timeout)
             except LeaseLost:
-                return  # the fence tells the runner
+                return  # the fence raises in the runner
             except LakewardenError:
-                continue  # the control database hiccups: try again before the lease runs out
+                continue  # a temporary failure: retry before the lease expires

@@ -67,8 +67,8 @@ class Plan:
             files = load(action.id)
             if files != action.files:
                 raise StateUnavailable(
-                    f"the files of an action are not those that were planned ({action.subject}: {action.says})",
-                    "The control database lost or changed them. Nothing was done with them; plan again.",
+                    f"the stored files of an action differ from the planned ones ({action.subject}: {action.says})",
+                    "The control database lost or changed them. Nothing was changed; plan again.",
                 )
             return files
 

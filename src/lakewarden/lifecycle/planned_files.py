@@ -16,7 +16,7 @@ from operator import attrgetter
 
 from lakewarden.quantities import Bytes
 
-_AT_ONCE = 1000  # files that are encoded together
+_AT_ONCE = 1000  # files encoded together
 
 
 @dataclass(frozen=True, slots=True)

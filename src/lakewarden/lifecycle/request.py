@@ -235,7 +235,7 @@ class Operation(Request):
     def verify(self, plan: Plan, lake: Reader) -> list[Finding]:
         """Look for anything that differs from the plan. Never receives what `apply` returned."""
         return [
-            Finding(action.subject, f"not so after applying: {action.says}")
+            Finding(action.subject, f"not the case after applying: {action.says}")
             for action in plan.actions
             if not self.holds(action, lake)
         ]
@@ -269,7 +269,7 @@ class TableOperation(Operation):
     """An operation on tables: unpublished files of a killed run are swept from their folders."""
 
     def tidy(self, action: Action, lake: Writer) -> None:
-        if any(need.identifies for need in action.requires):  # else there is no table, such as where it is gone
+        if any(need.identifies for need in action.requires):  # else there is no table
             lake.sweep(action.subject)
 
 

@@ -88,8 +88,8 @@ class Unread:
     def _read(self) -> Requirement:
         if self.kind not in _kinds:
             raise StateUnavailable(
-                f"the plan requires something of a kind that is not known here: {self.kind}",
-                "Another version of Lakewarden planned it. Plan again.",
+                f"the plan has a requirement of unknown kind: {self.kind}",
+                "It was planned by another version of Lakewarden. Plan again.",
             )
         return _loaded(self.document)
 
@@ -139,9 +139,11 @@ class TableIs:
 
     def broken(self, lake: Lake, files: FileList) -> str | None:
         found = lake.tables.uuid(self.table)
-        if found == self.uuid:
-            return None
-        return f"{self.table} was table {self.uuid} and " + (f"is now {found}" if found else "no longer exists")
+        if found is None:
+            return f"{self.table} no longer exists"
+        return (
+            None if found == self.uuid else f"{self.table} was recreated: its UUID was {self.uuid} and is now {found}"
+        )
 
 
 @requirement

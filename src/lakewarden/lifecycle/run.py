@@ -26,7 +26,7 @@ from lakewarden.lifecycle.states import Stop
 
 _LOOK_EVERY = timedelta(seconds=1)
 _AT_ITS_LIMIT = (Stop.BUDGET, Stop.PAUSE)
-_TOLD = 5  # failures that are told in words; all of them are in the details
+_TOLD = 5  # failures in the message; the details have all
 
 
 class Halted(KeyboardInterrupt):
@@ -62,7 +62,7 @@ class Run:
         self._looked: datetime | None = None
         self._steps = {step.action: step for step in self.record.steps}
         verified = [step for step in self.record.steps if step.progress is Progress.VERIFIED]
-        self.outcomes |= {step.action: Outcome(step.facts) for step in verified}  # what earlier runs did counts as done
+        self.outcomes |= {step.action: Outcome(step.facts) for step in verified}  # results of earlier runs count
         unfinished = {step.subject for step in self.record.steps if step.progress is not Progress.VERIFIED}
         self.subjects = [subject for subject in self.plan.subjects if subject in unfinished]
         """What no earlier run of this operation brought to its end."""
@@ -112,7 +112,7 @@ class Run:
             if self._looked is not None and now - self._looked < _LOOK_EVERY:
                 return
             self._looked = now
-        with suppress(LakewardenError):  # a journal that does not answer is no reason to stop here
+        with suppress(LakewardenError):  # an unavailable journal does not stop an action
             self.mind(asked)
 
     def mind_halt(self) -> None:
@@ -169,7 +169,7 @@ class Run:
             first.details["operation"] = self.record.id
             return first
         conflicts = all(isinstance(error, Conflict) for error in in_order.values())
-        look = f"Look at it: lakewarden operation show {self.record.id}"
+        look = f"See: lakewarden operation show {self.record.id}"
         documents = [{"subject": subject, **error.document()} for subject, error in in_order.items()]
         hint = "Plan again for those that failed." if conflicts else look
         return _some_failed(self.plan, documents, hint, self.record.id, self.left())
@@ -183,15 +183,15 @@ class Run:
 
 def refusal(plan: Plan, operation: str | None = None, left: int = 0) -> LakewardenError | None:
     """The error for subjects that were refused during planning."""
-    hint = "Fix what is named for each, or leave those out, and plan again."
+    hint = "Fix the problems, or exclude those subjects, and plan again."
     return _some_failed(plan, [], hint, operation, left) if plan.refused else None
 
 
 def defect(run: Run, subject: str, error: Exception) -> LakewardenError:
     """An unexpected exception as an error without its message, which may contain anything."""
     told = LakewardenError(
-        f"something went wrong on {subject} that Lakewarden did not expect ({type(error).__name__})",
-        hint=f"The log has it, under {run.record.id}.",
+        f"unexpected error on {subject} ({type(error).__name__})",
+        hint=f"See the log, under {run.record.id}.",
     )
     told.__cause__ = error
     return told
@@ -207,7 +207,7 @@ def _some_failed(plan: Plan, failures: list[dict[str, Any]], hint: str, operatio
     told = "; ".join(f"{failure['subject']}: {failure['message']}" for failure in all_failures[:_TOLD])
     more = f"; and {len(all_failures) - _TOLD} more" if len(all_failures) > _TOLD else ""
     of = len(plan.subjects) + len(refused)
-    others = f"{left} {'action' if left == 1 else 'actions'} on others left undone" if left else "the others are done"
+    others = f"{left} {'action' if left == 1 else 'actions'} on others not done" if left else "the others are done"
     return some_failed([failure["code"] for failure in all_failures])(
         f"{len(all_failures)} of {of} failed, {others}: {told}{more}",
         hint=hint,

@@ -88,7 +88,9 @@ class Runner:
                 raise refused
             return Report(None, plan.kind, State.DONE, {"actions": 0, "subjects": 0})
         waiting = self.journal.planned(plan.id)
-        if waiting is not None and waiting.request == operation.model_dump_json():  # else said otherwise: a budget, say
+        if (
+            waiting is not None and waiting.request == operation.model_dump_json()
+        ):  # else the request differs, for example in its budget
             return self.run(waiting.id, wait)
         new = Record.planned(self._new_id(), plan, operation.model_dump_json(), self.actor, self._clock())
         return self._run(new, operation, wait, self._add_running)
@@ -175,7 +177,7 @@ class Runner:
         first_seen: dict[str, datetime] = {}
         keys = {_key(record.id) for record in self.unfinished()[1] if only in (None, record.id)}
         if keys and deadline > self._clock():
-            log.info("%d held: waiting until leases run out, unless their holders live", len(keys))
+            log.info("%d operations held: waiting for their leases to expire or to be renewed", len(keys))
         while True:
             held = [lease for lease in self._leases.held() if lease.key in keys]
             unclear = [
@@ -274,7 +276,7 @@ class Runner:
                 part.fail(error)
         except Exception as error:
             run.mind_halt()
-            log.exception("operation %s met a defect on %s", run.record.id, part.name)
+            log.exception("operation %s failed unexpectedly on %s", run.record.id, part.name)
             part.fail(defect(run, part.name, error))
 
     def _finish(self, run: Run) -> Report:
@@ -291,7 +293,7 @@ class Runner:
             paused = self.journal.move(id, State.PAUSED, now, result=result, stop_requested=Stop.PAUSE)
             run.tell("finished")
             return Report.of(paused)
-        if self.journal.get(id).state is State.RUNNING:  # an earlier run had verified what was left
+        if self.journal.get(id).state is State.RUNNING:  # an earlier run had verified the rest
             self.journal.move(id, State.VERIFYING, now)
         done = self.journal.move(id, State.DONE, now, result=result)
         reach("operation.done")

@@ -30,7 +30,7 @@ class Stop(StrEnum):
 
 ALLOWED: dict[State, frozenset[State]] = {
     State.PLANNED: frozenset({State.RUNNING, State.CANCELLED}),
-    # running → running and verifying → running: taken up again after its holder died
+    # running → running and verifying → running: resumed after its holder died
     State.RUNNING: frozenset({State.RUNNING, State.VERIFYING, State.PAUSED, State.FAILED, State.CANCELLED}),
     State.VERIFYING: frozenset({State.RUNNING, State.DONE, State.PAUSED, State.FAILED, State.CANCELLED}),
     State.PAUSED: frozenset({State.RUNNING, State.CANCELLED}),
@@ -48,7 +48,7 @@ def check_move(operation: str, old: State, new: State) -> None:
     if new not in ALLOWED[old]:
         raise IllegalTransition(
             f"operation {operation} is {old} and cannot become {new}",
-            hint=f"lakewarden operation show {operation} tells how it got there.",
+            hint=f"lakewarden operation show {operation} shows its history.",
         )
 
 
@@ -56,7 +56,7 @@ def check_apply(operation: str, state: State) -> None:
     """Refuse to apply anything but a plan that was not applied yet."""
     if state is not State.PLANNED:
         resumable = state in UNFINISHED or state is State.FAILED
-        hint = f"Go on with it by: lakewarden operation resume {operation}" if resumable else "Plan it anew."
+        hint = f"Resume it with: lakewarden operation resume {operation}" if resumable else "Plan again."
         raise IllegalTransition(f"operation {operation} is {state}, not planned", hint)
 
 

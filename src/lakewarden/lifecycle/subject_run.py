@@ -40,7 +40,7 @@ class SubjectRun:
         self._run = run
         self.name = subject
         self._means = means
-        self._unasked = begins_unasked  # what a killed run was in the midst of is not left there
+        self._unasked = begins_unasked  # a killed run's current subject is completed
         self._applying = True
 
     def finish(self) -> None:
@@ -65,7 +65,7 @@ class SubjectRun:
                     self._apply(action, fence)
             except LakewardenError:
                 run.mind_halt()
-                with suppress(Exception):  # what stopped it is what is told
+                with suppress(Exception):  # the first error is reported
                     self._look_at(self._applied(part))
                 raise
             self._applying = False
@@ -81,7 +81,7 @@ class SubjectRun:
     def fail(self, error: LakewardenError) -> None:
         """Record the error of this subject, at the action where it stopped."""
         run = self._run
-        run.fence()  # where the operation was taken over, its journal is not ours to write
+        run.fence()  # if the operation was taken over, leave its journal alone
         run.fail(self.name, error)
         run.tell("failed", self.name, error.message)
         progress = Progress.STALE if isinstance(error, StalePlan) else Progress.FAILED
@@ -123,7 +123,7 @@ class SubjectRun:
         step = run.step(action)
         run.tell("applying", action.subject, action.says)
         with run.lake.tables.at_one_moment():
-            self._check(action, only_which=True)  # another table of the same name is none of ours
+            self._check(action, only_which=True)  # a recreated table is not ours to change
             is_done = run.operation.holds(action, run.lake)
         if is_done:
             outcome = Outcome(step.facts if step.progress is Progress.DONE else action.expects)
@@ -136,7 +136,7 @@ class SubjectRun:
             self._unasked = False
             outcome = run.operation.apply(action, self._writer(action, fence))
         reach("action.applied")
-        if run.is_taken_up:  # only now: until the subject has moved on, what a lost run sent may still land
+        if run.is_taken_up:  # only now: before, a commit sent by a lost run may still land
             run.operation.tidy(action, self._writer(action, fence))
         run.fence()
         done = replace(step, progress=Progress.DONE, facts=dict(outcome.facts), error=None, at=means.clock())
@@ -159,7 +159,7 @@ class SubjectRun:
         if moved:
             raise StalePlan(
                 f"the plan is stale: {'; '.join(moved)}",
-                hint="Nothing more was written to it. Plan again, and look at what changed.",
+                hint="Nothing more was changed. Plan again, and check what moved.",
             )
 
     def _verify(self, part: Plan) -> None:
@@ -168,7 +168,7 @@ class SubjectRun:
             more = f" (and {len(findings) - 1} more)" if findings[1:] else ""
             raise VerificationFailed(
                 f"{self.name}: {findings[0].message}{more}",
-                hint=f"lakewarden operation show {self._run.record.id} lists all of it.",
+                hint=f"lakewarden operation show {self._run.record.id} lists all findings.",
             )
 
     def _look_at(self, part: Plan) -> Sequence[Finding]:

@@ -225,4 +225,4 @@ class Tombstones(TombstoneReader, Protocol):
 
 
 def not_found(id: str) -> NotFound:
-    return NotFound(f"no request for erasure {id}", "lakewarden erasure list shows them.")
+    return NotFound(f"no erasure request {id}", "lakewarden erasure list shows them.")

@@ -52,7 +52,7 @@ class Database:
         self._engine: Engine | None = None
         self._ready = False
         self._lock = RLock()
-        self._open = local()  # the writing transaction that each thread is in
+        self._open = local()  # the write transaction of each thread
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
@@ -100,8 +100,8 @@ class Database:
             return True
         if not self.file.parent.is_dir():
             raise StateUnavailable(
-                f"{self.place} cannot be made: there is no folder {self.file.parent}",
-                hint="Make the folder, or let `state` in lakewarden.yaml name another one.",
+                f"{self.place} cannot be created: there is no folder {self.file.parent}",
+                hint="Create the folder, or set `state` in lakewarden.yaml to another one.",
             )
         return self.file.exists()
 
@@ -120,10 +120,10 @@ class Database:
                     connection.exec_driver_sql(f"VACUUM {', '.join(tables)}")
                     left = False
         except StateUnavailable as error:
-            log.warning("what was deleted may still be on the disk: %s", error.message)
+            log.warning("deleted values may still be on disk: %s", error.message)
         else:
             if left:
-                log.warning("what was deleted is still in the log of %s: somebody reads it", self.place)
+                log.warning("deleted values are still in the log of %s: another process reads it", self.place)
 
     def close(self) -> None:
         """Close all connections; the next use reopens them."""
@@ -174,17 +174,19 @@ def _understood(text: str) -> URL:
         url = make_url(text)
     except (ArgumentError, ValueError):
         url = None
-    if url is None or (url.drivername != "sqlite" and text.count("@") > 1):  # a password's own @ would show as host
+    if url is None or (
+        url.drivername != "sqlite" and text.count("@") > 1
+    ):  # an @ in a password would be shown as part of the host
         raise StateUnavailable(
-            "the address of the control database cannot be read",
-            hint=f"{_FORMS} Special characters in a password are written as %XX.",
+            "the URL of the control database is invalid",
+            hint=f"{_FORMS} Encode special characters in a password as %XX.",
         )
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     if url.drivername == "sqlite" and url.database in (None, "", ":memory:"):
-        raise StateUnavailable("the control database must outlive its process, so it needs a file", hint=_FORMS)
+        raise StateUnavailable("the control database must be persistent, so it needs a file", hint=_FORMS)
     if url.drivername not in ("sqlite", "postgresql+psycopg"):
-        raise StateUnavailable(f"the control database cannot be of the kind {url.drivername}", hint=_FORMS)
+        raise StateUnavailable(f"{url.drivername} is not supported as a control database", hint=_FORMS)
     return url
 
 
@@ -205,9 +207,9 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: sqlite3.Connection, _: Any) -> None:
-        connection.isolation_level = None  # the driver's own BEGIN comes too late; ours is below
+        connection.isolation_level = None  # the driver begins too late; see below
         _use_wal(connection)
-        connection.execute("PRAGMA secure_delete = ON")  # erased values leave the file, not only the table
+        connection.execute("PRAGMA secure_delete = ON")  # overwrite deleted values in the file
         connection.execute("PRAGMA foreign_keys = ON")
 
     @event.listens_for(engine, "begin")
@@ -253,7 +255,7 @@ def _postgresql(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _: Any) -> None:
-        # a holder that hangs must not make everybody else hang
+        # a hanging process must not block the others
         connection.execute(f"SET lock_timeout = '{PATIENCE:.0f}s'")
         connection.execute("SET idle_in_transaction_session_timeout = '60s'")
         connection.commit()

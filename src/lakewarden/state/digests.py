@@ -17,7 +17,7 @@ from typing import Any
 from lakewarden.records.erasure import Folding
 
 SIZE = 32  # bytes of a digest
-_BLOCK = 64  # bytes that SHA-256 takes at a time, which a key is filled up to
+_BLOCK = 64  # SHA-256's block size, which keys are padded to
 _AT_ONCE = 10_000
 
 Blocks = Sequence[tuple[str, bytes]]
@@ -69,7 +69,7 @@ class Recognizer:
 
     @property
     def _known(self) -> Mapping[tuple[int, str, Folding], _Known]:
-        with self._lock:  # threads ask at the same time, and it is read once
+        with self._lock:  # loaded once for all threads
             return self._all
 
     @cached_property

@@ -19,7 +19,7 @@ from lakewarden.errors import Conflict
 from lakewarden.records.erasure import Evidence, EvidenceKind
 from lakewarden.state.tables import erasure_evidence, erasure_evidence_requests, leases
 
-FEW = 1_000  # names that a query is given; databases take some ten thousand at most
+FEW = 1_000  # ids per query; databases limit the number of parameters
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def refuse_erased(connection: Connection, request: str, harmless: Sequence[Evide
     if new:
         raise Conflict(
             f"a purge is erasing rows of request {request} in {new[0].table}, or has just done so",
-            f"Look at it: lakewarden operation show {new[0].operation}",
+            f"See: lakewarden operation show {new[0].operation}",
         )
 
 

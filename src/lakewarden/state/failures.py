@@ -12,33 +12,33 @@ from lakewarden.errors import StateUnavailable
 _SQLITE = {
     "SQLITE_BUSY": (
         "is locked by another process",
-        "Try again when that one is done; PostgreSQL suits many writers better.",
+        "Try again when that process is done; PostgreSQL handles many writers better.",
     ),
     "SQLITE_READONLY": (
         "cannot be written",
-        "Give this user the right to write the file and its folder.",
+        "Grant this user write access to the file and its folder.",
     ),
     "SQLITE_CANTOPEN": (
-        "cannot be opened or made",
-        "Give this user the right to write the file and its folder, and see that it is a file.",
+        "cannot be opened or created",
+        "Grant this user write access to the file and its folder, and check that it is a file.",
     ),
     "SQLITE_NOTADB": (
         "is not an SQLite database",
-        "Let `state` in lakewarden.yaml name another file.",
+        "Set `state` in lakewarden.yaml to another file.",
     ),
     "SQLITE_FULL": (
         "cannot grow: the disk is full",
-        "Make room where the file is.",
+        "Free some space on that disk.",
     ),
     "SQLITE_CORRUPT": (
         "is damaged",
-        "Move it away: a new one is made at the next use. No table data is in it, but the journal is.",
+        "Move it away: a new one is created on next use. It holds no table data, but the journal.",
     ),
 }
 """What SQLite's error codes mean here, and what to do."""
 
-_NO_ANSWER = "See that PostgreSQL runs there, and that host, database, user and password in `state` are right."
-_LOOK = "lakewarden lake doctor looks at the control database."
+_NO_ANSWER = "Check that PostgreSQL runs there, and that host, database, user and password in `state` are correct."
+_LOOK = "Run lakewarden lake doctor to check the control database."
 
 
 def explain(error: DBAPIError, place: str, secrets: Iterable[str]) -> StateUnavailable:
@@ -50,7 +50,7 @@ def explain(error: DBAPIError, place: str, secrets: Iterable[str]) -> StateUnava
                 return StateUnavailable(f"{place} {what}", hint=hint)
     said = _redacted(_first_words(error), secrets)
     if isinstance(error, OperationalError | InterfaceError) and _found_no_server(error):
-        return StateUnavailable(f"{place} does not answer: {said}", hint=_NO_ANSWER)
+        return StateUnavailable(f"{place} does not respond: {said}", hint=_NO_ANSWER)
     return StateUnavailable(f"{place} refused: {said}", hint=_LOOK)
 
 

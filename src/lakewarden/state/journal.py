@@ -33,7 +33,7 @@ class SqlJournal:
         self._database = database
 
     def add(self, record: Record) -> None:
-        # packed before the transaction, since others wait for that
+        # compressed before the transaction, which blocks other writers
         packed = {action.id: pack_files(action.files) for action in record.plan.actions if action.files.items}
         with self._database.begin() as connection:
             try:

@@ -27,8 +27,8 @@ class SqlLeases:
 
     def acquire(self, key: str, label: str, operation: str, holder: str, timeout: timedelta) -> Lease:
         with self._database.begin() as connection:
-            # On PostgreSQL this may wait for another taker after it read the time. An earlier time is
-            # the careful side: it takes over less, and its own lease ends sooner.
+            # On PostgreSQL this may wait for another transaction after it read the time. An earlier time is
+            # safe: fewer leases count as expired, and this one ends sooner.
             now = self._database.now(connection)
             wanted = Lease(key, label, operation, holder, 1, now + timeout)
             taken = connection.execute(_take(self._database.kind, wanted, now)).first()
@@ -46,7 +46,7 @@ class SqlLeases:
     def check(self, lease: Lease) -> None:
         with self._database.connect() as connection:
             current = connection.execute(_of_key(lease.key)).first()
-            now = self._database.now(connection)  # after the row, so that the time it took counts against the lease
+            now = self._database.now(connection)  # read after the row, so that the query's duration counts
             if current is None or current.epoch != lease.epoch or current.expires_at <= now:
                 raise lost(lease)
 

@@ -18,7 +18,7 @@ HISTORY = tuple(sorted(p.name.partition("_")[0] for p in (Path(__file__).parent 
 
 HEAD = HISTORY[-1]
 
-_LOCK = 0x6C616B65  # "lake": the number of PostgreSQL's advisory lock that migrations take
+_LOCK = 0x6C616B65  # "lake": the id of the advisory lock for migrations
 
 
 def revision(connection: Connection) -> str | None:
@@ -33,16 +33,16 @@ def is_current(connection: Connection, place: str) -> bool:
     found = revision(connection)
     if found is not None and found not in HISTORY:
         raise StateUnavailable(
-            f"{place} has schema revision {found}, and this Lakewarden knows none after {HEAD}: "
-            "a newer Lakewarden wrote it",
-            hint="Upgrade Lakewarden here, or give it a control database of its own.",
+            f"{place} has schema revision {found}, but this version of Lakewarden supports only up to {HEAD}: "
+            "a newer version wrote it",
+            hint="Upgrade Lakewarden here, or use a separate control database.",
         )
     return found == HEAD
 
 
 def migrate(connection: Connection, place: str) -> None:
     """Migrate within the write transaction of `connection`; of several processes, the second finds it done."""
-    if connection.dialect.name == "postgresql":  # on SQLite, a writing transaction is the lock
+    if connection.dialect.name == "postgresql":  # on SQLite, the write transaction is the lock
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
     if not is_current(connection, place):
         _upgrade(connection)

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 SKEW = timedelta(seconds=5)
 """How far this host's clock may differ from the database's without a warning."""
 
-_LOG = "This is a defect; the log has it."
+_LOG = "This is a bug; see the log."
 
 
 class StateProbe:
@@ -39,18 +39,18 @@ class StateProbe:
     def _look(self) -> list[Check]:
         database, name = self._database, "SQLite" if self._database.kind == "sqlite" else "PostgreSQL"
         if not database.exists():
-            return [Check("control database", "ok", f"{name}: {database.place} is made at first use")]
+            return [Check("control database", "ok", f"{name}: {database.place} is created on first use")]
         with database.peek() as connection:
             before = database.host_clock()
             there = database.now(connection)
             after = database.host_clock()
             schema = revision(connection)
-            checks = [Check("control database", "ok", f"{name}: {database.place} answers")]
+            checks = [Check("control database", "ok", f"{name}: {database.place} responds")]
             try:
                 current = is_current(connection, database.place)
             except StateUnavailable as error:
                 return [*checks, Check("control database schema", "failed", error.message, error.hint)]
-        told = f"revision {HEAD}" if current else f"revision {schema or 'none'}, brought to {HEAD} at first use"
+        told = f"revision {HEAD}" if current else f"revision {schema or 'none'}, migrated to {HEAD} on first use"
         return [*checks, Check("control database schema", "ok", told), _clock(there - (before + (after - before) / 2))]
 
     def _sharing(self) -> list[Check]:
@@ -61,8 +61,8 @@ class StateProbe:
             Check(
                 "control database sharing",
                 "warning",
-                f"SQLite, and not local: the warehouse of {lakes}; several hosts would share a SQLite state",
-                "use PostgreSQL: state: postgresql+psycopg://user:password@host/database",
+                f"SQLite, but the warehouse of {lakes} is remote: several hosts cannot share an SQLite database",
+                "Use PostgreSQL: state: postgresql+psycopg://user:password@host/database",
             )
         ]
 
@@ -77,5 +77,5 @@ def _clock(ahead: timedelta) -> Check:
         "control database clock",
         "warning",
         f"{abs(seconds):.1f} s {way} this host's",
-        "Let both hosts keep time by NTP: leases go by the database's clock, the journal by this host's.",
+        "Synchronise both clocks with NTP: leases use the database's clock, the journal this host's.",
     )

@@ -38,7 +38,7 @@ class UtcTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError(f"{value} has no time zone, so it is not a moment")
+            raise ValueError(f"{value} has no time zone")
         moment = value.astimezone(UTC)
         return moment.isoformat(timespec="microseconds") if dialect.name == "sqlite" else moment
 
@@ -67,7 +67,7 @@ metadata = MetaData()
 operations = Table(
     "operations",
     metadata,
-    Column("number", Integer, primary_key=True),  # tells apart operations of the same moment
+    Column("number", Integer, primary_key=True),  # orders operations of the same moment
     Column("id", Text, nullable=False, unique=True),
     Column("plan_id", Text, nullable=False),
     Column("kind", Text, nullable=False),

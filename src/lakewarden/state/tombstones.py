@@ -116,11 +116,11 @@ class SqlTombstones:
         self, ids: Sequence[str], state: ErasureState, at: datetime, harmless: Sequence[Evidence] = ()
     ) -> Sequence[ErasureRequest]:
         with self._database.begin() as connection:
-            for id in sorted(ids):  # everybody locks them in this order
+            for id in sorted(ids):  # a common lock order avoids deadlocks
                 if connection.execute(_leave_open(id, state, at)).rowcount == 0:
                     found = _one(connection, id)
                     raise Conflict(f"request {id} is {found.state} already", "Only an open request can be changed.")
-                if state is ErasureState.WITHDRAWN:  # after the update, which waits for whoever is at the request
+                if state is ErasureState.WITHDRAWN:  # after the update, which waits for concurrent transactions
                     refuse_erased(connection, id, harmless)
                 connection.execute(update(tombstones).where(tombstones.c.request == id).values(packed=None))
             forget_intents(connection, ids)
@@ -150,7 +150,7 @@ class SqlTombstones:
             return operations_at_work(connection, request, self._database.now(connection))
 
     def identity(self) -> str:
-        with self._database.peek() as connection:  # looks only: no schema is made or brought up to date for it
+        with self._database.peek() as connection:  # read-only: the schema is neither created nor migrated
             if not inspect(connection).has_table(secrets.name):
                 return ""
             known = connection.execute(select(secrets.c.value).where(secrets.c.name == _DIGEST_KEY)).scalar()

@@ -16,7 +16,7 @@ from lakewarden.lifecycle.planned_files import veil_files
 from lakewarden.state.tables import action_files, operations, steps
 
 Told = Callable[[str], str]
-_TEXTS = {  # as they are stored, whatever is in them
+_TEXTS = {  # as stored, whatever their type
     "operations": (("id",), ("request", "plan", "findings", "error", "result")),
     "steps": (("operation", "position"), ("says", "facts", "error")),
 }

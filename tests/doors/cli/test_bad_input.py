@@ -62,7 +62,12 @@ CASES = [
     Bad(["version", "tag", "sales.*x", "v9"], "TableNotFound", "no table matches sales.*x", "lakewarden table list"),
     Bad(["version", "show", "sales.orders@v2"], "VersionNotFound", "'v2'", "It has main, v1;"),
     Bad(["version", "read", "sales.orders@123"], "VersionNotFound", "has no snapshot '123'", "lakewarden version list"),
-    Bad(["version", "tag", "sales.orders@2001-01-01", "v9"], "VersionNotFound", "had no version at", "Its first is of"),
+    Bad(
+        ["version", "tag", "sales.orders@2001-01-01", "v9"],
+        "VersionNotFound",
+        "had no version at",
+        "Its first version is from",
+    ),
     Bad(["version", "untag", "sales.orders", "v2", "--apply"], "VersionNotFound", "has no tag 'v2'", "It has v1."),
     Bad(["table", "list", "--lake", "mian"], "LakeNotFound", "no lake 'mian'", "Did you mean main?"),
     Bad(["table", "list", "--namespace", "sale"], "NotFound", "no namespace sale", "Did you mean sales?"),
@@ -81,13 +86,13 @@ CASES = [
         ["version", "branch", "sales.orders", "main"], "AlreadyExists", "already has a branch main", "Choose another", 1
     ),
     # references that cannot be read
-    Bad(["version", "list", "orders"], "BadReference", "a table is named by its namespace too", FORM),
+    Bad(["version", "list", "orders"], "BadReference", "the namespace is missing", FORM),
     Bad(["version", "list", ""], "BadReference", "it is empty", FORM),
     Bad(["version", "show", "sales..orders"], "BadReference", "a part of the name is empty", FORM),
     Bad(["version", "show", "sales.orders@"], "BadReference", "nothing follows the @", FORM),
     Bad(["version", "show", "sales.`orders"], "BadReference", "a backtick is not closed", FORM),
-    Bad(["version", "list", "sales.orders@v1"], "BadReference", "a table is asked for here", FORM),
-    Bad(["version", "show", "s." + "x" * 2000], "BadReference", "1024 are the most", FORM),
+    Bad(["version", "list", "sales.orders@v1"], "BadReference", "a table is expected here", FORM),
+    Bad(["version", "show", "s." + "x" * 2000], "BadReference", "more than the limit of 1024", FORM),
     # values
     Bad(["version", "list", "sales.orders", "--limit", "0"], "BadValue", "limit: ", HELP),
     Bad(["version", "list", "sales.orders", "--limit", "-1"], "BadValue", "limit: ", HELP),
@@ -129,10 +134,16 @@ CASES = [
     Bad(["operation", "list", "--state", "finished"], "WrongUse", "finished", HELP),
     # configuration
     Bad(
-        ["table", "list"], "ConfigProblem", "line 2, column 1", "It is YAML", damage=_configuration("lakes:\n\tmain: 1")
+        ["table", "list"],
+        "ConfigProblem",
+        "line 2, column 1",
+        "Check the YAML there",
+        damage=_configuration("lakes:\n\tmain: 1"),
     ),
-    Bad(["table", "list"], "ConfigProblem", "cannot be read", "It is YAML", damage=_configuration(b"state: \xff")),
-    Bad(["table", "list"], "ConfigProblem", "has no keys in it", "lakewarden lake init", damage=_configuration("")),
+    Bad(
+        ["table", "list"], "ConfigProblem", "cannot be read", "It must be UTF-8", damage=_configuration(b"state: \xff")
+    ),
+    Bad(["table", "list"], "ConfigProblem", "has no keys", "lakewarden lake init", damage=_configuration("")),
     Bad(["table", "list"], "ConfigProblem", "unknown key spak", "Did you mean spark?", damage=_setting(spak={})),
     Bad(
         ["table", "list"],
@@ -144,7 +155,7 @@ CASES = [
     Bad(
         ["table", "list"],
         "ConfigProblem",
-        "no configuration at",
+        "no configuration file at",
         "lakewarden lake init DIR",
         damage=lambda lake: (lake.folder / "lakewarden.yaml").unlink(),
     ),
@@ -160,8 +171,8 @@ CASES = [
     Bad(
         ["version", "tag", "sales.orders", "v9"],
         "StateUnavailable",
-        "does not answer",
-        "See that PostgreSQL runs there",
+        "does not respond",
+        "Check that PostgreSQL runs there",
         1,
         damage=_setting(state="postgresql+psycopg://u:hunter2@127.0.0.1:1/db?connect_timeout=2"),
     ),
@@ -184,8 +195,8 @@ CASES = [
     Bad(
         ["version", "tag", "sales.orders", "v9"],
         "BrokenTable",
-        "table main.sales.orders: a file it needs is not there",
-        "Was it removed by hand",
+        "table main.sales.orders: a file it needs is missing",
+        "Was it deleted or moved manually",
         1,
         damage=_metadata(lambda path: path.unlink()),
     ),
@@ -248,7 +259,9 @@ def test_refused(bad: Bad, lake: Lake, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_no_configuration_in_the_working_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bad = Bad(["table", "list"], "ConfigProblem", "no configuration at lakewarden.yaml", "lakewarden lake init DIR")
+    bad = Bad(
+        ["table", "list"], "ConfigProblem", "no configuration file at lakewarden.yaml", "lakewarden lake init DIR"
+    )
     assert run(bad.arguments) == 2
     check_line(bad, *capsys.readouterr())
     assert digest(tmp_path) == {}
@@ -259,7 +272,7 @@ def test_no_configuration_where_the_environment_says(
 ) -> None:
     monkeypatch.setenv("LAKEWARDEN_CONFIG", "/no/where.yaml")
     assert run(["table", "list"]) == 2
-    assert "no configuration at /no/where.yaml" in capsys.readouterr().err
+    assert "no configuration file at /no/where.yaml" in capsys.readouterr().err
 
 
 def test_a_refused_command_is_not_in_the_journal(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -288,7 +301,7 @@ class TestReadOnly:
         assert contents(lake) == before
 
     def test_a_control_database(self, lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-        bad = Bad(["version", "tag", "sales.orders", "v9"], "StateUnavailable", "control database", "right to write", 1)
+        bad = Bad(["version", "tag", "sales.orders", "v9"], "StateUnavailable", "control database", "write access", 1)
         before = digest(lake.folder)
         with read_only(lake.folder):
             code = run([*bad.arguments, "--config", str(lake.folder)])

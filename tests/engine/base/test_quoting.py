@@ -56,7 +56,7 @@ def test_names_are_one_token_each_and_are_read_back(parts: list[str]) -> None:
 
 @pytest.mark.parametrize("parts", [(), ("",), ("a", ""), ((),), ("a\x00b",), ("\ud800",), ("a", ("b", ""))])
 def test_what_cannot_name_anything(parts: tuple[Any, ...]) -> None:
-    with pytest.raises(BadValue, match="a name in SQL cannot"):
+    with pytest.raises(BadValue, match="an SQL name cannot"):
         identifier(*parts)
 
 
@@ -90,7 +90,7 @@ def test_literals(value: str | float | bool | None, quoted: str) -> None:
     "value", [float("nan"), float("inf"), float("-inf"), 2**63, -(2**63) - 1, "\ud800", "a\udfffb"]
 )
 def test_what_has_no_literal(value: str | float) -> None:
-    with pytest.raises(BadValue, match="has no literal in SQL"):
+    with pytest.raises(BadValue, match="cannot be an SQL literal"):
         literal(value)
 
 

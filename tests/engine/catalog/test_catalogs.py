@@ -184,7 +184,9 @@ class TestOpening:
         before = digest(lake.folder)
         fresh = Warden.open(lake.folder)
         for look in (fresh.ground.tables.names, lambda: fresh.ground.catalogs.get("main"), fresh.table.list):
-            with pytest.raises(CatalogUnavailable, match="lake main: its catalog .*catalog.db is not there") as caught:
+            with pytest.raises(
+                CatalogUnavailable, match="lake main: its catalog .*catalog.db does not exist"
+            ) as caught:
                 look()
             assert "lakewarden lake init" in caught.value.hint
         assert digest(lake.folder) == before

@@ -307,7 +307,7 @@ class TestExpiry:
         planned = lake.warden.retention.expire(ORDERS, **ALL_BUT_ONE)
         lake.before_commits(lambda: lake.tag_elsewhere("theirs", snapshots[1]))
 
-        with pytest.raises(StalePlan, match=f"tag theirs was made at snapshot {snapshots[1]}, which was to expire"):
+        with pytest.raises(StalePlan, match=f"tag theirs was created at snapshot {snapshots[1]}, which was to expire"):
             planned.apply()
 
         assert lake.refs() == {"main": snapshots[-1], "theirs": snapshots[1]}
@@ -389,7 +389,7 @@ class TestFiles:
         commits = DirectCommits(lake.warden.ground.tables, unfenced, STAMP, Manifests(), sleep=lambda _: None)
         lake.before_commits(*[lambda: lake.theirs.append(rows)] * ATTEMPTS)
 
-        with pytest.raises(CommitRefused, match="attempts to commit lost"):
+        with pytest.raises(CommitRefused, match="commit attempts lost"):
             commits.publish(ManifestMerge(f"main.{ORDERS}", str(table.metadata.table_uuid), (bundle,)))
 
         assert not [name for name in lake.files() if STAMP.file_prefix in name]
@@ -485,7 +485,7 @@ def test_an_answer_that_never_comes(tmp_path: Path, rest_catalog: RestCatalog) -
         planned = lake.warden.compaction.manifests(ORDERS)
         cut.append(1)
 
-        with pytest.raises(CatalogUnavailable, match="did not say whether the commit landed"):
+        with pytest.raises(CatalogUnavailable, match="did not confirm whether the commit landed"):
             planned.apply()
 
         assert not cut
@@ -501,5 +501,5 @@ def test_an_answer_that_never_comes(tmp_path: Path, rest_catalog: RestCatalog) -
 def test_a_server_that_is_not_there(tmp_path: Path, rest_catalog: RestCatalog) -> None:
     with relayed(rest_catalog.uri, []) as uri, RestLake(tmp_path / "lake", uri, rest_catalog.warehouse) as lake:
         lake.create()
-    with Warden.open(lake.folder) as warden, pytest.raises(CatalogUnavailable, match="the catalog does not answer"):
+    with Warden.open(lake.folder) as warden, pytest.raises(CatalogUnavailable, match="the catalog does not respond"):
         warden.version.tag(ORDERS, "v1")

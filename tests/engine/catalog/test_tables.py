@@ -158,7 +158,7 @@ class TestTimes:
     def test_before_the_first(self, orders: Orders, time: str) -> None:
         with pytest.raises(VersionNotFound, match="main.sales.orders had no version at") as caught:
             orders.at(time)
-        assert caught.value.hint == f"Its first is of {orders.moment(0).isoformat()}."
+        assert caught.value.hint == f"Its first version is from {orders.moment(0).isoformat()}."
 
     def test_the_end_of_time(self, orders: Orders) -> None:
         assert orders.at("9999-12-31T23:59:59.999999") == orders.ids[2]
@@ -180,7 +180,7 @@ class TestTimes:
         assert orders.at(orders.moment(0).isoformat()) == orders.ids[0]
         with pytest.raises(VersionNotFound, match="what main.sales.orders was at .* UTC has expired") as caught:
             orders.at(orders.moment(1).isoformat())
-        assert caught.value.hint == "lakewarden version list main.sales.orders shows what is left."
+        assert caught.value.hint == "lakewarden version list main.sales.orders shows the remaining versions."
         with pytest.raises(VersionNotFound, match="has no snapshot"):
             orders.at(str(orders.ids[1]))
 
@@ -201,7 +201,7 @@ class TestNames:
         assert near.value.hint == "Did you mean gold.customers?"
         with pytest.raises(TableNotFound) as far:
             lake.tables.resolve("x.y@v1")
-        assert far.value.hint == "lakewarden table list shows the 1 tables there are."
+        assert far.value.hint == "lakewarden table list shows all 1 tables."
 
     def test_uuid_and_ref_of_what_is_not_there(self, lake: Lake) -> None:
         table = lake.create("gold.customers")
@@ -303,7 +303,7 @@ class TestLakes:
     def test_one_that_is_gone_is_told_by_name(self, two: Warden, tmp_path: Path) -> None:
         (tmp_path / "other/lake/catalog.db").unlink()
         fresh = Warden.open(tmp_path)
-        with pytest.raises(CatalogUnavailable, match="lake eu: its catalog .*other/lake/catalog.db is not there"):
+        with pytest.raises(CatalogUnavailable, match="lake eu: its catalog .*other/lake/catalog.db does not exist"):
             fresh.ground.tables.names()
         assert fresh.ground.tables.uuid("main.sales.orders")
 
@@ -327,7 +327,7 @@ class TestBroken:
 
     def test_deleted_metadata(self, lake: Lake) -> None:
         local(lake.create("sales.orders").metadata_location).unlink()
-        with pytest.raises(BrokenTable, match="table main.sales.orders: a file it needs is not there"):
+        with pytest.raises(BrokenTable, match="table main.sales.orders: a file it needs is missing"):
             lake.tables.load("sales.orders")
 
     def test_metadata_that_may_not_be_read(self, lake: Lake) -> None:
@@ -354,7 +354,7 @@ class TestBroken:
     def test_a_catalog_that_is_no_database(self, lake: Lake) -> None:
         (lake.folder / "lake/catalog.db").write_bytes(b"this is no database, whatever its name says" * 100)
         fresh = Warden.open(lake.folder)
-        with pytest.raises(CatalogUnavailable, match="lake main: the catalog's database does not answer"):
+        with pytest.raises(CatalogUnavailable, match="lake main: the catalog's database does not respond"):
             fresh.ground.tables.names()
         with pytest.raises(CatalogUnavailable, match="file is not a database"):
             fresh.ground.tables.load("a.b")
@@ -379,6 +379,6 @@ def test_a_view_is_no_table_and_named_as_a_view(tmp_path: Path) -> None:
         assert [row.table for row in lake.warden.table.list()] == ["main.sales.orders"]
         with pytest.raises(TableNotFound, match=r"main\.sales\.big is a view, not a table") as told:
             lake.warden.table.show("sales.big")
-        assert told.value.hint == "Name one of the tables that it reads."
+        assert told.value.hint == "Use one of the tables that it reads."
         with pytest.raises(TableNotFound, match="no table sales.bag"):
             lake.warden.table.show("sales.bag")

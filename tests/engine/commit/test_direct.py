@@ -225,7 +225,7 @@ class TestStale:
         orders.lake.create("sales.orders")
         new = str(orders.lake.table().metadata.table_uuid)
         told = self.refused(orders, orders.change({}, properties={"a": "b"}))
-        assert told == f"the plan is stale: main.sales.orders was table {old} and is now {new}"
+        assert told == f"the plan is stale: main.sales.orders was recreated: its UUID was {old} and is now {new}"
 
     def test_a_table_that_is_gone(self, orders: Orders) -> None:
         orders.lake.catalog.drop_table("sales.orders")
@@ -320,7 +320,7 @@ class TestRaces:
         waits: list[float] = []
         interloper = Interloper(orders.lake.catalog, outside.append, times=ATTEMPTS)
         commits = DirectCommits(orders.lake.tables, unfenced, STAMP, Manifests(), sleep=waits.append)
-        with pytest.raises(CommitRefused, match=f"main.sales.orders: {ATTEMPTS} attempts to commit lost") as caught:
+        with pytest.raises(CommitRefused, match=f"main.sales.orders: {ATTEMPTS} commit attempts lost") as caught:
             commits.publish(orders.tag("v1"))
         assert caught.value.hint.startswith("Nothing was written.")
         assert interloper.seen == ATTEMPTS == len(waits)
@@ -474,7 +474,7 @@ class TestTrouble:
         before, folder = orders.files, local(orders.location()).parent
         with read_only(folder), pytest.raises(StorageUnavailable, match="table main.sales.orders") as caught:
             orders.commits().publish(orders.tag("v1"))
-        assert "\n" not in caught.value.message and caught.value.hint == "Look at its permissions."
+        assert "\n" not in caught.value.message and caught.value.hint == "Check its permissions."
         assert orders.files == before
 
     def test_metadata_that_is_gone(self, orders: Orders) -> None:
@@ -492,7 +492,7 @@ class TestTrouble:
             raise CommitStateUnknownException("gateway timeout")
 
         monkeypatch.setattr(orders.lake.catalog, "commit_table", commit)
-        with pytest.raises(CatalogUnavailable, match="did not say whether the commit landed") as caught:
+        with pytest.raises(CatalogUnavailable, match="did not confirm whether the commit landed") as caught:
             orders.commits().publish(orders.tag("v1"))
         assert "lakewarden operation resume" in caught.value.hint
         assert len(calls) == 1  # it may have landed: not to be tried again blindly
@@ -517,7 +517,7 @@ class TestTrouble:
         if is_readable:
             assert orders.publish(taken_back)
         else:
-            with pytest.raises(CatalogUnavailable, match="did not say whether the commit landed") as caught:
+            with pytest.raises(CatalogUnavailable, match="did not confirm whether the commit landed") as caught:
                 orders.publish(taken_back)
             assert isinstance(caught.value.__cause__, BrokenTable)
         assert taken_back == []
@@ -548,7 +548,7 @@ class TestTrouble:
         monkeypatch.setattr(orders.lake.tables, "load", busy)
         taken_back: list[int] = []
         if stays:
-            with pytest.raises(CatalogUnavailable, match="did not say whether the commit landed"):
+            with pytest.raises(CatalogUnavailable, match="did not confirm whether the commit landed"):
                 orders.publish(taken_back)
         else:
             assert orders.publish(taken_back)

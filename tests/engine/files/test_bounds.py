@@ -166,7 +166,7 @@ def test_bounds_are_read_again_for_the_files_that_are_rewritten(lake: Lake) -> N
 
     for group, others in (("most", "last"), ("last", "most")):
         found[group].check("table t", [listed(file) for file in groups[group]])
-        with pytest.raises(VerificationFailed, match="outside of the bounds"):
+        with pytest.raises(VerificationFailed, match="outside the bounds"):
             found[group].check("table t", [listed(file) for file in groups[others]])
 
 

@@ -80,7 +80,7 @@ def test_a_missing_manifest_is_told(lake: SmallLake) -> None:
     table = lake.catalog.load_table("sales.orders")
     manifest = table.current_snapshot().manifests(table.io)[0]
     Path(manifest.manifest_path.removeprefix("file://")).unlink()
-    with pytest.raises(BrokenTable, match="sales.orders.*is not there"):
+    with pytest.raises(BrokenTable, match="sales.orders.*is missing"):
         list(reachable_files(table))
 
 

@@ -221,7 +221,7 @@ def test_an_answer_that_is_lost_deletes_nothing(people: People, monkeypatch: pyt
     change = people.rewritten({email(3)})
     before = people.all_rows()
     monkeypatch.setattr(people.catalog, "commit_table", unanswered)
-    with pytest.raises(CatalogUnavailable, match="did not say whether"):
+    with pytest.raises(CatalogUnavailable, match="did not confirm whether"):
         people.cleanse(change)
     monkeypatch.undo()
     assert people.all_rows() == {ref: without(rows, 3) if landed else rows for ref, rows in before.items()}

@@ -288,7 +288,7 @@ def test_files_that_a_ref_leads_to_again_make_it_stale(people: People) -> None:
     change = people.rewritten({email(1)})
     people.tag("again", first)
     before = people.on_disk()
-    with pytest.raises(StalePlan, match="tag again of main.crm.people now leads to"):
+    with pytest.raises(StalePlan, match="tag again of main.crm.people now references"):
         people.cleanse(change)
     assert people.on_disk() == before and len(people.rows("again")) == 10
 

@@ -196,11 +196,11 @@ def test_a_tag_of_an_older_schema_takes_the_tables_own(lake: SmallLake) -> None:
     )
     people.sql(f"ALTER TABLE {NAME} CREATE TAG second", f"INSERT INTO {NAME} VALUES (99, 'zz19@example.org', '1')")
     told = "\n".join(costs(people.table, ["first", "main"]))
-    assert "2 versions are made anew one by one" in told and "2 refs are moved one after the other" in told
-    assert "how long they are kept counts from the purge for first" in told
+    assert "2 versions are rebuilt one by one" in told and "2 refs are moved one after the other" in told
+    assert "retention starts again at the purge for first" in told
     assert (
-        "tag first has the table's current schema afterwards: it loses city for good, which the table has no more; "
-        "email is then called mail; it gains zip"
+        "tag first will have the table's current schema: it permanently loses city, which the table has dropped; "
+        "email is renamed to mail; it gains zip"
     ) in told
     assert "branch main" not in told and "city" in {column.name for column in at_tag(people, "first")}
     rows = people.rows("first")
@@ -387,7 +387,7 @@ class TestOthersMeanwhile:
             return new
 
         monkeypatch.setattr(WorkingBranch, "make", made)
-        with pytest.raises(StalePlan, match="was staged and is not published yet"):
+        with pytest.raises(StalePlan, match="is staged and not published"):
             people.purge()
         assert people.table.snapshot_by_id(staged[0]).summary.additional_properties["wap.id"] == "looked-at"
         assert people.all_rows() == without(before)
@@ -415,7 +415,7 @@ class TestOthersMeanwhile:
         people = People(lake)
         people.sql(f"ALTER TABLE {NAME} CREATE TAG old AS OF VERSION {people.clean} RETAIN 1 MINUTES")
         refs = lake.refs(PEOPLE)
-        with pytest.raises(CommitRefused, match="would also take tag old"):
+        with pytest.raises(CommitRefused, match="would also remove tag old"):
             people.purge()
         assert lake.refs(PEOPLE) == refs
 
@@ -568,7 +568,7 @@ class TestWithoutSpark:
         table = orders.catalog.load_table("sales.orders")
         check_nothing_else_goes(table, name, [own], [])
         going = [snapshot.snapshot_id for snapshot in table.metadata.snapshots][:-1]
-        with pytest.raises(CommitRefused, match="would also delete 1 file outside of its location") as refused:
+        with pytest.raises(CommitRefused, match="would also delete 1 file outside its location") as refused:
             check_nothing_else_goes(table, name, going, [])
         assert "write.data.path" in refused.value.hint
         table.manage_snapshots().create_tag(shared, "kept").commit()
@@ -600,6 +600,6 @@ class TestWithoutSpark:
     def test_costs_of_one_ref(self, orders: SmallLake) -> None:
         table = orders.catalog.load_table("sales.orders")
         assert costs(table, ["main"]) == [
-            "the new versions are of the time of the purge: a time before it leads to none of them"
+            "the new versions have the time of the purge: time travel to before it does not find them"
         ]
         assert costs(table, []) == [] and costs(table, ["nothing"]) == []

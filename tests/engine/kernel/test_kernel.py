@@ -510,7 +510,7 @@ class TestFailures:
     def test_other_rows_than_the_metadata_says(self, tmp_path: Path) -> None:
         bad = replace(write(tmp_path / "bad.parquet", orders(0, 5)), rows=6)
         failure = self.failing(tmp_path, bad)
-        assert failure == Failure("rows", "has 5 rows, the table's metadata says 6", bad.path)
+        assert failure == Failure("rows", "has 5 rows, but the table's metadata says 6", bad.path)
 
     def test_missing_or_broken_deletes(self, tmp_path: Path) -> None:
         bad = write(tmp_path / "bad.parquet", orders(0, 5))
@@ -593,7 +593,7 @@ class TestChecksum:
         outputs = Outputs(Lossy(Access()), f"{tmp_path}/out/0", layout(ORDERS, verify="full"), Budget.within(512 << 20))
         outputs.begin(ORDERS, DictionaryVotes())
         outputs.add(orders(0, 5).to_batches()[0])
-        with pytest.raises(RewriteFault, match="holds other values than were written to it") as fault:
+        with pytest.raises(RewriteFault, match="contains other values than were written to it") as fault:
             outputs.end()
         assert fault.value.kind == "checksum" and [Path(fault.value.file)] == written(tmp_path)
         outputs.abandon()

@@ -259,7 +259,7 @@ class TestOrphans:
     ) -> None:
         people.put(f"data/{name}", content)
         (unread,) = people.prove("other@example.org").not_read
-        assert Path(unread.object).name == name and form in unread.why and "not looked into" in unread.why
+        assert Path(unread.object).name == name and form in unread.why and "not searched" in unread.why
 
     def test_an_archive_is_not_looked_into(self, people: Proven) -> None:
         file = io.BytesIO()
@@ -267,7 +267,7 @@ class TestOrphans:
             archive.writestr("export.csv", f"4,{GONE}\n")
         people.put("data/export.zip", file.getvalue())
         assert [unread.why for unread in people.prove(GONE).not_read] == [
-            "it is compressed with zip, which is not looked into"
+            "it is compressed with zip, which is not searched"
         ]
 
     def test_damaged_files_are_no_proof(self, people: Proven) -> None:
@@ -498,7 +498,7 @@ class TestSurvivors:
         people.put("data/many.bin", b" jo.zoe@example.org " * 999)
         assert people.prove(GONE).clean
         people.put("data/many.bin", b" jo.zoe@example.org " * 1001)
-        assert wheres(people.prove(GONE)) == ["bytes, 1,000 times and more"]
+        assert wheres(people.prove(GONE)) == ["bytes, 1,000 or more times"]
 
     def test_the_same_text_in_another_column_is_told_with_its_column(self, people: Proven) -> None:
         table = pa.Table.from_pylist([{"id": 1, "email": "a@b.org", "note": f"knows {GONE}"}], schema=SCHEMA)

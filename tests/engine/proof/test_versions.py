@@ -59,7 +59,7 @@ def test_a_deleted_object_and_an_overwritten_one(lake: SmallLake, versioned_s3: 
     assert {place.object for place in found.places} == {deleted, changed}
     assert all(place.version and not place.live for place in found.places)
     assert found.young == []  # however new they are, nobody commits an earlier version
-    assert any("2 of them are earlier versions" in step for step in found.method)
+    assert any("2 of them are old versions" in step for step in found.method)
     assert size(table(lake), lake.warden.ground.storage("main"))[1] == found.bytes
 
 
@@ -92,4 +92,4 @@ def test_uploads_that_never_ended_are_told(lake: SmallLake, versioned_s3: Versio
     bucket, _, key = table(lake).metadata.location.removeprefix("s3://").partition("/")
     versioned_s3.client.create_multipart_upload(Bucket=bucket, Key=f"{key}/data/half.parquet")
     found = proof(lake)
-    assert found.clean and found.method[-1].startswith("1 uploads that were begun and never ended")
+    assert found.clean and found.method[-1].startswith("1 incomplete uploads")

@@ -196,7 +196,7 @@ def test_a_task_that_lost_rows_is_not_believed(lake: Lake, monkeypatch: pytest.M
     honest = task.rewrite
     monkeypatch.setattr(task, "rewrite", lose)
     table = people(lake)
-    with pytest.raises(VerificationFailed, match="9 of 100 rows of a file were to go, but 90"):
+    with pytest.raises(VerificationFailed, match="9 of 100 rows of a file were to be dropped, but 90"):
         each(lake, table, live(table), drops("person1@example.org"))
     assert staged(table) == []
 

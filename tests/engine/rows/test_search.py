@@ -405,7 +405,7 @@ class TestFaults:
         error = self.refusal(kept, "secret7")
         assert isinstance(error, BrokenTable)
         assert path in error.message and error.hint
-        assert ("is not there" in error.message) == (damage == "missing")
+        assert ("is missing" in error.message) == (damage == "missing")
 
     def test_a_file_without_field_ids(self, lake: Lake) -> None:
         kept = Kept(lake, PLAIN)

@@ -76,5 +76,5 @@ def test_a_server_that_is_not_there_is_said_in_one_line(lake: SmallLake) -> None
     use(lake, remote="sc://127.0.0.1:1")
     done = lake.run("lake", "doctor", "--json", check=3)
     (failed,) = [check for check in json.loads(done.stdout) if check["state"] == "failed"]
-    assert "no Spark Connect server answers at sc://127.0.0.1:1" in failed["found"]
+    assert "no Spark Connect server responds at sc://127.0.0.1:1" in failed["found"]
     assert failed["advice"]

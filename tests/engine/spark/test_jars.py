@@ -142,7 +142,7 @@ class TestRefused:
         with pytest.raises(SparkUnavailable, match="cannot fetch org.example:thing:1.0: ") as caught:
             resolve([JAR], cache, ivy.does(script))
         assert told in caught.value.message and "\n" not in caught.value.message
-        assert caught.value.hint == f"Spark needs it once. With no network, put thing-1.0.jar into {cache}."
+        assert caught.value.hint == f"Without network access, put thing-1.0.jar into {cache}."
         assert list(cache.iterdir()) == []
 
     def test_a_cache_that_cannot_be_made(self, tmp_path: Path, ivy: Ivy) -> None:

@@ -101,7 +101,7 @@ class TestWalk:
     def test_a_wrong_key_is_told(self, s3: S3, bucket: str, put: Put) -> None:
         put(f"{bucket}/t/a")
         storage = Storage(stores(s3, bucket, secret="wrong"))
-        with pytest.raises(StorageUnavailable, match="the storage does not answer") as refused:
+        with pytest.raises(StorageUnavailable, match="the storage does not respond") as refused:
             list(storage.walk(f"{bucket}/t"))
         assert "wrong" not in str(refused.value)
         with pytest.raises(StorageUnavailable):

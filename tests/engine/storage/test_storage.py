@@ -181,7 +181,7 @@ class TestMove:
         source = put(tmp_path / "a", "abc")
         for other in ("abd", "abcd"):
             target = put(tmp_path / "b", other)
-            with pytest.raises(AlreadyExists, match="is not the file"):
+            with pytest.raises(AlreadyExists, match="differs from the file"):
                 storage.move(source, target)
             assert (tmp_path / "a").read_text() == "abc"
             assert (tmp_path / "b").read_text() == other

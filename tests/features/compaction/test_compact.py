@@ -222,7 +222,7 @@ class TestTrouble:
         extra = next(local(file.path) for file in broken.data if file.rows == 1)
         one.write_bytes(extra.read_bytes())
         assert other.exists()
-        self._stops(broken, BrokenTable, one.name, "has 1 rows, the table's metadata says 10")
+        self._stops(broken, BrokenTable, one.name, "has 1 rows, but the table's metadata says 10")
 
     @pytest.mark.parametrize("what", ["missing", "garbage"])
     def test_a_delete_file(self, broken: Compactable, what: str) -> None:

@@ -270,7 +270,7 @@ class TestRefused:
             certify(lake, request)
 
     def test_unknown(self, lake: SmallLake) -> None:
-        with pytest.raises(NotFound, match="no request for erasure er-1"):
+        with pytest.raises(NotFound, match="no erasure request er-1"):
             certify(lake, "er-1")
 
     def test_evidence_of_a_newer_version(self, lake: SmallLake) -> None:

@@ -510,7 +510,7 @@ class TestRefused:
             lake.warden.erasure.prove(withdrawn).apply()
 
     def test_unknown(self, lake: SmallLake) -> None:
-        with pytest.raises(NotFound, match="no request for erasure er-none"):
+        with pytest.raises(NotFound, match="no erasure request er-none"):
             lake.warden.erasure.prove("er-none").apply()
 
 

@@ -166,7 +166,7 @@ class TestBadInput:
             ({"key": "born", "value": ["2000-02-30"]}, BadValue, "value 1 is not of type date"),
             ({"key": "code", "value": ["secret"]}, BadValue, "value 1 is not of type uuid"),
             ({"key": "emial", "value": ["secret"]}, ColumnNotFound, "has no column emial"),
-            ({"key": "user", "value": ["secret"]}, BadValue, "which cannot tell whose a row is"),
+            ({"key": "user", "value": ["secret"]}, BadValue, "which cannot be a key"),
             ({"key": "id"}, BadValue, "no values were given"),
             ({"value": ["secret"]}, BadValue, "is not configured"),
         ],

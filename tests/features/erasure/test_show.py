@@ -53,5 +53,5 @@ def test_a_document_without_the_value(lake: SmallLake) -> None:
 
 
 def test_no_such_request(lake: SmallLake) -> None:
-    with pytest.raises(NotFound, match="no request for erasure er-1"):
+    with pytest.raises(NotFound, match="no erasure request er-1"):
         lake.warden.erasure.show("er-1")

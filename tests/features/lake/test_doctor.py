@@ -94,7 +94,7 @@ class TestSigningKey:
                 checks = {check.part: check for check in warden.lake.doctor(skip_spark=True)}
             closed.chmod(0o700)
         check = checks["signing key"]
-        assert (check.state, check.advice) == ("warning", "Look at its permissions.")
+        assert (check.state, check.advice) == ("warning", "Check its permissions.")
         assert "closed/key.pem cannot be read: Permission denied" in check.found
 
 
@@ -103,7 +103,7 @@ class TestCatalog:
         (lake.folder / "lake/catalog.db").unlink()
         checks = examined(Warden.open(lake.folder))
         assert checks["main: catalog"].state == "failed"
-        assert "is not there" in checks["main: catalog"].found and "lake init" in checks["main: catalog"].advice
+        assert "does not exist" in checks["main: catalog"].found and "lake init" in checks["main: catalog"].advice
         assert checks["main: storage"].state == "ok"  # the others are looked at all the same
         assert checks["control database"].state == "ok"
         assert not (lake.folder / "lake/catalog.db").exists()
@@ -149,7 +149,10 @@ class TestStorage:
 
     @pytest.mark.parametrize(
         ("method", "answer", "told"),
-        [("read", b"other", "what was written is not read back"), ("list", [], "what was written is not listed")],
+        [
+            ("read", b"other", "the written object could not be read back"),
+            ("list", [], "the written object could not be listed"),
+        ],
     )
     def test_one_that_forgets(
         self, lake: Lake, monkeypatch: pytest.MonkeyPatch, method: str, answer: object, told: str
@@ -227,7 +230,7 @@ class TestState:
     def test_one_that_cannot_be_reached(self, lake: Lake) -> None:
         warden = configured(lake.folder, state="postgresql+psycopg://u:hunter2@127.0.0.1:1/db")
         check = examined(warden)["control database"]
-        assert check.state == "failed" and "does not answer" in check.found
+        assert check.state == "failed" and "does not respond" in check.found
         assert "hunter2" not in str(check)
 
     def test_one_whose_folder_is_not_there(self, lake: Lake) -> None:

@@ -205,7 +205,7 @@ class TestExisting:
 
     def test_one_that_was_mistyped_is_not_made(self, tmp_path: Path) -> None:
         uri = f"sqlite:///{tmp_path}/typo/catalog.db"
-        with pytest.raises(CatalogUnavailable, match="typo/catalog.db is not there"):
+        with pytest.raises(CatalogUnavailable, match="typo/catalog.db does not exist"):
             init(tmp_path / "new", catalog="sql", uri=uri, warehouse=f"{tmp_path}/wh")
         assert files(tmp_path) == []
 

@@ -133,7 +133,7 @@ class TestLookedAtAgainRightBefore:
         planned = littered.warden.orphan.quarantine("sales.orders")
         littered.catalog.drop_table("sales.orders")
         littered.create()
-        with pytest.raises(StalePlan, match="was table"):
+        with pytest.raises(StalePlan, match="was recreated"):
             planned.apply()
         assert set(PLANTED) <= set(contents(littered))
 

@@ -87,7 +87,7 @@ def test_lines_of_the_configuration_that_do_nothing(lake: SmallLake) -> None:
             "tables: flink.*": "matches no table. Correct or remove it; lakewarden table list shows all tables.",
             "subjects: customer: sales.orders": "main.sales.orders has no column emial. It has id, city.",
             "subjects: customer: crm.people": (
-                "no table crm.people in lake 'main'. lakewarden table list shows the 1 tables there are."
+                "no table crm.people in lake 'main'. lakewarden table list shows all 1 tables."
             ),
         }
     doctor = {c.part: (c.state, c.found) for c in lake.warden.lake.doctor(skip_spark=True) if ": " in c.part}

@@ -552,7 +552,7 @@ class TestOnSpark:
         lake.warden.version.tag(f"{ORDERS}@{oldest}", "short", keep="1d").apply()
         lake.warden.version.tag(f"{ORDERS}@{second}", "long", keep="900d", note="for the audit").apply()
         aged(lake, ORDERS, 3)
-        with pytest.raises(Conflict, match="Iceberg's expiry on Spark would also take tag short") as caught:
+        with pytest.raises(Conflict, match="Iceberg's expiry on Spark would also remove tag short") as caught:
             lake.warden.retention.expire(ORDERS, **ALL)
         assert "--expire-tags" in caught.value.hint and len(snapshots(lake)) == 4
         configure(lake, defaults={"retention": ALL})

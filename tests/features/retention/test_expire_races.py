@@ -25,7 +25,7 @@ def test_a_tag_that_was_moved_meanwhile_stays(with_ended_tag: SmallLake) -> None
     lake.catalog.load_table("sales.orders").manage_snapshots().remove_tag("release").commit()
     lake.catalog.load_table("sales.orders").manage_snapshots().create_tag(lake.head(), "release").commit()
     before = lake.metadata_files()
-    with pytest.raises(StalePlan, match="tag release, which was to go, moved from"):
+    with pytest.raises(StalePlan, match="tag release, which was to expire, moved from"):
         planned.apply()
     assert lake.refs()["release"] == lake.head()
     assert lake.metadata_files() == before

@@ -62,7 +62,7 @@ def test_a_missing_manifest_and_a_missing_list(three: SmallLake) -> None:
     first, second, third = snapshots(three)
     manifests(three, second)[0].unlink()
     (problem,) = three.warden.table.show(ORDERS).problems
-    assert "is not there; 2 versions need it" in problem and f"@{first} --apply" in problem
+    assert "is missing; 2 versions need it" in problem and f"@{first} --apply" in problem
     table = three.catalog.load_table(ORDERS)
     on_disk(table.current_snapshot().manifest_list).unlink()
     (problem,) = three.warden.table.show(ORDERS).problems

@@ -14,9 +14,9 @@ from lakewarden.errors import BrokenTable, CatalogBusy, CatalogUnavailable, Lake
 _UNNAMED = "It was not written for Iceberg: give the table a name mapping."
 _MAPPED = (
     "The table has a name mapping, but rows are erased only from files with field ids. "
-    "Write it anew with lakewarden compaction compact --rewrite-all; once the table was written to again, "
-    "let the versions go that have it, with lakewarden retention expire --keep-last 1 --keep-days 0, and their tags. "
-    "If it lies outside of the table's folder, remove it yourself: nothing finds it then."
+    "Rewrite it with lakewarden compaction compact --rewrite-all. After the next write to the table, expire "
+    "the versions that have it, and their tags: lakewarden retention expire --keep-last 1 --keep-days 0. "
+    "If it is outside the table's folder, delete it yourself: nothing else finds it."
 )
 
 
@@ -42,7 +42,7 @@ def decoding(location: str) -> Iterator[None]:
     except LakewardenError:
         raise
     except FileNotFoundError as error:
-        raise BrokenTable(f"{location} is not there", "Was it removed by hand, or moved?", file=location) from error
+        raise BrokenTable(f"{location} is missing", "Was it deleted or moved manually?", file=location) from error
     except OSError:
         raise
     except Exception as error:
@@ -70,12 +70,12 @@ def quietly_read(path: str, hint: str, about: str = "", is_mapped: bool = False)
         unnamed = _MAPPED if is_mapped else _UNNAMED
         raise BrokenTable(f"{of}{fault.message}: {path}", unnamed if fault.kind == "no-field-ids" else "") from None
     except FileNotFoundError:
-        raise BrokenTable(f"{of}the file {path} is not there", hint, file=path) from None
+        raise BrokenTable(f"{of}the file {path} is missing", hint, file=path) from None
     except PermissionError:
-        raise StorageUnavailable(f"{of}the file {path} may not be read", "Look at its permissions.") from None
+        raise StorageUnavailable(f"{of}permission denied for the file {path}", "Check its permissions.") from None
     except (pa.ArrowException, OSError):
         raise BrokenTable(
-            f"{of}the file {path} cannot be read: it is damaged, or the storage does not give it", hint, file=path
+            f"{of}the file {path} cannot be read: it is damaged or unavailable", hint, file=path
         ) from None
 
 
@@ -88,23 +88,29 @@ def translate(error: Exception, about: str) -> LakewardenError | None:
             held = f"{about}: the catalog's database is locked by another process: {said}"
             return CatalogBusy(held, "Try again in a moment.")
         return CatalogUnavailable(
-            f"{about}: the catalog's database does not answer: {said}",
-            "Look at the lake's catalog uri; lakewarden lake doctor tells more.",
+            f"{about}: the catalog's database does not respond: {said}",
+            "Check the lake's catalog uri, or run lakewarden lake doctor.",
         )
     if is_refusal(error):
         return CatalogUnavailable(
-            f"{about}: the catalog refuses: {said}", "Look at the lake's catalog section; it names who asks."
+            f"{about}: the catalog refuses: {said}", "Check the credentials in the lake's catalog section."
         )
     if family in ("requests", "urllib3", "botocore", "thrift", "hive_metastore") or _is_rest(error):
-        return CatalogUnavailable(f"{about}: the catalog does not answer: {said}", "lakewarden lake doctor tells more.")
+        return CatalogUnavailable(
+            f"{about}: the catalog does not respond: {said}", "Run lakewarden lake doctor for details."
+        )
     if isinstance(error, FileNotFoundError):
-        return BrokenTable(f"{about}: a file it needs is not there: {said}", "Was it removed by hand, or moved?")
+        return BrokenTable(f"{about}: a file it needs is missing: {said}", "Was it deleted or moved manually?")
     if isinstance(error, PermissionError) or _is_read_only(error):
-        return StorageUnavailable(f"{about}: the storage cannot be written or read: {said}", "Look at its permissions.")
+        return StorageUnavailable(f"{about}: the storage cannot be written or read: {said}", "Check its permissions.")
     if isinstance(error, OSError):
-        return StorageUnavailable(f"{about}: the storage does not answer: {said}", "lakewarden lake doctor tells more.")
+        return StorageUnavailable(
+            f"{about}: the storage does not respond: {said}", "Run lakewarden lake doctor for details."
+        )
     if family in ("pydantic", "pydantic_core", "json") or _is_unreadable_metadata(error):
-        return BrokenTable(f"{about}: its metadata cannot be read: {said}", "The file is corrupt, or not Iceberg's.")
+        return BrokenTable(
+            f"{about}: its metadata cannot be read: {said}", "The file is corrupt, or not Iceberg metadata."
+        )
     return None
 
 

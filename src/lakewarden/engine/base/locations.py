@@ -20,7 +20,7 @@ def same_place(location: str) -> str:
 
 def apart(location: str) -> tuple[str, str]:
     """Split a location into its authority, such as `s3://bucket`, and its path; a local file's authority is `file:`."""
-    if location.startswith("file:///") and "//" not in location[7:]:  # as most are spelled: without looking closer
+    if location.startswith("file:///") and "//" not in location[7:]:  # the usual spelling, handled quickly
         return "file:", location[7:]
     match = _SCHEME.match(location)
     scheme, rest = (match["scheme"].lower(), match["rest"]) if match else ("file", location)

@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 Task = TypeVar("Task")
 Found = TypeVar("Found")
 
-_CHUNK = 500  # results that are handed over at once
+_CHUNK = 500  # results passed on at once
 _CHUNKS_WAITING = 16
-_BRANCHES_WAITING = 64  # more than that only costs what threads take to hand them over
+_BRANCHES_WAITING = 64  # more would only cost synchronisation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def traverse(
         worker.start()
     try:
         yield from traversal.results()
-    finally:  # also where nobody wants the rest
+    finally:  # also if the consumer stops early
         traversal.stop()
         for worker in workers:
             while worker.is_alive():
@@ -75,7 +75,7 @@ class _Traversal(Generic[Task, Found]):
             while (further := self._next(chunk)) is not None:
                 self._go(further.task, chunk)
                 self._finished()
-        except BaseException as error:  # noqa: BLE001 - raised again where the results are taken
+        except BaseException as error:  # noqa: BLE001 - raised again in results()
             self._hand_over(error)
         with self._changed:
             self._left -= 1

@@ -52,7 +52,7 @@ def parse(text: str, lakes: Collection[str], default_lake: str) -> Reference:
     """Parse `[lake.]namespace.table[@ref]`; the first part names a lake if one has that name."""
     parts, ref = _split(text)
     if len(parts) < 2:
-        raise _bad(text, "a table is named by its namespace too")
+        raise _bad(text, "the namespace is missing")
     lake = default_lake
     if len(parts) > 2 and parts[0] in lakes:
         lake, parts = parts[0], parts[1:]
@@ -63,7 +63,7 @@ def parse_table(text: str, lakes: Collection[str], default_lake: str) -> TableNa
     """Parse a table name without a version."""
     reference = parse(text, lakes, default_lake)
     if reference.ref is not None:
-        raise _bad(text, f"a table is asked for here, not a version of it (@{reference.ref})")
+        raise _bad(text, f"a table is expected here, not a version (@{reference.ref})")
     return reference.name
 
 
@@ -74,7 +74,7 @@ def parse_time(text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):  # its zone may take it out of the years there are
+    except (ValueError, OverflowError):  # its offset may move it out of range
         return None
 
 
@@ -83,7 +83,7 @@ def _split(text: str) -> tuple[list[str], str | None]:
     if not text.strip():
         raise _bad(text, "it is empty")
     if len(text) > _LONGEST:
-        raise _bad(text[:40] + "…", f"it has {len(text)} characters, and {_LONGEST} are the most")
+        raise _bad(text[:40] + "…", f"it has {len(text)} characters, more than the limit of {_LONGEST}")
     parts: list[str] = []
     position = 0
     while True:
@@ -99,7 +99,7 @@ def _split(text: str) -> tuple[list[str], str | None]:
         if end != len(text):
             raise _bad(text, "something follows the ref")
     else:
-        ref = text[position + 1 :]  # times hold dots, and tags of other tools may hold @
+        ref = text[position + 1 :]  # times contain dots, and other tools' tags may contain @
         if not ref.strip():
             raise _bad(text, "nothing follows the @")
     return parts, ref

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
 
-_SQL_ADDRESS = re.compile(  # as SQLAlchemy takes them apart: only an @ must be written as %40 in a password
+_SQL_ADDRESS = re.compile(  # as SQLAlchemy parses them: only @ must be encoded (%40) in a password
     r"(?P<driver>\w+)(\+\w+)?://((?P<user>[^:/@]*)(:(?P<password>[^@]*))?@)?"
     r"(?P<host>\[[^\]/?]+\]|[^/:?@\[]*)(?P<port>:\d+)?(?P<database>/[^?@]*)?(?P<query>\?.*)?"
 )
@@ -68,8 +68,8 @@ def open_catalog(lake: str, settings: LakeSettings, create: bool) -> Catalog:
         _taken_apart(str(settings.catalog["uri"]))
     if missing and not create and not missing.is_file():
         raise CatalogUnavailable(
-            f"lake {lake}: its catalog {missing} is not there",
-            hint="Make the lake with lakewarden lake init, or correct the catalog's uri.",
+            f"lake {lake}: its catalog {missing} does not exist",
+            hint="Create the lake with lakewarden lake init, or correct the catalog's uri.",
         )
     properties = pyiceberg_properties(settings) | {"init_catalog_tables": str(create).lower()}
     read_doubles_exactly()
@@ -82,8 +82,8 @@ def open_catalog(lake: str, settings: LakeSettings, create: bool) -> Catalog:
             return load_catalog(lake, **properties)
     except ModuleNotFoundError as error:
         raise _not_installed(lake, settings, str(error.name)) from None
-    except ValueError as error:  # PyIceberg checks some properties with plain ones
-        raise CatalogUnavailable(f"lake {lake}: {first_line(error)}", "Look at the lake's catalog section.") from error
+    except ValueError as error:  # PyIceberg raises these for some invalid properties
+        raise CatalogUnavailable(f"lake {lake}: {first_line(error)}", "Check the lake's catalog section.") from error
     except Exception as error:
         if type(error).__name__ == "NotInstalledError":
             raise _not_installed(lake, settings, settings.type) from None
@@ -99,8 +99,7 @@ def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
     known = KnownMetadata()
 
     class TidySqlCatalog(SqlCatalog):
-        """PyIceberg's, but a metadata file is parsed once and its name says whose it is, and that of a commit that
-        lost its race goes."""
+        """Parses each metadata file once, marks those it writes, and deletes those of commits that lost a race."""
 
         def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:
             location = orm_table.metadata_location
@@ -193,7 +192,7 @@ def spark_properties(lake: str, settings: LakeSettings) -> dict[str, str]:
     storage = settings.storage
     catalog = {
         "warehouse": settings.warehouse,
-        "cache-enabled": "false",  # Spark would keep a table's old state after a commit from outside
+        "cache-enabled": "false",  # Spark would not see commits by others
         **_spark_catalog(settings),
     }
     if settings.warehouse.startswith(("s3:", "s3a:")):
@@ -233,7 +232,7 @@ def _taken_apart(uri: str) -> re.Match[str]:
     parts = _SQL_ADDRESS.fullmatch(uri)
     if parts is None:
         raise CatalogUnavailable(
-            f"the catalog's address {uri.partition(':')[0]}://… cannot be read",
+            f"the catalog's uri {uri.partition(':')[0]}://… is invalid",
             "Write it as postgresql+psycopg://user:password@host:5432/database, with %40 for an @ in the password.",
         )
     return parts

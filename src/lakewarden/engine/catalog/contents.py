@@ -22,9 +22,9 @@ def has_view(catalog: Catalog, identifier: tuple[str, ...]) -> bool:
                 return catalog.view_exists(identifier)
             except NotImplementedError:
                 return False
-        if catalog._schema_version != "v1":  # knows no views
+        if catalog._schema_version != "v1":  # has no views
             return False
-        entries: Any = IcebergTables  # PyIceberg does not look for views here; Java marks them in the same table
+        entries: Any = IcebergTables  # PyIceberg ignores views here; Java marks them in the same table
         wanted = (
             entries.catalog_name == catalog.name,
             entries.table_namespace == ".".join(identifier[:-1]),

@@ -38,7 +38,7 @@ def still_needed(metadata: TableMetadata, snapshots: Iterable[int], tags: Mappin
         if ref.snapshot_id in going and name not in tags
     ]
     moved = [
-        f"tag {name}, which was to go, moved from {planned} to {metadata.refs[name].snapshot_id}"
+        f"tag {name}, which was to expire, moved from {planned} to {metadata.refs[name].snapshot_id}"
         for name, planned in sorted(tags.items())
         if name in metadata.refs and metadata.refs[name].snapshot_id != planned
     ]
@@ -52,7 +52,7 @@ def iceberg_would_also_take(
 
     This follows its decisions when called with these snapshot ids and no age limit.
     """
-    soon = now_ms + _SOON_MS  # what ends while it runs is taken as well
+    soon = now_ms + _SOON_MS  # refs that expire while it runs are removed as well
     times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots}
     parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
     usual_age = metadata.properties.get("history.expire.max-ref-age-ms", "")
@@ -139,7 +139,7 @@ def lineage_of(properties: Mapping[str, str]) -> dict[int, int]:
     """For snapshots whose parent has expired: the nearest remaining ancestor."""
     try:
         return {int(child): int(ancestor) for child, ancestor in json.loads(properties.get(LINEAGE, "{}")).items()}
-    except (ValueError, TypeError, AttributeError):  # not ours, or damaged: then nothing is known
+    except (ValueError, TypeError, AttributeError):  # not ours, or damaged
         return {}
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_READERS = 16  # threads that read tables at once: they wait for storage, not for the processor
+_READERS = 16  # threads; they wait for storage, not for the CPU
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Tables:
             with told(f"table {name}"):
                 return self._catalogs.get(name.lake).load_table(name.identifier)
         except NoSuchIcebergTableError:
-            raise TableNotFound(f"{name} is not an Iceberg table", "Lakewarden looks after Iceberg tables.") from None
+            raise TableNotFound(f"{name} is not an Iceberg table", "Lakewarden supports Iceberg tables only.") from None
         except (NoSuchTableError, NoSuchNamespaceError):
             raise self._not_found(name) from None
 
@@ -157,12 +157,12 @@ class Tables:
     def _not_found(self, name: TableName) -> TableNotFound:
         try:
             if has_view(self._catalogs.get(name.lake), name.identifier):
-                return TableNotFound(f"{name} is a view, not a table", "Name one of the tables that it reads.")
+                return TableNotFound(f"{name} is a view, not a table", "Use one of the tables that it reads.")
             known = {n.within_lake: n for n in self.names(name.lake)}
         except LakewardenError:
             known = {}
-        hint = did_you_mean(name.within_lake, known, f"lakewarden table list shows the {len(known)} tables there are.")
-        hint = "One table is meant here, not a pattern." if set("*?") & set(name.within_lake) else hint
+        hint = did_you_mean(name.within_lake, known, f"lakewarden table list shows all {len(known)} tables.")
+        hint = "This takes one table, not a pattern." if set("*?") & set(name.within_lake) else hint
         return TableNotFound(f"no table {name.within_lake} in lake '{name.lake}'", hint)
 
 
@@ -171,7 +171,7 @@ def _has_namespace(catalog: Catalog, namespace: tuple[str, ...]) -> bool:
 
     try:
         return catalog.namespace_exists(namespace)
-    except NoSuchNamespaceError:  # what cannot be a namespace is told by raising
+    except NoSuchNamespaceError:  # raised for invalid names
         return False
 
 
@@ -215,16 +215,20 @@ def _as_of(table: Table, reference: Reference, milliseconds: int) -> Snapshot:
             snapshot = table.snapshot_by_id(entry.snapshot_id)
             if snapshot is None:
                 raise VersionNotFound(
-                    f"what {reference.name} was at {from_millis(milliseconds):%Y-%m-%d %H:%M:%S} UTC has expired",
-                    f"lakewarden version list {reference.name} shows what is left.",
+                    f"the version of {reference.name} at {from_millis(milliseconds):%Y-%m-%d %H:%M:%S} UTC has expired",
+                    f"lakewarden version list {reference.name} shows the remaining versions.",
                 )
             return snapshot
     if _had_earlier_versions(table):
         raise VersionNotFound(
-            f"what {reference.name} was at {from_millis(milliseconds):%Y-%m-%d %H:%M:%S} UTC has expired",
-            f"lakewarden version list {reference.name} shows what is left.",
+            f"the version of {reference.name} at {from_millis(milliseconds):%Y-%m-%d %H:%M:%S} UTC has expired",
+            f"lakewarden version list {reference.name} shows the remaining versions.",
         )
-    first = f"Its first is of {from_millis(table.history()[0].timestamp_ms).isoformat()}." if table.history() else ""
+    first = (
+        f"Its first version is from {from_millis(table.history()[0].timestamp_ms).isoformat()}."
+        if table.history()
+        else ""
+    )
     raise VersionNotFound(f"{reference.name} had no version at {from_millis(milliseconds).isoformat()}", first)
 
 

@@ -56,7 +56,9 @@ class Change(Generic[T]):
 
     def publish_through_spark(self, desk: Desk, spark: Spark) -> T:
         """Publish it with Spark statements. Changes that Spark makes by a procedure do not come here."""
-        raise StalePlan(f"the plan is stale: {self.table} has another format now", "Nothing was written. Plan again.")
+        raise StalePlan(
+            f"the plan is stale: the format version of {self.table} changed", "Nothing was written. Plan again."
+        )
 
 
 class Commits(Protocol):

@@ -74,7 +74,7 @@ class CreateTable(Change[str]):
         if self._own(desk) is None:
             desk.publisher.publish_on(str(name), stage, attempt)
         table = self._own(desk)
-        assert table is not None  # else a table was dropped in the very moment that it was created
+        assert table is not None  # else it was dropped right after it was created
         return str(table.metadata.table_uuid)
 
     def publish_through_spark(self, desk: Desk, spark: Spark) -> str:

@@ -122,7 +122,7 @@ def _check_inputs(change: Mask, files: SnapshotFiles) -> None:
     if changed:
         raise StalePlan(
             f"the plan is stale: {len(changed)} of the files on branch {change.branch} of {change.table} in which rows "
-            "were to be hidden were written anew meanwhile",
+            "were to be hidden have been rewritten",
             "Nothing was written. Plan again.",
         )
 

@@ -69,7 +69,7 @@ class EvolveSchema(Change[int]):
     def publish_through_spark(self, desk: Desk, spark: Spark) -> int:
         """One statement per column; statements that an earlier run completed are skipped."""
         name = desk.tables.name(self.table)
-        spark.session()  # its start takes long: what is looked at is looked at after it
+        spark.session()  # starting it takes long, so check afterwards
         table = desk.tables.load(name)
         check_identity(table, self.table, self.uuid)
         if not any(self._done(table.schema())):
@@ -77,7 +77,7 @@ class EvolveSchema(Change[int]):
         self._run(table.schema(), TableStatements(spark, desk.fence, name))
         now = desk.tables.load(name)
         if not all(self._done(now.schema())):
-            raise StalePlan(f"the plan is stale: others changed the schema of {self.table} meanwhile", "Plan again.")
+            raise StalePlan(f"the plan is stale: the schema of {self.table} was changed concurrently", "Plan again.")
         return now.metadata.current_schema_id
 
     def _run(self, schema: Schema, statements: TableStatements) -> None:
@@ -171,4 +171,4 @@ def _spark_type(table: str, kind: IcebergType) -> str:
     text = str(kind)
     if text in _SPARK_TYPES or text.startswith(_SAME_IN_SPARK):
         return _SPARK_TYPES.get(text, text)
-    raise BadValue(f"{table}: in its format, a column of type {kind} cannot be added", "Add it with Spark.")
+    raise BadValue(f"{table}: a column of type {kind} cannot be added in this table's format", "Add it with Spark.")

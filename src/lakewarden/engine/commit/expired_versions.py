@@ -64,5 +64,5 @@ def _give_back(desk: Desk, change: Expiry) -> None:
     desk.publisher.publish(change.table, change.uuid, attempt)
     raise StalePlan(
         f"the plan is stale: {'; '.join(found.says)}, which was to expire",
-        "Everything that had expired is back. Plan again.",
+        "Everything that had expired was restored. Plan again.",
     )

@@ -91,7 +91,9 @@ def taken_along(table: Table, snapshots: Iterable[int], tags: Iterable[str]) -> 
         lists = {s.snapshot_id: s.manifest_list for s in before.snapshots}
         if not lost or not all(table.io.new_input(lists[ref.snapshot_id]).exists() for ref in lost.values()):
             return None
-    says = tuple(f"{ref.snapshot_ref_type} {name} was made at snapshot {ref.snapshot_id}" for name, ref in lost.items())
+    says = tuple(
+        f"{ref.snapshot_ref_type} {name} was created at snapshot {ref.snapshot_id}" for name, ref in lost.items()
+    )
     return TakenAlong(says, going & lists.keys(), before)
 
 

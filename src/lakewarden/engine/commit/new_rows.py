@@ -81,8 +81,8 @@ class Append(Change[int]):
         """Have Iceberg cherry-pick the staged snapshot onto main. It refuses to pick the same action's rows twice."""
         name = desk.tables.name(self.table)
         if self.staged is None or self.branch != MAIN:
-            raise BadValue(f"{name}: in its format, only rows that Spark has staged can be published, and only on main")
-        spark.session()  # its start takes long: what is looked at is looked at after it
+            raise BadValue(f"{name}: in its format, only rows staged by Spark can be published, and only to main")
+        spark.session()  # starting it takes long, so check afterwards
         table = desk.tables.load(name)
         check_identity(table, self.table, self.uuid)
         if stamped(table, desk.stamp) is None:
@@ -95,7 +95,7 @@ class Append(Change[int]):
         landed = stamped(desk.tables.load(name), desk.stamp)
         if landed is None:
             raise VerificationFailed(
-                f"{name}: Spark reports the staged rows as published, and main has no such snapshot"
+                f"{name}: Spark reports the staged rows as published, but main has no such snapshot"
             )
         if self._is_staged(table):
             TableStatements(spark, desk.fence, name).drop_branch(self.staged.branch)
@@ -118,7 +118,7 @@ class Append(Change[int]):
 
     def _check_branch(self, table: Table) -> None:
         if self.branch != MAIN and self.branch not in table.metadata.refs:
-            raise _stale(f"{self.table} has no branch {self.branch} any more")
+            raise _stale(f"{self.table} no longer has branch {self.branch}")
         if self.staged is not None:
             self._check_staged(table)
 
@@ -167,7 +167,7 @@ class Overwrite(Append):
         if changed:
             raise _stale(
                 f"{len(changed)} of the {len(self.removed)} files on branch {self.branch} of {self.table} that were to "
-                "be replaced were removed, rewritten or deleted from by others"
+                "be replaced were removed or rewritten, or have new deletes"
             )
         draft.remove(by_manifest([*(files.by_path[path] for path in self.removed), *files.dangling(self.removed)]))
         return "overwrite" if self._files else "delete"
@@ -176,7 +176,7 @@ class Overwrite(Append):
         """Move main to the staged snapshot. It lacks the rows of the replaced files, and any concurrent commits."""
         assert self.staged is not None
         if set(self.removed) != self.staged.replaced:
-            raise BadValue(f"{self.table}: the rows were staged in the place of other files")
+            raise BadValue(f"{self.table}: the rows were staged to replace other files")
         if table.metadata.current_snapshot_id != self.staged.base:
             raise _stale(f"others committed to {self.table} since the rows were staged")
         name = desk.tables.name(self.table)

@@ -59,7 +59,7 @@ class Procedures:
     ) -> None:
         """Expire exactly these snapshots and tags. Spark deletes the files that become unreachable."""
         name = self._tables.name(table_name)
-        self._spark.session()  # its start takes long: what is looked at is looked at after it
+        self._spark.session()  # starting it takes long, so check afterwards
         table = self._tables.load(name)
         needed = still_needed(table.metadata, snapshots, tags)
         if needed:
@@ -67,7 +67,7 @@ class Procedures:
         more = iceberg_would_also_take(table.metadata, snapshots, tags, to_millis(datetime.now(UTC)))
         if more:
             raise StalePlan(
-                f"the plan is stale: Iceberg's expiry on Spark would also take {', '.join(more)}",
+                f"the plan is stale: Iceberg's expiry on Spark would also remove {', '.join(more)}",
                 "Nothing was expired. Plan again.",
             )
         check(table)

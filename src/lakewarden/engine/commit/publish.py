@@ -82,7 +82,7 @@ class Publisher:
                 self._fence()
                 reach("commit.fenced")
                 is_sent = True
-                with naming(self._stamp), deferred(), paused():  # an interrupt waits until it is known if it landed
+                with naming(self._stamp), deferred(), paused():  # interrupts wait for the result
                     table.catalog.commit_table(table, (*attempt.requires, *_unmoved(table)), attempt.updates)
                 reach("commit.landed")
                 return attempt
@@ -95,7 +95,7 @@ class Publisher:
             except Exception as error:
                 if not _passes(error, name):
                     if is_sent and _may_have_landed(error, name):
-                        raise _unknown(name) from error  # what was written for it may be in use: it stays
+                        raise _unknown(name) from error  # keep its files: they may be in use
                     _take_back(attempt)
                     if is_sent and is_refusal(error):
                         raise CommitRefused(
@@ -105,10 +105,10 @@ class Publisher:
                         raise
             _take_back(attempt)
             self._wait(number)
-        _take_back(make(load()))  # says what moved, where something we require did
+        _take_back(make(load()))  # raises if a requirement no longer holds
         raise CommitRefused(
-            f"{name}: {ATTEMPTS} attempts to commit lost against other writers",
-            "Nothing was written. Try again when fewer write to it.",
+            f"{name}: {ATTEMPTS} commit attempts lost to other writers",
+            "Nothing was written. Try again when there are fewer writers.",
         )
 
     def _is_there(self, name: str, attempt: Attempt | None) -> bool:
@@ -157,7 +157,7 @@ def check_identity(table: Table, name: str, uuid: str) -> None:
     """Refuse as stale if another table has the name now."""
     if str(table.metadata.table_uuid) != uuid:
         raise StalePlan(
-            f"the plan is stale: {name} was table {uuid} and is now {table.metadata.table_uuid}",
+            f"the plan is stale: {name} was recreated: its UUID was {uuid} and is now {table.metadata.table_uuid}",
             "Nothing was written. Plan again.",
         )
 
@@ -179,7 +179,7 @@ class _Unmoved:
         from pyiceberg.exceptions import CommitFailedException
 
         if base_metadata != self.planned:
-            raise CommitFailedException("the table was changed since it was looked at")
+            raise CommitFailedException("the table changed since it was read")
 
 
 def _unmoved(table: Table) -> tuple[TableRequirement, ...]:
@@ -210,7 +210,7 @@ def _passes(error: Exception, table: str) -> bool:
 
 def _may_have_landed(error: Exception, table: str) -> bool:
     """Whether the response was lost: a database that refuses says so, but a broken connection may hide a success."""
-    unreadable = type(error).__module__.startswith("pydantic")  # an answer of the catalog's that is none
+    unreadable = type(error).__module__.startswith("pydantic")  # an invalid response
     lost = unreadable or (isinstance(translate(error, table), CatalogUnavailable) and not is_refusal(error))
     is_database = type(error).__module__.startswith("sqlalchemy")
     return bool(getattr(error, "connection_invalidated", False)) if is_database else lost
@@ -218,6 +218,6 @@ def _may_have_landed(error: Exception, table: str) -> bool:
 
 def _unknown(table: str) -> CatalogUnavailable:
     return CatalogUnavailable(
-        f"{table}: the catalog did not say whether the commit landed",
-        "lakewarden operation resume ID looks whether it did, and goes on from there.",
+        f"{table}: the catalog did not confirm whether the commit landed",
+        "lakewarden operation resume ID checks whether it did, and continues.",
     )

@@ -83,7 +83,7 @@ class RefChange(Change[None]):
         """Refuse if the route changed: what was planned as one commit would be several, or the reverse."""
         if self.route != route:
             raise StalePlan(
-                f"the plan is stale: {self.table} was to be changed by {self.route}, and its format is another now",
+                f"the plan is stale: {self.table} was to be changed by {self.route}, but its format version changed",
                 "Nothing was written. Plan again.",
             )
 
@@ -99,7 +99,7 @@ class _Statements:
     def run(self) -> None:
         change = self._change
         name = self._tables.name(change.table)
-        self._spark.session()  # its start takes long: what is looked at is looked at after it
+        self._spark.session()  # starting it takes long, so check afterwards
         table = self._tables.load(name)
         check_expected(table, change)
         reach("commit.ready")
@@ -116,7 +116,7 @@ class _Statements:
         try:
             self._spark.sql(statement).collect()
         except SparkUnavailable:
-            check_expected(self._tables.load(change.table), change)  # it refuses where another was quicker: say so
+            check_expected(self._tables.load(change.table), change)  # raises if another writer was faster
             raise
 
     def _check_not_over_others(self, name: TableName, change: RefChange) -> None:
@@ -134,11 +134,13 @@ class _Statements:
             also_lost = displaced(self._tables.load(name), to, lost)
             kept += f" and {self._name(name, also_lost)}" if also_lost is not None else ""
         after = (
-            ", and main is back on it. Plan again." if went_back else "; others have gone on from the older version."
+            ", and main is back on it. Plan again."
+            if went_back
+            else "; others have committed on top of the older version."
         )
         raise StalePlan(
             f"the plan is stale: ref main of {change.table} moved from {change.expects[MAIN]} to {lost} meanwhile",
-            f"What others committed is kept as {kept}{after}",
+            f"Concurrent commits are kept as {kept}{after}",
         )
 
     def _name(self, name: TableName, lost: int) -> str:
@@ -185,14 +187,14 @@ def _retain(milliseconds: int) -> str:
     for unit, size in _UNITS:
         if milliseconds % size == 0:
             return f"{milliseconds // size} {unit}"
-    raise ValueError(f"{milliseconds} ms are not whole minutes")
+    raise ValueError(f"{milliseconds} ms is not a whole number of minutes")
 
 
 def check_expected(table: Table, change: RefChange) -> None:
     """Refuse as stale, with what moved."""
     moved = []
     if str(table.metadata.table_uuid) != change.uuid:
-        moved.append(f"{change.table} was table {change.uuid} and is now {table.metadata.table_uuid}")
+        moved.append(f"{change.table} was recreated: its UUID was {change.uuid} and is now {table.metadata.table_uuid}")
     for ref, expected in change.expects.items():
         found = table.metadata.refs.get(ref)
         at = found.snapshot_id if found else None

@@ -73,7 +73,7 @@ def _lowered_limit(table: Table, change: ShortenedLog, route: str) -> Iterator[R
     younger = len(log) - 1 - log.index(dead[-1])
     properties = table.metadata.properties
     before = properties.get(TO_RESTORE, properties.get(LIMIT, ""))
-    changed = {TO_RESTORE: before, LIMIT: str(younger + 1)}  # one more, for the metadata file that this replaces
+    changed = {TO_RESTORE: before, LIMIT: str(younger + 1)}  # plus one for the metadata file that this replaces
     yield RefChange(change.table, change.uuid, {}, properties=changed, route=route)
 
 

@@ -142,7 +142,7 @@ class Staging:
         head, going = table.metadata.refs[branch].snapshot_id, only_on(table, branch)
         if table.metadata.format_version > 2:
             TableStatements(self._spark, self._desk.fence, name).drop_branch(branch)
-            with suppress(StalePlan):  # where Iceberg would expire more than these, retention does it
+            with suppress(StalePlan):  # if Iceberg would expire more, leave it to retention
                 procedures = Procedures(self._desk.tables, self._spark, self._desk.fence)
                 procedures.expire_snapshots(str(name), going, {}, lambda _: None)
             return
@@ -171,7 +171,7 @@ class Staging:
         found = table.snapshot_by_name(branch)
         if found is None or found.parent_snapshot_id != before or notes_of(found).get(STAGED) != branch:
             raise VerificationFailed(
-                f"{name}: Spark reports rows as staged on branch {branch}, and they are not there",
+                f"{name}: Spark reports rows as staged on branch {branch}, but they are missing",
                 "Nothing was published. Try again.",
             )
         entries = _added(table, found.snapshot_id)

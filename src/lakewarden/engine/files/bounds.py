@@ -50,9 +50,9 @@ class Bounds:
         for name, column in self._columns.items():
             if any(column.excludes(file) for file in outputs):
                 raise VerificationFailed(
-                    f"{about}: new files have values of {name} that lie outside of the bounds of the old ones",
+                    f"{about}: new files have values of {name} outside the bounds of the old ones",
                     "Nothing was published. Either the old files' bounds in the table's metadata are wrong, "
-                    "and reads that filter on that column miss rows, or this is a defect.",
+                    "and reads that filter on that column miss rows, or this is a bug.",
                 )
 
 
@@ -173,7 +173,7 @@ def _is_below(one: Any, other: Any, by_prefix: bool) -> bool:
     if not by_prefix:
         return bool(one < other)
     length = max(min(len(one), len(other)) - 1, 0)
-    return bool(one[:length] < other[:length])  # characters are in the same order as their bytes
+    return bool(one[:length] < other[:length])  # characters sort like their bytes
 
 
 def _is_empty(file: DataFile, field_id: int) -> bool:
@@ -196,7 +196,7 @@ def _bound(bounds: dict[int, bytes] | None, field_id: int, kind: PrimitiveType) 
         kind = FloatType()
     try:
         return from_bytes(kind, encoded)
-    except (ValueError, ArithmeticError):  # cut in the midst of a character: then nothing is known
+    except (ValueError, ArithmeticError):  # truncated within a character
         return None
 
 

@@ -50,8 +50,8 @@ def metrics_of(table: TableMetadata, footer: Any, nans: Mapping[int, int]) -> di
             continue
         chunks = [footer.row_group(number).column(place) for number in range(footer.num_row_groups)]
         told["column_sizes"][field_id] = sum(chunk.total_compressed_size for chunk in chunks)
-        mode = modes.get(field_id, _USUAL)  # a column that was dropped since: earlier versions still look at it
-        if mode == "none" or footer.schema.column(place).max_repetition_level:  # values in lists say nothing of rows
+        mode = modes.get(field_id, _USUAL)  # dropped columns: earlier versions still have them
+        if mode == "none" or footer.schema.column(place).max_repetition_level:  # list elements are not rows
             continue
         told["value_counts"][field_id] = sum(chunk.num_values for chunk in chunks)
         if all(chunk.is_stats_set and chunk.statistics.has_null_count for chunk in chunks):

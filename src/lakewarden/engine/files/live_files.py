@@ -82,7 +82,7 @@ class DeleteFile:
         if self.is_equality:
             return (self.partition == data.partition or self.is_global) and self.sequence > data.sequence
         if data.added_in > self.sequence:
-            return False  # a file that was added later, with rows of before: their positions were other ones
+            return False  # added later with older rows, whose positions differed
         return self.partition == data.partition and self.sequence >= data.sequence and self._within_bounds(data.path)
 
     @property
@@ -168,7 +168,7 @@ class SnapshotFiles:
             twice = next(path for path, times in Counter(file.path for file in self.data).items() if times > 1)
             raise BrokenTable(
                 f"{self._about}: its metadata lists the file {twice} twice, so its rows count twice",
-                "Files were added to it twice. Until one of them is taken out, none can be written anew.",
+                "The file was added twice. Remove one of the entries before rewriting files.",
             )
         return found
 
@@ -345,6 +345,8 @@ def masked_rows(io: FileIO, path: str, about: str) -> Counter[str]:
             for batch in file.iter_batches(columns=["file_path"]):
                 for item in batch.column(0).value_counts():
                     counts[item["values"].as_py()] += item["counts"].as_py()
-    except pa.ArrowInvalid:  # which may quote what it read
-        raise BrokenTable(f"{about}: the delete file {path} cannot be read", "Is it Parquet?") from None
+    except pa.ArrowInvalid:  # its message may quote values
+        raise BrokenTable(
+            f"{about}: the delete file {path} cannot be read", "Check that it is a Parquet file."
+        ) from None
     return counts

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-_CODEC: Literal["deflate"] = "deflate"  # of Avro files: every reader knows it
+_CODEC: Literal["deflate"] = "deflate"  # supported by every reader
 _ENTRIES_KEPT = 128 << 20  # bytes
 _FILES_KEPT = 200_000  # about 100 MB
-_MASKS_KEPT = 200_000  # data files, each as often as delete files name it
+_MASKS_KEPT = 200_000  # entries, one per data file in a delete file
 _EQUALITY_IDS = 135
-_PARTITIONS = 13  # place of the field in an entry of a list of manifests
-_REFERENCED_DATA_FILE, _CONTENT_OFFSET = 17, 18  # places of fields 143 and 144 in an entry's file
+_PARTITIONS = 13  # index of the field in a manifest list entry
+_REFERENCED_DATA_FILE, _CONTENT_OFFSET = 17, 18  # indexes of fields 143 and 144 in a data file
 
 
 Value = TypeVar("Value")
@@ -86,7 +86,7 @@ def manifests_of(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
 
     with decoding(snapshot.manifest_list):
         found = avro_files.manifests_at(io, snapshot.manifest_list)
-        return [_manifest_cache.get_or_cache(manifest) for manifest in found]  # most lists name the same
+        return [_manifest_cache.get_or_cache(manifest) for manifest in found]  # most lists share manifests
 
 
 def read_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> list[ManifestEntry]:
@@ -183,7 +183,7 @@ def _writer(
         def new_writer(self) -> AvroOutputFile[ManifestEntry]:
             return AvroOutputFile[ManifestEntry](
                 output_file=self._output_file,
-                file_schema=_of_deletes(self._with_partition(3), without=(142, 144, 145)),  # which v2 has not
+                file_schema=_of_deletes(self._with_partition(3), without=(142, 144, 145)),  # not in v2
                 record_schema=_of_deletes(self._with_partition(3)),
                 schema_name="manifest_entry",
                 metadata=self._meta,

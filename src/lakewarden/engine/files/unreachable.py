@@ -44,7 +44,7 @@ def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
         of_leaving = _manifests(table, leaving, unreadable)
         only_theirs = [manifest for path, manifest in of_leaving.items() if path not in kept]
         files = {same_place(file.path): file for file in manifests_and_files(table.io, only_theirs, unreadable)}
-        needed: dict[int, int] = {}  # by a digest of its place: a file may be listed by several manifests
+        needed: dict[int, int] = {}  # by location digest: several manifests may list a file
         for file in manifests_and_files(table.io, kept.values()):
             place = same_place(file.path)
             files.pop(place, None)

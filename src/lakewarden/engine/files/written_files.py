@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage.storage import StoredFiles
 
 _MB = 1 << 20
-_LEVELLED = ("zstd", "gzip", "brotli")  # the others know no level, and would refuse one
+_LEVELLED = ("zstd", "gzip", "brotli")  # the others have no levels
 _BLOOM = "write.parquet.bloom-filter-enabled.column."
 _BLOOM_FPP = "write.parquet.bloom-filter-fpp.column."
 
@@ -66,7 +66,7 @@ def data_file(table: Table, footer: Footer, nans: Mapping[int, int], inputs: Seq
         file_format=FileFormat.PARQUET,
         partition=like.record,
         file_size_in_bytes=footer.bytes,
-        sort_order_id=like.sort_order if len(inputs) == 1 else None,  # rows of several are no longer in order
+        sort_order_id=like.sort_order if len(inputs) == 1 else None,  # merged rows are no longer sorted
         equality_ids=None,
         key_metadata=None,
         **metrics_of(table.metadata, footer.metadata, nans),
@@ -80,7 +80,7 @@ def delete_file(table: Table, footer: Footer, nans: Mapping[int, int], like: Del
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
     file = DataFile.from_args(
-        _table_format_version=3,  # manifests of deletes are written with all that it knows
+        _table_format_version=3,  # delete manifests are written with all v3 fields
         content=DataFileContent.EQUALITY_DELETES if like.is_equality else DataFileContent.POSITION_DELETES,
         file_path=footer.path,
         file_format=FileFormat.PARQUET,
@@ -99,7 +99,7 @@ def check_null_counts(about: str, nulls: Mapping[int, int], files: Sequence[Data
     """Check that the footers of new files have as many nulls as were read and kept."""
     for field_id, expected in nulls.items():
         counts = [(file.null_value_counts or {}).get(field_id) for file in files]
-        if any(count is None for count in counts):  # the table's metrics leave this column out
+        if any(count is None for count in counts):  # no metrics for this column
             continue
         found = sum(count or 0 for count in counts)
         if found != expected:

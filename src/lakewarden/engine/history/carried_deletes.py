@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.basics import Stamp
 
 _BATCH_ROWS = 1 << 16
-_TOLD_FOR = 17  # the place of field 143 in an entry's file: the one data file that it is for
+_TOLD_FOR = 17  # index of field 143 in a data file: the data file that deletes apply to
 
 
 class CarriedDeletes:
@@ -46,7 +46,7 @@ class CarriedDeletes:
         self._made: dict[str, DataFile | None] = {}
         self._number = count()
         self._used: set[str] = set()
-        self._waiting: set[str] = set()  # written, and in no version yet
+        self._waiting: set[str] = set()  # written, but not committed
 
     def concerns(self, io: FileIO, entry: ManifestEntry) -> bool:
         """Whether a delete file masks rows of a replaced data file.
@@ -146,7 +146,7 @@ class CarriedDeletes:
                         yield names.dictionary[int(place)].as_py(), some
         except pa.ArrowInvalid as error:
             raise BrokenTable(
-                f"{self._about}: the delete file {file.file_path} cannot be read", "Is it Parquet?"
+                f"{self._about}: the delete file {file.file_path} cannot be read", "Check that it is a Parquet file."
             ) from error
 
     def _moved(self, name: str, positions: Any) -> tuple[str, Any] | None:
@@ -173,7 +173,7 @@ def _entry(before: DataFile, path: str, size: int, rows: int, names: list[str]) 
     told_for = before._data[_TOLD_FOR] if len(before._data) > _TOLD_FOR else None
     for_one = referenced_data_file(before) is not None
     file = DataFile.from_args(
-        _table_format_version=3,  # which knows for which data file it is; as v2 does, but PyIceberg does not
+        _table_format_version=3,  # for referenced_data_file, which v2 has too but PyIceberg lacks
         content=DataFileContent.POSITION_DELETES,
         file_path=path,
         file_format=FileFormat.PARQUET,

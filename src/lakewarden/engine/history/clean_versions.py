@@ -156,7 +156,7 @@ class CleanVersions:
             bool(manifest.content),
             existing=entries,
         )
-        made.sequence_number = sequence  # said here, since several versions list it
+        made.sequence_number = sequence  # explicit, because several snapshots list it
         return _Written(made, counts, places)
 
     def _cleaned(self, entry: ManifestEntry) -> ManifestEntry | None:

@@ -50,11 +50,11 @@ class ReplaceFiles(Cleansing):
         if work.may_have_taken_names:
             try:
                 _give_names_back(publisher, self, work)
-            except LakewardenError as error:  # which must not read as if nothing had landed
+            except LakewardenError as error:  # must not look as if nothing was committed
                 raise CatalogUnavailable(
-                    f"{self.table}: the commit landed, but whether names that somebody made meanwhile are there is not "
-                    f"known: {error.message}",
-                    "lakewarden operation resume ID goes on from there.",
+                    f"{self.table}: the commit landed, but it is unknown whether refs created at the same time still "
+                    f"exist: {error.message}",
+                    "Continue with: lakewarden operation resume ID",
                 ) from error
         return work.outcome
 
@@ -64,7 +64,7 @@ def _give_names_back(publisher: Publisher, change: Cleansing, work: _Cleanse) ->
     while publisher.publish(change.table, change.uuid, work.names_given_back):
         try:
             _land(publisher, change, work)
-        except StalePlan:  # one is at a version whose files were not replaced, since nothing led to them
+        except StalePlan:  # a ref at a snapshot whose files were not replaced, being unreferenced
             return
 
 
@@ -73,8 +73,8 @@ def _land(publisher: Publisher, change: Cleansing, work: _Cleanse) -> bool:
     try:
         has_landed = publisher.publish(change.table, change.uuid, work.attempt) is not None
     except CatalogUnavailable:
-        raise  # it may have landed: what was written for it may be in use
-    except Exception:  # and nothing else: an interrupt may come when it has landed already
+        raise  # it may have landed, so its files may be in use
+    except Exception:  # not BaseException: an interrupt may come after it landed
         work.settle(landed=False)
         raise
     work.settle(has_landed)
@@ -170,8 +170,8 @@ class _Cleanse:
         for name, ref in sorted(table.metadata.refs.items()):
             if any(self._survey[manifest].obsolete for manifest in lists[ref.snapshot_id]):
                 raise StalePlan(
-                    f"the plan is stale: {ref.snapshot_ref_type} {name} of {self._change.table} now leads to files "
-                    "that nothing led to",
+                    f"the plan is stale: {ref.snapshot_ref_type} {name} of {self._change.table} now references files "
+                    "that were unreferenced",
                     "Nothing was written. Plan again.",
                 )
 
@@ -216,7 +216,7 @@ class _Cleanse:
                     if place_of(entry.data_file.file_path) not in needed:
                         gone[entry.data_file.file_path] = None
         new_files = (one.file.file_path for one in self._change.replacements.values() if one.file is not None)
-        gone |= {path: None for path in new_files if place_of(path) not in needed}  # whose refs left meanwhile
+        gone |= {path: None for path in new_files if place_of(path) not in needed}  # whose refs are gone
         shared = {s.manifest_list for s in metadata.snapshots if s.snapshot_id not in dirty}
         gone |= {s.manifest_list: None for s in metadata.snapshots if s.manifest_list not in shared}
         gone |= dict.fromkeys(_statistics(metadata, dirty))
@@ -238,7 +238,7 @@ def _updates(table: Table, dirty: set[int], new: CleanVersions, made: Mapping[in
     for name, ref in table.metadata.refs.items():
         if ref.snapshot_id in made:
             updates.append(ref_update(name, str(ref.snapshot_ref_type), made[ref.snapshot_id], ref))
-    if made and not by_client(table):  # which would take the clock of the last one added
+    if made and not by_client(table):  # the server would use the last one's timestamp
         last = passing_version(table, list(new.made.values())[-1], new.last_sequence)
         updates.append(AddSnapshotUpdate(snapshot=last))
         updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [last.snapshot_id]}))

@@ -47,13 +47,13 @@ def lost_columns(table: Table, refs: Sequence[str]) -> dict[str, list[str]]:
 def check_nothing_else_goes(table: Table, name: TableName, snapshots: Collection[int], refs: Collection[str]) -> None:
     """Refuse if Iceberg's expiry of these snapshots, once the refs are moved, would remove more."""
     kinds = {ref: str(table.metadata.refs[ref].snapshot_ref_type) for ref in refs if ref in table.metadata.refs}
-    tags = [ref for ref, kind in kinds.items() if kind == "tag"]  # which are moved to a version of today
+    tags = [ref for ref, kind in kinds.items() if kind == "tag"]  # which are moved to a new version
     found = iceberg_would_also_take(table.metadata, snapshots, tags, to_millis(datetime.now(UTC)))
     more = [one for one in found if one not in {f"{kind} {ref}" for ref, kind in kinds.items()}]
     if more:
         raise CommitRefused(
-            f"{name}: Iceberg's expiry on Spark, which the purge ends with, would also take {', '.join(more)}",
-            "Nothing was changed. Let them expire first: lakewarden retention expire.",
+            f"{name}: Iceberg's expiry on Spark, which the purge ends with, would also remove {', '.join(more)}",
+            "Nothing was changed. Expire them first: lakewarden retention expire.",
         )
     check_nothing_elsewhere(name, unreachable_after(table, snapshots).elsewhere, "Nothing was changed.")
 
@@ -63,9 +63,9 @@ def check_nothing_elsewhere(name: TableName, files: int, so_far: str) -> None:
     if files:
         raise CommitRefused(
             f"{name}: Iceberg's expiry on Spark, which the purge ends with, would also delete "
-            f"{files} {'file' if files == 1 else 'files'} outside of its location",
-            f"{so_far} Another table may own them, and the format leaves no other way. If they are this table's alone, "
-            "name their folder in its property write.data.path; else copy its rows to a new table, and drop this one "
+            f"{files} {'file' if files == 1 else 'files'} outside its location",
+            f"{so_far} Another table may own them, and this format offers no other way. If only this table uses them, "
+            "set its property write.data.path to their folder; else copy its rows to a new table, and drop this one "
             "without PURGE.",
         )
 
@@ -86,10 +86,10 @@ def check_nothing_staged(table: Table, name: str, snapshots: Collection[int], is
     staged = [id for id in waiting if id not in leading]
     if staged:
         what = (
-            f"{name}: snapshot {staged[0]} was staged and is not published yet; it holds such rows, and erasing them "
-            "would lose all of it"
+            f"{name}: snapshot {staged[0]} is staged and not published; it contains such rows, and erasing them "
+            "would lose the whole snapshot"
         )
-        hint = "Publish it, or let it go (retention expire), and plan again."
+        hint = "Publish it or expire it (retention expire), and plan again."
         raise StalePlan(f"the plan is stale: {what}", hint) if is_planned else Conflict(what, hint)
 
 
@@ -104,20 +104,20 @@ def _work(table: Table, refs: Sequence[str]) -> Iterator[str]:
     if len(versions) > 1:
         yield (
             f"format v{table.metadata.format_version} goes ref by ref through Spark: {len(versions)} versions are "
-            "made anew one by one, and a file that they share is written once for each of them and shared no more"
+            "rebuilt one by one, and a file that they share is rewritten for each of them"
         )
     if len(refs) > 1:
         yield (
-            f"{len(refs)} refs are moved one after the other: stopped in between, some lead to the old versions and "
-            "some to the new ones until the operation is resumed"
+            f"{len(refs)} refs are moved one after the other: if interrupted, some are at the old versions and "
+            "some at the new ones until the operation is resumed"
         )
 
 
 def _times(table: Table, refs: Sequence[str]) -> Iterator[str]:
-    yield "the new versions are of the time of the purge: a time before it leads to none of them"
+    yield "the new versions have the time of the purge: time travel to before it does not find them"
     aging = [ref for ref in refs if table.metadata.refs[ref].max_ref_age_ms is not None]
     if aging:
-        yield f"how long they are kept counts from the purge for {', '.join(aging)}"
+        yield f"retention starts again at the purge for {', '.join(aging)}"
 
 
 def _schemas(table: Table, refs: Sequence[str]) -> Iterator[str]:
@@ -129,19 +129,19 @@ def _schemas(table: Table, refs: Sequence[str]) -> Iterator[str]:
             continue
         kind = table.metadata.refs[ref].snapshot_ref_type
         changes = "; ".join(_changes(own, current))
-        yield f"{kind} {ref} has the table's current schema afterwards" + (f": {changes}" if changes else "")
+        yield f"{kind} {ref} will have the table's current schema" + (f": {changes}" if changes else "")
 
 
 def _changes(own: Schema, current: Schema) -> Iterator[str]:
     lost = sorted(own.field_ids - current.field_ids)
     if lost:
-        yield f"it loses {', '.join(_name(own, field) for field in lost)} for good, which the table has no more"
+        yield f"it permanently loses {', '.join(_name(own, field) for field in lost)}, which the table has dropped"
     for field in sorted(own.field_ids & current.field_ids):
         if _name(own, field) != _name(current, field):
-            yield f"{_name(own, field)} is then called {_name(current, field)}"
+            yield f"{_name(own, field)} is renamed to {_name(current, field)}"
         before, after = own.find_type(field), current.find_type(field)
         if before.is_primitive and before != after:
-            yield f"{_name(current, field)} is then {after} instead of {before}"
+            yield f"the type of {_name(current, field)} changes from {before} to {after}"
     added = sorted(current.field_ids - own.field_ids)
     if added:
         yield f"it gains {', '.join(_name(current, field) for field in added)}"

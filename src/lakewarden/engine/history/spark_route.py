@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["SparkCleansing", "check_nothing_else_goes", "costs"]
 
 AboutTo = Callable[[Sequence[str]], None]
-_ROUNDS = 5  # times that refs are looked at again which others have moved
+_ROUNDS = 5  # rounds for refs that others move
 
 
 class SparkCleansing:
@@ -82,7 +82,7 @@ class SparkCleansing:
         `about_to` receives the files that will be unreferenced before the versions expire, and afterwards the metadata
         files written meanwhile. Branches and tags missing from `refs` are found here.
         """
-        self._spark.session()  # its start takes long: what is looked at is looked at after it
+        self._spark.session()  # starting it takes long, so check afterwards
         statements = TableStatements(self._spark, self._fence, name)
         rows = KeyRows(keys, self._files, self._storage(name.lake))
         load = partial(self._tables.load, name)
@@ -92,7 +92,7 @@ class SparkCleansing:
         try:
             run.to_the_end()
         except LakewardenError:
-            with suppress(LakewardenError):  # what went wrong matters more
+            with suppress(LakewardenError):  # the original error matters more
                 run.drop_branches(keep=())
             raise
         return self._expire(run, about_to)
@@ -104,7 +104,9 @@ class SparkCleansing:
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
         going = tuple(sorted((run.dirty | spent(table)) & there))
         free = unreachable_after(table, going)
-        check_nothing_elsewhere(run.name, free.elsewhere, "No version has gone, and the refs that were moved stay so.")
+        check_nothing_elsewhere(
+            run.name, free.elsewhere, "No version has expired; refs that were moved stay at the new versions."
+        )
         superseded = dict.fromkeys(file.path for file in (*free.files, *metadata_files(table)))
         about_to(list(superseded))
         reach("spark_cleansing.intended")
@@ -138,8 +140,8 @@ class _Run:
             if not self._round():
                 return
         raise StalePlan(
-            f"the plan is stale: refs of {self.name} were moved by others each time a version had been made for them",
-            "What was done stays done. Try again when fewer write to it.",
+            f"the plan is stale: refs of {self.name} were moved by others each time their versions had been rebuilt",
+            "Completed steps are kept. Try again when there are fewer writers.",
         )
 
     def _round(self) -> bool:
@@ -154,7 +156,7 @@ class _Run:
         total = len(at) + sum(len(refs) for refs in at.values())
         made: dict[int, WorkingBranch] = {}
         for done, snapshot in enumerate(at):
-            self.progress(done, total, "versions made anew")
+            self.progress(done, total, "versions rebuilt")
             made[snapshot] = WorkingBranch(self.load, self.statements, self.stamp, self.rows, snapshot)
             self.clean.add(made[snapshot].make())
         for done, (ref, snapshot) in enumerate(((ref, at_) for at_, refs in at.items() for ref in refs), len(at)):
@@ -210,7 +212,7 @@ class _Run:
         except SparkUnavailable:
             if self._is_at(ref, old):
                 raise
-            return  # somebody was quicker, and it was refused
+            return  # another writer was faster, and it was refused
         reach("spark_cleansing.moved")
         if not is_tag:
             self._keep_displaced(ref, old, new, known)
@@ -224,11 +226,11 @@ class _Run:
         if lost is None:
             return
         tag = f"displaced-{lost}"
-        self.statements.create_tag(tag, lost)  # so that it has a name, whatever comes
+        self.statements.create_tag(tag, lost)  # so that a ref reaches it in any case
         if not self._is_at(branch, new):
             raise StalePlan(
                 f"the plan is stale: branch {branch} of {self.name} moved from {old} to {lost} meanwhile",
-                f"What others committed is kept as {tag}; they have gone on from another version.",
+                f"Concurrent commits are kept as {tag}; others have committed on top of another version.",
             )
         self.statements.set_branch(branch, lost)
         self.statements.drop_tag(tag)
@@ -242,7 +244,7 @@ class _Run:
         (self.statements.move_tag if is_tag else self.statements.set_branch)(ref, was)
         raise StalePlan(
             f"the plan is stale: ref {ref} of {self.name} was moved from {old} to {was} meanwhile",
-            "It is there again, and what was done to others stays done. Plan again.",
+            "It is back there, and changes to other refs are kept. Plan again.",
         )
 
     def _is_at(self, ref: str, snapshot: int) -> bool:
@@ -273,7 +275,7 @@ def place_before(table: Table, ref: str, new: int, before: Table) -> int | None:
     log = [entry.metadata_file for entry in table.metadata.metadata_log]
     places = [same_place(path) for path in log]
     known = same_place(before.metadata_location)
-    since = log[places.index(known) + 1 :] if known in places else log  # of the log, only the newest may be kept
+    since = log[places.index(known) + 1 :] if known in places else log  # only the newest entries may be kept
     with told(f"table {'.'.join(table.name())}"):
         between = [FromInputFile.table_metadata(table.io.new_input(path)) for path in since]
     line = [state.refs.get(ref) for state in (before.metadata, *between, table.metadata)]

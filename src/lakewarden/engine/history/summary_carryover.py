@@ -24,13 +24,13 @@ _OF_THE_OLD_ONE = re.compile(
     re.DOTALL,
 )
 _STAGED, _PUBLISHED = "wap.id", "published-wap-id"
-_TOGETHER = (  # keys that mean something only together, with the one last that says how far
+_TOGETHER = (  # keys that belong together; the last one is the progress
     ("flink.job-id", "flink.operator-id", "flink.max-committed-checkpoint-id"),
     ("spark.sql.streaming.queryId", "spark.sql.streaming.epochId"),
     ("source-snapshot-id",),
     (_PUBLISHED,),
 )
-_ALONE = "kafka.connect."  # whose keys name their consumer, so that each stands for itself
+_ALONE = "kafka.connect."  # keys include the consumer, so each is independent
 _GROUPED = frozenset(key for group in _TOGETHER for key in group)
 
 

@@ -84,9 +84,9 @@ def spent(table: Table) -> set[int]:
         while parent in by_id and parent != origin:
             between.append(parent)
             parent = by_id[parent].parent_snapshot_id
-        if parent == origin:  # else it is not what we made, whatever it says
+        if parent == origin:  # else it is not ours, despite its summary
             found.update(between)
-            if origin in by_id:  # else it was not made in vain, and only lost its name since
+            if origin in by_id:  # else it was used, and only its ref is gone
                 found.update({snapshot.snapshot_id} - leading)
     return found
 
@@ -147,7 +147,7 @@ class WorkingBranch:
             reach(f"spark_cleansing.{point}")
         if self._holds_rows():
             raise VerificationFailed(
-                f"table {self._about}: Spark left rows in files that were to be written anew without them",
+                f"table {self._about}: Spark left rows in files that should have been rewritten without them",
                 "No ref was moved.",
             )
 
@@ -162,7 +162,7 @@ class WorkingBranch:
             if not self._tells_of_removed():
                 return
         raise VerificationFailed(
-            f"table {self._about}: manifests that Spark wrote still tell of files that were removed",
+            f"table {self._about}: manifests written by Spark still list removed files",
             "No ref was moved.",
         )
 
@@ -199,15 +199,15 @@ class WorkingBranch:
             (expected, sum_before), (found, sum_after) = both.collect()
         if (expected, sum_before) != (found, sum_after):
             raise VerificationFailed(
-                f"table {self._about}: {expected} rows were to stay as they are, and the {found} that are there are "
-                "not the same",
+                f"table {self._about}: {expected} rows were to stay unchanged, but the {found} rows found are "
+                "different",
                 "No ref was moved.",
             )
         reach("spark_cleansing.compared")
 
     def _head(self, table: Table) -> Snapshot:
         head = table.snapshot_by_name(self.name)
-        assert head is not None  # nobody else writes to it, and no version of it is let go
+        assert head is not None  # only we write to it, and its snapshots are kept
         return head
 
     @property

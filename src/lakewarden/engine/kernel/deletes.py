@@ -31,7 +31,7 @@ class Masks:
     def __init__(self, rows: dict[str, int]) -> None:
         """`rows` is the row count of each input."""
         self._rows = rows
-        self._windows: dict[tuple[str, int], Any] = {}  # bits of a path's window of rows, once it has any
+        self._windows: dict[tuple[str, int], Any] = {}  # bits per path and window, if any row is masked
         self._pending: dict[str, list[Any]] = {}
         self._count = 0
 
@@ -94,7 +94,7 @@ def _positions(storage: TaskStorage, delete: str, paths: list[str]) -> Iterator[
         metadata = pq.read_metadata(source)
         columns = ["file_path", "pos"]
         if not set(columns) <= set(metadata.schema.names):
-            raise RewriteFault("schema", "is no position delete file: it lacks file_path or pos", delete)
+            raise RewriteFault("schema", "is not a position delete file: it lacks file_path or pos", delete)
         file = pq.ParquetFile(
             source, metadata=metadata, pre_buffer=False, buffer_size=1 << 18, read_dictionary=columns[:1]
         )
@@ -128,7 +128,7 @@ class Wanted:
         self.field_id = drop.field_id
         values = pa.ipc.open_stream(drop.values).read_all().column(0).combine_chunks().drop_null()
         self._values = values.storage if isinstance(values, pa.ExtensionArray) else values
-        # Arrow would make its table of them anew for every batch of rows
+        # Arrow would rebuild its hash table for every batch
         self._known = frozenset(self._values.to_pylist()) if len(self._values) > _MANY_VALUES else None
 
     def among(self, array: Any) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-_LEAST = 64 << 20  # a task takes this, even in a process that has grown beyond its bound: with less it would crawl
+_LEAST = 64 << 20  # the minimum, even if the process exceeds its limit: with less it would crawl
 _LARGEST_BATCH = 8 << 20
 _STATM, _STATUS = Path("/proc/self/statm"), Path("/proc/self/status")
 
@@ -19,11 +19,11 @@ _STATM, _STATUS = Path("/proc/self/statm"), Path("/proc/self/status")
 class Budget:
     """Bytes for each use. The rest is for the writer's pages and for allocator overhead."""
 
-    row_group: int  # rows that wait to be written
-    reading: int  # open pages and dictionaries of the file that is read
+    row_group: int  # buffered rows
+    reading: int  # open pages and dictionaries of the input
     batch: int  # rows decoded at once
     whole_file: int  # files up to this size are read in one go
-    memory: int  # all of the process
+    memory: int  # of the whole process
 
     @classmethod
     def within(cls, memory_bytes: int) -> Budget:

@@ -15,14 +15,14 @@ MIB = 1 << 20
 
 Verify = Literal["counts", "full"]
 Kind = Literal[
-    "missing",  # a file is not there
-    "unreadable",  # a file is corrupt or truncated, or the storage does not give it
-    "rows",  # a file has other rows than the table's metadata says
-    "no-field-ids",  # a file whose columns cannot be told apart by field id
+    "missing",  # a file does not exist
+    "unreadable",  # a file is corrupt, truncated or unavailable
+    "rows",  # a file's row count differs from the table's metadata
+    "no-field-ids",  # a file without field ids
     "schema",  # a file that cannot be read with the target's schema
     "unwritable",  # an output cannot be written
-    "checksum",  # an output, read back, is not what was written
-    "storage",  # a location that this task has no way to reach
+    "checksum",  # an output differs when read back
+    "storage",  # a location that the task cannot access
     "memory",
     "defect",
 ]
@@ -30,9 +30,9 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Input:
-    path: str  # as Iceberg names it
-    rows: int  # as the table's metadata says: with those that deletes mask
-    deletes: tuple[str, ...] = ()  # position delete files; they may also hold positions of other files
+    path: str  # as in Iceberg's metadata
+    rows: int  # from the table's metadata, including masked rows
+    deletes: tuple[str, ...] = ()  # position delete files, which may also apply to other files
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Drop:
     """Drop the rows in which a column holds one of these values. Nulls never match."""
 
     field_id: int
-    values: bytes  # an Arrow IPC stream of one column; see kernel_task.pack
+    values: bytes  # an Arrow IPC stream of one column; see task.pack
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Group:
 
     number: int
     inputs: tuple[Input, ...]
-    folder: str  # where the outputs go
-    drops: tuple[Drop, ...] = ()  # a row goes where any of them names it
+    folder: str  # for the outputs
+    drops: tuple[Drop, ...] = ()  # a row is dropped if any of them matches
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Bloom:
 
     column: str  # its path in the outputs, parts joined by dots
     false_positives: float = 0.01
-    distinct: int | None = None  # None: as many as there are rows
+    distinct: int | None = None  # None: one per row
     max_bytes: int = MIB
 
 
@@ -70,16 +70,16 @@ class Layout:
     # The target's Arrow schema as an IPC message, each field with its PARQUET:field_id.
     # None: every input keeps its own schema and becomes one output, however large.
     schema: bytes | None
-    target_bytes: int = 512 * MIB  # a file that has reached it is closed, and the next one begun
+    target_bytes: int = 512 * MIB  # the size at which the next file begins
     row_group_bytes: int = 128 * MIB
     page_bytes: int = MIB
     dictionary_bytes: int = 2 * MIB
     codec: str = "zstd"  # as table properties spell it
-    level: int | None = None  # None: 1 for zstd, else the codec's own
-    delta_encoding: bool = False  # smaller, but readers of Iceberg before 1.10 fail on it where they read by vectors
+    level: int | None = None  # None: 1 for zstd, else the codec's default
+    delta_encoding: bool = False  # smaller, but vectorized readers before Iceberg 1.10 fail on it
     bloom: tuple[Bloom, ...] = ()
     verify: Verify = "counts"
-    fingerprint: bool = False  # whether to tell the SHA-256 of every file that is read and written
+    fingerprint: bool = False  # whether to report the SHA-256 of all inputs and outputs
     memory_bytes: int = 512 * MIB  # of the task's whole process
 
 
@@ -101,9 +101,9 @@ class Output:
     rows: int
     bytes: int
     row_groups: int
-    source: str | None = None  # the input it was made of, where inputs keep their own schema
-    nulls: dict[int, int] = field(default_factory=dict)  # in its rows, of each flat top-level column by field id
-    nans: dict[int, int] = field(default_factory=dict)  # likewise, of each floating point column, within structs too
+    source: str | None = None  # its input, if inputs keep their schemas
+    nulls: dict[int, int] = field(default_factory=dict)  # of each flat top-level column, by field id
+    nans: dict[int, int] = field(default_factory=dict)  # of each floating point column, also within structs
 
 
 @dataclass(frozen=True)
@@ -121,18 +121,18 @@ class GroupReport:
 
     number: int
     outputs: tuple[Output, ...] = ()
-    rows_in: int = 0  # read, with those that were masked or dropped
+    rows_in: int = 0  # including masked and dropped rows
     rows_masked: int = 0  # by position deletes
     rows_dropped: int = 0  # by the group's drops, of those not masked
     rows_out: int = 0
-    nulls: dict[int, int] = field(default_factory=dict)  # in all rows written, as each output tells of its own
-    checksum_in: str | None = None  # of the rows given to the writer; with verify="full" only
+    nulls: dict[int, int] = field(default_factory=dict)  # in all rows written
+    checksum_in: str | None = None  # of the rows passed to the writer, with verify="full"
     checksum_out: str | None = None  # of the same rows, read back
-    dropped: dict[str, list[int]] = field(default_factory=dict)  # the positions of rows dropped, of each input by path
-    fingerprints: dict[str, str] = field(default_factory=dict)  # the SHA-256 of inputs and outputs, where asked for
+    dropped: dict[str, list[int]] = field(default_factory=dict)  # positions of dropped rows by input path
+    fingerprints: dict[str, str] = field(default_factory=dict)  # the SHA-256 of inputs and outputs, if requested
     failure: Failure | None = None
     seconds: float = 0.0
-    peak_bytes: int = 0  # the most memory that the task's process ever had
+    peak_bytes: int = 0  # the highest memory use of the task's process
 
     def to_json(self) -> str:
         outputs = [vars(output) for output in self.outputs]

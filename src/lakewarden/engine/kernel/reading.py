@@ -21,16 +21,16 @@ from lakewarden.engine.kernel.schema import Leaf, leaves
 from lakewarden.engine.kernel.storage import TaskStorage
 
 _PROBE_ROWS = 1024
-_PROBE_FROM_ROWS = 1 << 17  # reading the first pages twice costs little here, and much in small files
-_LARGEST_BATCH_ROWS = 1 << 15  # more gains nothing, and rows further on may be wider than the first
+_PROBE_FROM_ROWS = 1 << 17  # reading the first pages twice is cheap here, but not in small files
+_LARGEST_BATCH_ROWS = 1 << 15  # more gains nothing, and later rows may be wider
 _LEAST_WIDTH = 0.125  # bytes of a row: one bit
-_PAGE_ROWS = 20_000  # in a page by Java's writer or pyarrow's, at most
-_PAGE_BYTES = 5 << 18  # in a page by any writer that has not been told otherwise, and some more
+_PAGE_ROWS = 20_000  # at most, in a page by Java's writer or pyarrow's
+_PAGE_BYTES = 5 << 18  # in a page by any writer with default settings, and some more
 _KEEPS_PAGES_SHORT = re.compile(r"parquet-mr|parquet-cpp-arrow version (2[6-9]|[3-9]\d)")
-_CODEC_BYTES = 3 << 16  # what decompressing a column takes for itself
+_CODEC_BYTES = 3 << 16  # overhead of decompressing a column
 _SMALLEST_BUFFER, _LARGEST_BUFFER = 1 << 14, 1 << 20  # of each column that is being read
-_REMOTE_FACTOR = 3  # larger files are read in one go from where every request takes its time
-_FEW_COLUMNS_BYTES = 3 << 20  # no column's state needs more
+_REMOTE_FACTOR = 3  # remote files are read in one go up to a larger size: requests are slow
+_FEW_COLUMNS_BYTES = 3 << 20  # an upper limit for one column
 
 
 @dataclass
@@ -112,7 +112,7 @@ class ParquetInput:
         names = [self.schema.field(index).name for index in columns]
         chosen = None if len(names) == len(self.schema) else names
         for batch in self._file.iter_batches(rows, row_groups=[number], columns=chosen, use_threads=False):
-            if batch.num_rows:  # "a.b" also chooses b in a: take only what was meant
+            if batch.num_rows:  # "a.b" also selects b in a
                 yield batch if chosen is None or batch.schema.names == names else batch.select(names)
 
     def _probe(self, number: int, columns: Sequence[int]) -> Any:
@@ -206,7 +206,7 @@ def _within(batches: Iterator[Any], start: int, stop: int) -> Iterator[Any]:
         begin, end = max(start - position, 0), min(stop - position, batch.num_rows)
         if (begin, end) == (0, batch.num_rows):
             yield batch
-        elif begin < end:  # a copy, lest a few rows hold all of the batch's memory
+        elif begin < end:  # a copy, so that a few rows do not keep the whole batch in memory
             columns = [pa.concat_arrays([column]) for column in batch.slice(begin, end - begin).columns]
             yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
         position += batch.num_rows
@@ -236,7 +236,7 @@ def _has_useful_dictionary(chunk: Any) -> bool:
     if "PLAIN" not in encodings:
         return True
     if "PLAIN_DICTIONARY" in encodings:
-        return False  # here PLAIN can only stand for pages without it
+        return False  # here PLAIN can only mean pages without it
     # Here the dictionary itself is PLAIN, and the footer does not say whether pages are. Their size does.
     bytes_plain = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}.get(chunk.physical_type)
     if bytes_plain is not None:

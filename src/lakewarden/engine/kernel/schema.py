@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakewarden.engine.kernel.messages import RewriteFault
 
 _FIELD_ID = b"PARQUET:field_id"
-Step = Callable[[Any], Any] | None  # makes one array into another; None leaves it as it is
+Step = Callable[[Any], Any] | None  # converts an array; None leaves it unchanged
 is_ = pa.types
 
 
@@ -169,7 +169,7 @@ class Projection:
             for field, (index, _) in zip(target, self._columns, strict=True)
             if index is None
         ]
-        self.added_width = sum(absent) / 64  # bytes that every row gains by columns its file does not have
+        self.added_width = sum(absent) / 64  # bytes per row for columns that the file lacks
         self._as_it_is = source.equals(target) and self._columns == [(index, None) for index in range(len(target))]
 
     @property
@@ -228,7 +228,7 @@ def _struct_step(before: Any, after: Any, identify: Callable[[Any], Any]) -> Ste
         return None
 
     def project(array: Any) -> Any:
-        whole = pa.concat_arrays([array]) if array.offset else array  # the validity bits must begin where rows do
+        whole = pa.concat_arrays([array]) if array.offset else array  # the validity bits must be aligned
         inner = []
         for type_, index, step in picked:
             child = pa.nulls(len(whole), type_) if index is None else whole.field(index)
@@ -260,8 +260,8 @@ def converted(array: Any, type_: Any, column: str) -> Any:
         array = array.dictionary_decode()
     try:
         array = array if array.type == _storage(type_) else array.cast(_storage(type_))
-    except pa.ArrowException:  # its text would tell a value
-        raise RewriteFault("schema", f"column {column} holds a value that is no {type_}") from None
+    except pa.ArrowException:  # its message would quote a value
+        raise RewriteFault("schema", f"column {column} holds a value that is not of type {type_}") from None
     return pa.ExtensionArray.from_storage(type_, array) if isinstance(type_, pa.ExtensionType) else array
 
 

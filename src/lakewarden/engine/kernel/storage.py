@@ -96,7 +96,7 @@ def _filesystem(scheme: str, host: str, access: Access) -> Any:
     try:
         return fs.FileSystem.from_uri(f"{scheme}://{host}/")[0]
     except Exception as error:
-        raise RewriteFault("storage", f"there is no way to {scheme}://{host}: {error}") from error
+        raise RewriteFault("storage", f"cannot access {scheme}://{host}: {error}") from error
 
 
 def _s3_options(access: Access) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _s3_options(access: Access) -> dict[str, Any]:
         "access_key": access.access_key,
         "secret_key": access.secret_key,
         "session_token": access.session_token,
-        # A server of one's own has no regions, and looking for one would ask the network.
+        # Self-hosted servers have no regions, and detecting one would need a request.
         "region": access.region or ("us-east-1" if access.endpoint else None),
     }
     if access.endpoint:

@@ -35,7 +35,7 @@ from lakewarden.engine.kernel.storage import TaskStorage, fault
 from lakewarden.engine.kernel.writing import DictionaryVotes, Outputs
 
 REPORT_SCHEMA = "report string"
-_VOTERS = 32  # inputs whose footers are asked for encodings, spread over the group
+_VOTERS = 32  # inputs whose footers determine encodings, spread over the group
 _PARTS = ("messages", "checksum", "deletes", "memory", "reading", "schema", "storage", "task", "writing")
 
 
@@ -72,7 +72,7 @@ def rewrite(group: Group, layout: Layout, access: Access, wanted: Sequence[Wante
 def _rewrite(rewriting: _Rewriting) -> GroupReport:
     try:
         rewriting.run()
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the report tells
+    except Exception as error:  # noqa: BLE001 - any error goes into the report
         rewriting.abandon()
         told = fault(error, rewriting.at)
         return rewriting.report(Failure(told.kind, told.message, told.file))
@@ -106,7 +106,7 @@ class _Rewriting:
         self._fingerprints: dict[str, str] = {}
         self._widths = Widths()
         self._rows_in = self._rows_masked = self._rows_dropped = 0
-        self.at = ""  # the file in hand
+        self.at = ""  # the current file
 
     def run(self) -> None:
         masks = read_masks(self._storage, self._group.inputs)
@@ -213,7 +213,7 @@ class _Rewriting:
         out = sum(output.rows for output in self._outputs.done)
         expected = self._rows_in - self._rows_masked - self._rows_dropped
         if out != expected:
-            raise RewriteFault("defect", f"{out} rows were written where {expected} were kept", self._group.folder)
+            raise RewriteFault("defect", f"{out} rows were written instead of {expected}", self._group.folder)
 
 
 def _own_target(file: ParquetInput) -> Any:
@@ -223,7 +223,7 @@ def _own_target(file: ParquetInput) -> Any:
 
 def _same_rows(found: int, input_: Input) -> None:
     if found != input_.rows:
-        raise RewriteFault("rows", f"has {found} rows, the table's metadata says {input_.rows}", input_.path)
+        raise RewriteFault("rows", f"has {found} rows, but the table's metadata says {input_.rows}", input_.path)
 
 
 def _summed(counts: Iterable[dict[int, int]]) -> dict[int, int]:

@@ -26,8 +26,8 @@ from lakewarden.engine.kernel.storage import TaskStorage
 
 _MOST_ROWS = 1 << 23  # in a row group: rows may be of a few bits
 _SAMPLE_ROWS = 1 << 19
-_FEW_VALUES, _MANY_VALUES = 1 << 10, 1 << 13  # written before a page may end; more than many gains nothing
-_LONG_PAGES = 8  # pages may get so many times too long by a run of the longest values, at most
+_FEW_VALUES, _MANY_VALUES = 1 << 10, 1 << 13  # values per page check; more gains nothing
+_LONG_PAGES = 8  # how many times a run of the longest values may exceed the page size
 _CODECS = {"uncompressed": "NONE", "lz4_raw": "LZ4"}
 
 
@@ -55,7 +55,7 @@ class Outputs:
         """`place` is the prefix of every file's path."""
         self._storage, self._layout, self._budget = storage, layout, budget
         self._place = place
-        self._token = uuid.uuid4().hex[:12]  # a second attempt at the same task never meets the first one's files
+        self._token = uuid.uuid4().hex[:12]  # a retried task never overwrites files of the first attempt
         self._schema: Any = None
         self._votes = DictionaryVotes()
         self._source: str | None = None
@@ -64,8 +64,8 @@ class Outputs:
         self._pending: list[Any] = []
         self._pending_bytes = self._pending_rows = 0
         self._checksum: Checksum | None = None
-        self._shrinking = 1.0  # bytes on disk for each in memory, as the last row group showed
-        self._nulls: dict[int, int] = {}  # of the file that is being written
+        self._shrinking = 1.0  # bytes on disk per byte in memory, by the last row group
+        self._nulls: dict[int, int] = {}  # of the current file
         self._nans: dict[int, int] = {}
         self.done: list[Output] = []
         self.checksums: list[tuple[str, str]] = []  # of each file: as written, and as read back
@@ -137,7 +137,7 @@ class Outputs:
             written, found = self._checksum.digest(), checksum_of_file(self._storage, output.path, self._budget)
             self.checksums.append((written, found))
             if written != found:
-                raise RewriteFault("checksum", "holds other values than were written to it", output.path)
+                raise RewriteFault("checksum", "contains other values than were written to it", output.path)
 
     def _count(self, table: Any) -> None:
         """Count nulls, to compare with the footer, and NaN, which footers do not count."""

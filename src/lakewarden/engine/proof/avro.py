@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 _DELETED = 2
-_BLOB = 1 << 20  # bytes of small fields that are looked through together
+_BLOB = 1 << 20  # bytes of small fields that are searched together
 _PATHS = ("file_path", "referenced_data_file", "manifest_path")
 
 

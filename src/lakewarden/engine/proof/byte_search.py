@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
-CONTEXT = 128  # bytes that are told on both sides of what was found
+CONTEXT = 128  # bytes of context on both sides of a match
 _BLOCK = 4 << 20
 _WINDOW = 8
 _SAMPLE = 2000
 _PARTS = 32
-_FEW = 16  # texts that are found faster one by one
-_MULTIPLIER = 0x9E3779B97F4A7C15  # spreads windows over the table of hashes
+_FEW = 16  # texts that are searched one by one
+_MULTIPLIER = 0x9E3779B97F4A7C15  # distributes windows over the hash table
 _WORD = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
@@ -84,7 +84,7 @@ class Needles:
         """The same for a stream, read in blocks; `mind` receives the number of bytes read."""
         if not self._all:
             return
-        kept, start, done = b"", 0, 0  # `kept` begins at `start`; what begins before `done` was told
+        kept, start, done = b"", 0, 0  # `kept` begins at `start`; matches before `done` were returned
         while True:
             block = source.read(_BLOCK)
             mind(len(block))

@@ -29,7 +29,7 @@ _PACKED = {
     b"PK\x05\x06": "zip",
 }
 _BZIP2 = (b"1AY&", b"\x17\x72\x45\x38")  # a block, or the end of an empty file, after BZh and a digit
-_NAMES = (".br", ".deflate", ".lz4", ".lzma", ".lzo", ".snappy")  # Hadoop writes some of them without any mark
+_NAMES = (".br", ".deflate", ".lz4", ".lzma", ".lzo", ".snappy")  # Hadoop writes some of them without a magic number
 
 
 class NotLookedInto(Exception):
@@ -95,7 +95,7 @@ class _Unpacked(io.RawIOBase):
                 self._waiting = self._source.read(_BLOCK)
                 self._mind(len(self._waiting))
                 if not self._waiting and self._member is not None:
-                    raise EOFError("a gzip file was cut short")
+                    raise EOFError("truncated gzip file")
                 if not self._waiting:
                     return False
             elif self._member is None:

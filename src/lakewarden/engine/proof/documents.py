@@ -50,7 +50,7 @@ def look_at_puffin(source: Any, size: int, texts: Texts, keys: Sequence[WantedKe
     source.seek(size - 12)
     end = bytes(source.read(12))
     if end[8:] != _PUFFIN:
-        raise ValueError("the end of a Puffin file is not there")
+        raise ValueError("truncated Puffin file")
     length, is_packed = int.from_bytes(end[:4], "little", signed=True), end[4] & 1
     source.seek(size - 12 - length)
     packed = bytes(source.read(length))

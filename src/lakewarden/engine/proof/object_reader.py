@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage.storage import StoredFiles
 
 _BEGINNING = 8
-_MOST_HITS = 1000  # as bytes in one object: with more, nothing becomes clearer
+_MOST_HITS = 1000  # matches as bytes in one object
 _LARGEST_DOCUMENT = 1 << 30
 _SMALL = 4 << 20
 
@@ -69,12 +69,18 @@ class ObjectReader:
             raise
         except LakewardenError as error:
             gone = found.version is None and self._storage.look([found.path])[found.path] is None
-            problem = "" if gone else f"the storage does not give it ({error.code})"
+            problem = "" if gone else f"storage did not return it ({error.code})"
             return Looked(found, "gone" if gone else "other", is_live, () if gone else name, problem)
         except NotLookedInto as error:
             return Looked(found, "other", is_live, name, str(error))
         except Exception as error:  # noqa: BLE001 - decoders raise anything on damaged files
-            return Looked(found, "other", is_live, name, f"it is damaged, or not what it begins like ({_kind(error)})")
+            return Looked(
+                found,
+                "other",
+                is_live,
+                name,
+                f"it is damaged, or not of the format it begins with ({_kind(error)})",
+            )
         return Looked(found, kind, is_live, [*name, *traces])
 
     def _name(self, path: str) -> list[Trace]:
@@ -106,7 +112,7 @@ class ObjectReader:
     def _parquet(self, source: io.BufferedReader, found: StoredObject, is_live: bool) -> tuple[str, list[Trace]]:
         import pyarrow as pa
 
-        if found.bytes <= _SMALL:  # is read once and kept, for both looks at it
+        if found.bytes <= _SMALL:  # read once for both searches
             content = source.read()
             self._mind(len(content))
             hits = self._texts.needles.within(content)[:_MOST_HITS]
@@ -116,7 +122,7 @@ class ObjectReader:
             file = self._storage.open(found.path) if found.version is None else pa.PythonFile(source, mode="r")
         too_many = list(_too_many(hits))
         traces, spans, is_deletes = parquet.look(file, self._keys, self._texts, by_name=not is_live)
-        if traces:  # what was decoded is not told again as bytes
+        if traces:  # decoded values are not reported again as bytes
             hits = [hit for hit in hits if not any(hit.offset in span for span in spans)]
         traces += self._placed(file, hits, bool(traces))
         traces += too_many
@@ -140,7 +146,7 @@ class ObjectReader:
                 _check_not_packed(beginning)
                 return "other", self._bytes(inside, _nothing)
             case form:
-                raise NotLookedInto(f"it is {form} compressed with gzip, which is not looked into")
+                raise NotLookedInto(f"it is {form} compressed with gzip, which is not searched")
 
     def _document(self, source: io.BufferedReader, mind: Callable[[int], None]) -> tuple[str, list[Trace]]:
         content = source.read(_LARGEST_DOCUMENT)
@@ -179,7 +185,7 @@ class ObjectReader:
 
 def _check_not_packed(beginning: bytes, path: str = "") -> None:
     if form := packed_form(beginning, path):
-        raise NotLookedInto(f"it is compressed with {form}, which is not looked into")
+        raise NotLookedInto(f"it is compressed with {form}, which is not searched")
 
 
 def _nothing(read: int) -> None:
@@ -189,7 +195,7 @@ def _nothing(read: int) -> None:
 def _too_many(hits: Sequence[Hit]) -> Iterator[Trace]:
     """If there are more matches than were examined, they cannot all be explained by longer values that stay."""
     if len(hits) >= _MOST_HITS:
-        yield Trace(f"bytes, {_MOST_HITS:,} times and more")
+        yield Trace(f"bytes, {_MOST_HITS:,} or more times")
 
 
 class _Stopped(Exception):

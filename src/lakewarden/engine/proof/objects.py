@@ -80,7 +80,7 @@ def stored_objects(table: Table, storage: StoredFiles) -> Generator[StoredObject
 def folders(table: Table, storage: StoredFiles) -> Iterator[StoredObject]:
     """Folders, whose names may contain a value even if they are empty."""
     for place in places(table):
-        if not storage.keeps_versions(place):  # there they are among the versions
+        if not storage.keeps_versions(place):  # there they are listed as versions
             yield from (StoredObject(folder) for folder in storage.folders(place))
 
 

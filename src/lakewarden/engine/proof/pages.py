@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.proof.wanted import Token, WantedKey
 
 _DICTIONARY_PAGE = 2
-_HEADER = 1 << 16  # more than any header takes
+_HEADER = 1 << 16  # larger than any header
 _BOOLEANS, _STRUCT = (1, 2), 12
 
 
@@ -23,7 +23,7 @@ def dictionary_tokens(source: Any, chunk: ColumnChunkMetaData, key: WantedKey) -
     """All entries of a column chunk's dictionary; none if it has none."""
     if not chunk.num_values:
         return
-    start = chunk.dictionary_page_offset or chunk.data_page_offset  # some writers do not tell where it is
+    start = chunk.dictionary_page_offset or chunk.data_page_offset  # some writers omit its offset
     length = min(chunk.total_compressed_size, _HEADER)
     source.seek(start)
     head = bytes(source.read(length))
@@ -44,7 +44,7 @@ def _plain(page: bytes, codec: str, size: int) -> bytes:
         return bytes(pa.decompress(page, size, codec.lower(), asbytes=True))
     try:
         return bytes(pa.decompress(page, size, "lz4_raw", asbytes=True))
-    except (OSError, ValueError):  # as Hadoop frames it: both sizes stand before
+    except (OSError, ValueError):  # Hadoop's framing: preceded by both sizes
         return bytes(pa.decompress(page[8:], size, "lz4_raw", asbytes=True))
 
 

@@ -125,7 +125,7 @@ def _in_column(
 ) -> Iterator[Trace]:
     import pyarrow.compute as pc
 
-    at_once = min(max(_ROWS, 2 * len(key.texts)), _MOST_ROWS)  # the values are prepared anew for each piece
+    at_once = min(max(_ROWS, 2 * len(key.texts)), _MOST_ROWS)  # the values are prepared again for each batch
     rows = sum(pc.sum(matches(values, key)).as_py() or 0 for values in values_of(file, column, at_once))
     if rows:
         yield Trace(f"column {column.path}, {rows} {'row' if rows == 1 else 'rows'}")

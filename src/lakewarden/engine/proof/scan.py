@@ -45,7 +45,7 @@ __all__ = ["NotRead", "Place", "Proof", "prove", "size"]
 
 Progress = Callable[[int, int], None]
 _THREADS = 8
-_AHEAD = 16  # parts that are handed to threads before others are done
+_AHEAD = 16  # parts that are submitted ahead
 _MOST_TOGETHER = 32
 _BYTES_TOGETHER = 1 << 20
 _MORE_ROUNDS = 3
@@ -139,12 +139,12 @@ class _Looking:
         proof.objects, proof.bytes, proof.by_kind = self._objects, self._bytes, dict(sorted(self._kinds.items()))
         proof.method = list(_method(self._keys, self._known, self._listed, len(doubts) - len(left)))
         if uploads := sum(map(self._storage.unfinished_uploads, places(table))):
-            proof.method.append(f"{uploads} uploads that were begun and never ended cannot be read by anybody")
+            proof.method.append(f"{uploads} incomplete uploads cannot be read")
         return proof
 
     @property
     def _known(self) -> Texts:
-        assert self._texts is not None  # a round was made
+        assert self._texts is not None  # set by the first round
         return self._texts
 
     def _look_at(self, objects: Iterator[StoredObject]) -> None:
@@ -168,10 +168,10 @@ class _Looking:
         yield from ((path, version, why) for (path, version), why in self._problems.items())
         for path in self._reached.not_read:
             if (path, "") not in self._problems:
-                yield path, "", "the table's metadata leads to it, and it cannot be read"
+                yield path, "", "the table's metadata references it, but it cannot be read"
         for place in places(table):
             if not self._storage.sees_versions(place):
-                yield place, "", "earlier versions of its objects cannot be seen: install lakewarden[s3]"
+                yield place, "", "old versions of its objects cannot be listed: install lakewarden[s3]"
 
     def _objects_of(self, table: Table) -> Iterator[StoredObject]:
         with closing(self._listed.again(table, self._storage)) as found:
@@ -251,7 +251,7 @@ class _Looking:
     def _places(self, looked: Looked, left: set[Doubt]) -> Iterator[Place]:
         told = [trace for trace in looked.traces if trace.doubt is None or trace.doubt in left]
         wheres = Counter(trace.where for trace in told if not isinstance(trace.doubt, Around))
-        wheres |= Counter({trace.where for trace in told})  # the same text may be met in several spellings: it is one
+        wheres |= Counter({trace.where for trace in told})  # several spellings of one text count once
         path, version = self._shown(looked.found.path), looked.found.version_id
         for where, times in wheres.items():
             shown = self._known.veiled(where) + ("" if times == 1 else f" ({times} times)")
@@ -286,21 +286,21 @@ def _is_built_alike(table: Table, other: Table) -> bool:
 def _method(keys: Sequence[WantedKey], texts: Texts, there: Listed, explained: int) -> Iterator[str]:
     """How the search was done, as sentences."""
     columns = ", ".join(f"{key.path} ({key.kind})" for key in keys)
-    yield f"every object where the table's files are was listed and opened: {there.objects} in all"
-    yield f"{there.earlier} of them are earlier versions that the storage keeps"
+    yield f"every object in the table's folders was listed and opened: {there.objects} in all"
+    yield f"{there.earlier} of them are old versions that the storage keeps"
     yield f"the column {columns} was decoded by type in every row of data and delete files, and in every dictionary"
-    yield "statistics in data files, and in all manifests bounds, partition values and paths, also of removed entries"
+    yield "statistics in data files; bounds, partition values and paths in all manifests, including removed entries"
     yield "metadata files with summaries and properties, statistics files with sketches, names of files and folders"
-    yield "links between folders are followed only where the table's metadata leads through them"
+    yield "links between folders are followed only if the table's metadata references files behind them"
     if texts.needles:
-        yield f"texts and uuids of {texts.shortest} bytes and more also as bytes, as addresses and JSON spell them too"
+        yield f"texts and UUIDs of {texts.shortest} bytes or more also as bytes, URL-encoded and as in JSON"
     if texts.too_short:
-        yield f"{texts.too_short} spellings are shorter than {texts.shortest} bytes, and were not looked for as bytes"
+        yield f"{texts.too_short} spellings are shorter than {texts.shortest} bytes, and were not searched as bytes"
     if texts.like_numbers:
         yield (
-            f"{texts.like_numbers} values look like numbers of less than ten digits: outside of columns they were "
-            "looked for only as whole texts of documents and whole parts of paths"
+            f"{texts.like_numbers} values look like numbers of fewer than ten digits: outside columns they were "
+            "searched only as whole texts of documents and whole components of paths"
         )
     if texts.ambiguous:
-        yield f"{texts.ambiguous} values are words of the table's own schema or names, and were not looked for as bytes"
-    yield f"what was cut short or transformed counts where no surviving row yields it; of {explained} one does"
+        yield f"{texts.ambiguous} values are words of the table's own schema or names, and were not searched as bytes"
+    yield f"truncated or transformed values count unless a remaining row explains them; {explained} are explained"

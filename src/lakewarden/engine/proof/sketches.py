@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 THETA = "apache-datasketches-theta-v1"
 _SEED = 9001
-_COMPACT = (3, 3)  # version and family of the form that is read here
+_COMPACT = (3, 3)  # version and family of the supported format
 _EMPTY = 4  # a flag
 _UNSIGNED = (1 << 64) - 1
 
@@ -35,7 +35,7 @@ def holds_one_of(sketch: bytes, key: WantedKey) -> bool:
 def _hashes(sketch: bytes) -> Iterator[int]:
     longs, version, family, flags = sketch[0] & 63, sketch[1], sketch[2], sketch[5]
     if (version, family) != _COMPACT or longs not in (1, 2, 3):
-        raise ValueError("a sketch is of a form that is not known")
+        raise ValueError("unknown sketch format")
     if longs == 1:
         if not flags & _EMPTY:
             yield struct.unpack_from("<Q", sketch, 8)[0]

@@ -131,7 +131,7 @@ def _stands_within(doubt: Around, value: str, text: str) -> bool:
         whole, start = spell(value).encode(), -1
         while (start := whole.find(spelled, start + 1)) >= 0:
             ahead, behind = whole[:start], whole[start + len(spelled) :]
-            fits = doubt.after.startswith(behind[:CONTEXT]) or ahead  # the end may be missing: bounds are cut short
+            fits = doubt.after.startswith(behind[:CONTEXT]) or ahead  # the end may be missing, as in truncated bounds
             if doubt.before.endswith(ahead[-CONTEXT:]) and fits:
                 return True
     return False

@@ -24,10 +24,10 @@ from lakewarden.engine.proof.wanted import Around, Trace, WantedKey, needles_of
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-SHORTEST = 6  # bytes; anything shorter is met by chance
-_LIKE_NUMBERS = re.compile(rb"[0-9A-Fa-f]{1,9}")  # file names, counts and ids of versions are full of them
+SHORTEST = 6  # bytes; shorter ones occur by chance
+_LIKE_NUMBERS = re.compile(rb"[0-9A-Fa-f]{1,9}")  # common in file names, counts and ids
 _PILE = 1 << 20
-_CHANCE = 0.01  # how often a value may be met by chance in all that is looked through
+_CHANCE = 0.01  # acceptable number of chance matches in everything searched
 _FORMAT_WORDS = (
     "append overwrite replace delete parquet identity bucket truncate string binary decimal struct required optional "
     "manifest metadata snapshot snapshots partition partitions statistics summary operation schema schemas schema-id "
@@ -35,7 +35,7 @@ _FORMAT_WORDS = (
     "deflate snappy uncompressed avro.codec avro.schema iceberg.schema parquet-mr parquet-cpp-arrow"
 )
 
-_KNOWN_PROPERTIES = ("commit.", "format", "gc.", "history.", "read.", "schema.", "write.")  # others may tell a value
+_KNOWN_PROPERTIES = ("commit.", "format", "gc.", "history.", "read.", "schema.", "write.")  # others may contain a value
 
 
 class Texts:

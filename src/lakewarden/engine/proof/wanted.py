@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from lakewarden.records.erasure import HiddenKey
 
 Token = int | str | bytes
-_CUT = 16  # to how many characters Iceberg cuts bounds, unless a property says otherwise
-_DIFFERENT = 6  # bytes of a uuid: one that is nearly all zeros is met by chance
+_CUT = 16  # characters that Iceberg truncates bounds to by default
+_DIFFERENT = 6  # distinct bytes of a UUID: one of nearly all zeros occurs by chance
 _EPOCH = date(1970, 1, 1)
 _SURROGATES = range(0xD800, 0xE000)
 
@@ -223,7 +223,7 @@ def wanted_keys(metadata: TableMetadata, keys: Sequence[HiddenKey]) -> list[Want
         names = [schema.find_column_name(field_id) for schema in (*metadata.schemas, metadata.schema())]
         known = [name for name in names if name]
         every = {name.lower() for name in known} | set(_mapped(metadata, field_id))
-        kind = max((key.kind for key in same), key=_width)  # asked for before and after the column was widened
+        kind = max((key.kind for key in same), key=_width)  # requested before and after the column was widened
         texts = frozenset(text for key in same for text in key.values)
         path = known[-1] if known else f"{field_id}"
         found.append(WantedKey(field_id, kind, path, frozenset(every), texts, cuts))

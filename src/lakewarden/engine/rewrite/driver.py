@@ -253,7 +253,7 @@ def _check_failures(about: str, reports: Any) -> None:
         hint = "Nothing was changed. Restore that file, or roll back to a version without it."
         raise BrokenTable(said, hint, file=first.file or "")
     if first.kind in ("unwritable", "storage"):
-        raise StorageUnavailable(said, "Nothing was changed. lakewarden lake doctor tells more.")
+        raise StorageUnavailable(said, "Nothing was changed. Run lakewarden lake doctor for details.")
     if first.kind == "checksum":
         raise VerificationFailed(said, "Nothing was published.")
     raise LakewardenError(said, "Nothing was changed.")

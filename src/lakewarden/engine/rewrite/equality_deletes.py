@@ -37,7 +37,7 @@ def without_keys(
 
     if delete.format != "parquet":
         raise BrokenTable(
-            f"the delete file {delete.path} is {delete.format}, of which no values can be erased",
+            f"the delete file {delete.path} is {delete.format}, from which values cannot be erased",
             "Compact the table with Spark first, so that its deletes are applied.",
         )
     with told(delete.path):

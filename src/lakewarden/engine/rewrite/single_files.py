@@ -29,7 +29,7 @@ HERE_BYTES = 64 * MIB
 """This process rewrites as much in less time than Spark takes to start."""
 HERE_FILES = 512
 HERE_THREADS = 4
-_TASKS = 32  # at least so many, where there is enough for each to do: cores are kept busy to the end
+_TASKS = 32  # minimum, if there is enough work: keeps all cores busy to the end
 _LEAST_TASK, _LARGEST_TASK = 16 * MIB, 256 * MIB
 
 
@@ -69,7 +69,7 @@ def shared_out(files: Sequence[LiveFile], drops: Sequence[Drop], folder: str, ta
     sizes = [(0, number) for number in range(tasks)]
     for file in sorted(files, key=lambda file: (-file.bytes, file.path)):
         size, number = heapq.heappop(sizes)
-        groups[number].append(Input(file.path, file.rows))  # deleted rows are still seen by earlier versions
+        groups[number].append(Input(file.path, file.rows))  # earlier versions still see deleted rows
         heapq.heappush(sizes, (size + max(file.bytes, 1), number))
     return [Group(number, tuple(inputs), folder, tuple(drops)) for number, inputs in enumerate(groups) if inputs]
 
@@ -91,7 +91,7 @@ def checked(
         outputs = {output.source: output for output in report.outputs}
         named = report.fingerprints.keys() & live.keys()
         if len(outputs) != len(report.outputs) or not outputs.keys() <= named:
-            raise VerificationFailed(f"{about}: a task wrote other files than it was to", "Nothing was published.")
+            raise VerificationFailed(f"{about}: a task wrote unexpected files", "Nothing was published.")
         for path in named:
             dropped = array("q", report.dropped.get(path, ()))
             output = outputs.get(path)
@@ -118,6 +118,6 @@ def checked(
 def _check_rows(about: str, rows_in: int, dropped: int, rows_out: int) -> None:
     if rows_out != rows_in - dropped:
         raise VerificationFailed(
-            f"{about}: {dropped} of {rows_in} rows of a file were to go, but {rows_out} were written",
+            f"{about}: {dropped} of {rows_in} rows of a file were to be dropped, but {rows_out} were written",
             "Nothing was published.",
         )

@@ -14,7 +14,7 @@ from typing import Any
 MOST_VALUES = 200
 _MOST_BYTES = 32 << 20
 _HEADER_BYTES = 64  # a header has about twenty
-_SPLIT_BLOCKS_XXHASH_PLAIN = bytes.fromhex("1c1c0000" * 3 + "00")  # the only kind that there is, in Thrift's words
+_SPLIT_BLOCKS_XXHASH_PLAIN = bytes.fromhex("1c1c0000" * 3 + "00")  # the only kind that exists, in Thrift encoding
 _BLOCK = 32
 _SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
@@ -32,7 +32,7 @@ def may_hold(source: Any, chunk: Any, length: int, values: Iterable[int | bytes]
         return True
     for value in values:
         if isinstance(value, int) and chunk.physical_type == "BYTE_ARRAY":
-            return True  # a number of as many bytes as its writer liked
+            return True  # writers choose the number of bytes
         with suppress(OverflowError):
             if _is_in(blocks, xxhash64(_plain(value, chunk.physical_type, length))):
                 return True
@@ -82,7 +82,7 @@ def _blocks(source: Any, offset: int | None) -> bytes | None:
         return None
     head = source.read_at(_HEADER_BYTES, offset)
     size, place = 0, 1
-    while place < len(head) and place < 6:  # a number of up to 32 bits, seven at a time, and doubled for its sign
+    while place < len(head) and place < 6:  # a zigzag varint of up to 32 bits
         size |= (head[place] & 0x7F) << 7 * (place - 1)
         place += 1
         if not head[place - 1] & 0x80:

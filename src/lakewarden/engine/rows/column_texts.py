@@ -47,11 +47,11 @@ def column_texts(
             yield from _read(source, file, kinds, names)
     except RewriteFault as fault:
         raise BrokenTable(f"{fault.message}: {file.path}") from None
-    except (pa.ArrowException, OSError) as error:  # whose text may tell a value
+    except (pa.ArrowException, OSError) as error:  # its message may quote a value
         if isinstance(error, FileNotFoundError):
             raise
         raise BrokenTable(
-            f"the file {file.path} cannot be read: it is damaged, or the storage does not give it",
+            f"the file {file.path} cannot be read: it is damaged or unavailable",
             "Restore it, or expire the versions that have it.",
         ) from None
 
@@ -107,7 +107,7 @@ def _counted(column: Any, kind: str) -> Counts:
     """The number of rows for each value; nulls belong to nobody."""
     import pyarrow.compute as pc
 
-    column = getattr(column, "storage", column)  # a uuid's storage are its bytes
+    column = getattr(column, "storage", column)  # the storage of a UUID is its bytes
     counts = pc.value_counts(pc.drop_null(column))
     return dict(zip(_texts(counts.field("values"), kind), counts.field("counts").to_pylist(), strict=True))
 
@@ -133,5 +133,5 @@ def _text(value: Any, kind: str) -> str:
             return f"{value:f}"
         case "date":
             return (value if isinstance(value, date) else date(1970, 1, 1) + timedelta(days=value)).isoformat()
-        case _:  # some writers do not say that their bytes are text
+        case _:  # some writers do not annotate text
             return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

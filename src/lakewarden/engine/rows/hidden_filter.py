@@ -33,7 +33,7 @@ class Hiding:
         """The hidden keys of a table that apply to a version with this schema."""
         named = [(path, key) for key in keys if key.values and (path := schema.find_column_name(key.field_id))]
         few = tuple(each for each in named if len(each[1].values) <= _FEW and each[1].kind != "uuid")
-        return Hiding(few, tuple(each for each in named if each not in few))  # Arrow compares no uuids in filters
+        return Hiding(few, tuple(each for each in named if each not in few))  # Arrow cannot compare UUIDs in filters
 
     @property
     def hides(self) -> bool:
@@ -77,7 +77,7 @@ def _shown(batch: Any, sets: Sequence[tuple[list[str], Any]]) -> Any:
         column, values = batch.column(path[0]), hidden
         for part in path[1:]:
             column = pc.struct_field(column, part)
-        column, values = comparable(getattr(column, "storage", column), values)  # a uuid's storage are its bytes
+        column, values = comparable(getattr(column, "storage", column), values)  # the storage of a UUID is its bytes
         batch = batch.filter(pc.invert(pc.is_in(column, value_set=values)))
     return batch
 

@@ -119,7 +119,7 @@ def _places_of(schema: Any) -> Mapping[int | None, tuple[int, Leaf]]:
     from lakewarden.engine.kernel.schema import leaves
 
     known = getattr(_last, "schema", None)
-    paths = [schema.column(number).path for number in range(len(schema))]  # what is equal may differ in structs' names
+    paths = [schema.column(number).path for number in range(len(schema))]  # equal schemas may differ in struct names
     if known is None or not schema.equals(known) or paths != _last.paths:
         found = {leaf.field_id: (number, leaf) for number, leaf in enumerate(leaves(schema.to_arrow_schema()))}
         _last.schema, _last.paths, _last.places = schema, paths, found
@@ -172,7 +172,7 @@ def _matching(batch: Any, columns: Sequence[_Column]) -> int:
         return 0
     masks = []
     for column in columns:
-        place = find(batch.schema, column.key.field_id) or []  # "a.b" also chooses b in a: take what was meant
+        place = find(batch.schema, column.key.field_id) or []  # "a.b" also selects b in a
         masks.append(column.key.matches(column_at(batch, place)))
     any_of = masks[0]
     for mask in masks[1:]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 Stored = int | bytes
 _EPOCH = date(1970, 1, 1).toordinal()
-_FEW = 1_000  # of so many, Arrow makes its table of values anew for each batch without being noticed
-USUAL_LENGTH = 16  # characters that bounds of texts are cut to, if a table says nothing else
+_FEW = 1_000  # values for which Arrow can rebuild its hash table per batch
+USUAL_LENGTH = 16  # characters that text bounds are truncated to by default
 _SURROGATES = range(0xD800, 0xE000)
 
 
@@ -42,7 +42,7 @@ class KeyValues:
         self._lock = threading.Lock()
         self.stored: Sequence[Stored] = sorted({_stored(self._family, text) for text in key.values})
         self._orders: list[tuple[Callable[[Any], Any], Sequence[Any]]] = [(lambda value: value, self.stored)]
-        if self._family == "uuid":  # Java compared them as pairs of signed numbers for long
+        if self._family == "uuid":  # Java long compared them as pairs of signed numbers
             self._orders.append((in_javas_order, sorted(in_javas_order(UUID(text).bytes) for text in key.values)))
 
     @cached_property
@@ -135,7 +135,7 @@ class KeyValues:
         array = array if array.type == self._arrow.type else array.cast(self._arrow.type)
         if len(self._arrow) <= max(_FEW, len(array) // 2):
             return pc.is_in(array, value_set=self._arrow)
-        known = self._known  # made once, whereas Arrow would go through all values for each batch
+        known = self._known  # built once; Arrow would process all values for each batch
         return pa.array([value in known for value in self._plain(array)], pa.bool_())
 
     def can_be(self, type_: Any) -> bool:
@@ -216,7 +216,7 @@ def _stored(family: str, text: str) -> Stored:
         case "uuid":
             return UUID(text).bytes
         case _:
-            return int(text.replace(".", ""))  # its text has as many digits as the type's scale
+            return int(text.replace(".", ""))  # its text has as many decimals as the type's scale
 
 
 def _lowered(text: str) -> bytes:

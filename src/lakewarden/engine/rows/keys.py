@@ -45,7 +45,7 @@ def find_key(metadata: TableMetadata, path: str, about: str) -> KeyColumn:
             continue
         if not isinstance(field.field_type, PrimitiveType) or not _is_keyable(field.field_type):
             raise BadValue(
-                f"{about}: {path} is of type {field.field_type}, which cannot tell whose a row is",
+                f"{about}: {path} is of type {field.field_type}, which cannot be a key",
                 "A key is a string, int, long, uuid, date or decimal, or such a field within a struct.",
             )
         _check_not_repeated(schema, field.field_id, path, about)
@@ -123,7 +123,7 @@ def _check_not_repeated(schema: Schema, field_id: int, path: str, about: str) ->
     for length in range(1, len(parts)):
         above = schema.find_field(".".join(parts[:length]))
         if isinstance(above.field_type, ListType | MapType):
-            raise BadValue(f"{about}: {path} lies within a {above.field_type}", "A key is one value a row.")
+            raise BadValue(f"{about}: {path} is within a {above.field_type}", "A key has one value per row.")
 
 
 def iceberg_type(kind: str) -> PrimitiveType:

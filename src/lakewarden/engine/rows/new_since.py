@@ -37,7 +37,7 @@ class Mark:
     @staticmethod
     def now(metadata: TableMetadata, before: Mark, arrived: Iterable[Arrival] = ()) -> Mark:
         """The mark for this metadata, which also covers the files in `arrived`."""
-        sequence = getattr(metadata, "last_sequence_number", 0)  # which format v1 has not
+        sequence = getattr(metadata, "last_sequence_number", 0)  # not in format v1
         if sequence:
             return Mark(sequence)
         there = {snapshot.snapshot_id for snapshot in metadata.snapshots}

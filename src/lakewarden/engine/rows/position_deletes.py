@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.lifecycle.basics import Stamp
 
-PATH_ID, POSITION_ID = 2147483546, 2147483545  # Iceberg's own field ids, of all such files
+PATH_ID, POSITION_ID = 2147483546, 2147483545  # Iceberg's reserved field ids
 _ID = b"PARQUET:field_id"
 _HIDES = re.compile(r"/lw-[^/]+-hide-[0-9a-f]+-\d+\.parquet$")
 _REQUESTS = b"lakewarden.requests"  # in the footer of a hide file
 _FOOTERS_KEPT = 1 << 16
 _BATCH_ROWS = 1 << 16
-_ROW_GROUP_ROWS = 1 << 17  # each with a path beside it, as long as paths are
+_ROW_GROUP_ROWS = 1 << 17  # each row has a path
 _HINT = "Nothing was hidden. Restore it, or roll back to a version without it."
 
 
@@ -71,7 +71,7 @@ def named_positions(
     if not isinstance(delete, str) and delete.is_equality:
         return found
     if not isinstance(delete, str) and delete.is_vector:
-        with quietly_read(path, _HINT), decoding(path):  # of a damaged vector anything can be raised
+        with quietly_read(path, _HINT), decoding(path):  # a damaged vector can raise anything
             return _of_vector(storage.read(path), delete)
     wanted = None if paths is None else pa.array(sorted(paths), pa.string())
     with quietly_read(path, _HINT), storage.open(path) as stream:
@@ -96,7 +96,7 @@ def write(
     runs = {name: [numpy.fromiter(at, numpy.int64)] for name, at in positions.items()}
     rows = write_rows(io, path, runs, requests)
     file = DataFile.from_args(
-        3,  # with room for what manifests of deletes tell: see manifests.py
+        3,  # format v3 has the fields of delete manifests: see manifests.py
         content=DataFileContent.POSITION_DELETES,
         file_path=path,
         file_format=FileFormat.PARQUET,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SUMMARY = "partitions."
 _IDENTITY = "identity"
-Image = tuple[int, str, str]  # column, transform, and what it made of a value, as paths spell it
+Image = tuple[int, str, str]  # column, transform, and its result as spelled in paths
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Sieve:
     def _ruled_out_by_partition(self, file: DataFile) -> set[int]:
         from pyiceberg.manifest import DataFileContent
 
-        if file.content != DataFileContent.DATA:  # an equality delete may stand where no row of its value is
+        if file.content != DataFileContent.DATA:  # an equality delete may be in a partition without its value
             return set()
         fields = self._fields.get(file.spec_id or 0, ())
         return {key.field_id for place, field, key in fields if not _may_be_of(file, place, field, key)}

@@ -100,7 +100,7 @@ class Rows:
             schema = version_schema(version)
             if schema.schema_id == version.snapshot.schema_id:
                 reader = session.read.option("versionAsOf", str(version.snapshot.snapshot_id))
-            else:  # a branch whose columns changed since its last commit: Spark has them by its name only
+            else:  # columns changed since the branch's last commit: Spark reads them by branch name only
                 reader = session.read.option("branch", version.reference.ref or "main")
             frame = reader.table(identifier(name.lake, name.identifier))
             return without_hidden(session, frame, keys, schema)
@@ -198,13 +198,13 @@ def _predicate(version: Resolved, schema: Schema, where: str) -> BooleanExpressi
 
     if not where.strip():
         return AlwaysTrue()
-    hint = "Comparisons, IN, LIKE 'x%', IS NULL, AND, OR and NOT can be used, as in: amount > 10 AND city = 'Bern'."
+    hint = "Supported: comparisons, IN, LIKE 'x%', IS NULL, AND, OR and NOT, as in: amount > 10 AND city = 'Bern'."
     try:
-        grammar = boolean_expression.copy().parse_with_tabs()  # else a tab in a value is read as spaces
+        grammar = boolean_expression.copy().parse_with_tabs()  # else tabs in values become spaces
         predicate: BooleanExpression = grammar.parse_string(where, parse_all=True)[0]
-    except Exception as error:  # noqa: BLE001 - the grammar's own, and what its actions raise on odd literals
-        rest = where[getattr(error, "loc", 0) :].strip()  # what the grammar says of it would fill a page
-        raise BadFilter(f"--where cannot be read from {rest[:60] or 'its end'!r} on", hint) from None
+    except Exception as error:  # noqa: BLE001 - its parse errors, and others for odd literals
+        rest = where[getattr(error, "loc", 0) :].strip()  # the parser's message would fill a page
+        raise BadFilter(f"--where cannot be parsed from {rest[:60] or 'its end'!r} on", hint) from None
     try:
         bind(schema, predicate, case_sensitive=True)
     except ValueError as error:

@@ -36,8 +36,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 _READERS = 8
 _AT_A_TIME = 1_000
-_SHARES = 64  # of these, so that no thread is left with much more than the others
-_KEPT = 2  # searches of which is kept what was found in files: a plan, and its purge, look into the same ones
+_SHARES = 64  # parts of a batch, for even load
+_KEPT = 2  # searches whose results are cached: a plan and its purge search the same files
 _FILES_KEPT = 100_000
 
 
@@ -213,8 +213,8 @@ class _Search:
         path = suspect.file.file_path
         if suspect.file.file_format != FileFormat.PARQUET:
             raise BrokenTable(
-                f"{self._about}: the file {path} is {suspect.file.file_format.value}, of which rows cannot be erased",
-                "Only Parquet files are looked into. Write the others anew, and expire the versions that have them.",
+                f"{self._about}: the file {path} is {suspect.file.file_format.value}, from which rows cannot be erased",
+                "Only Parquet is supported. Rewrite the other files, and expire the versions that have them.",
             )
         size = suspect.file.file_size_in_bytes
         return look_into(self._storage, path, suspect.keys, suspect.by_partition, self._about, self._is_mapped, size)

@@ -163,7 +163,7 @@ def _matches(column: Any, values: Any) -> Iterator[tuple[int, int]]:
 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    held, sought = comparable(getattr(column, "storage", column), values)  # a uuid's storage are its bytes
+    held, sought = comparable(getattr(column, "storage", column), values)  # the storage of a UUID is its bytes
     which = pc.index_in(held, value_set=sought, skip_nulls=True)
     rows = pc.indices_nonzero(which.is_valid())
     yield from zip(rows.to_pylist(), which.take(rows).to_pylist(), strict=True)

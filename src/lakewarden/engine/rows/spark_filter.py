@@ -79,7 +79,7 @@ def _column(bound: Any, schema: Schema) -> Column:
     if kind in _ONE_VALUE:
         made = _ONE_VALUE[kind](column, _literal(bound.literal.value, str(field.field_type)))
         if kind in _ABOVE and str(field.field_type) in ("float", "double"):
-            made = made & ~column.isNaN()  # to Spark NaN is above every number, to PyIceberg it is not
+            made = made & ~column.isNaN()  # for Spark NaN is greater than every number, for PyIceberg it is not
     elif kind in _MANY_VALUES:
         made = _MANY_VALUES[kind](column, [_literal(each.value, str(field.field_type)) for each in bound.literals])
     else:

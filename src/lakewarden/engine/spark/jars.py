@@ -66,7 +66,7 @@ def resolve(jars: Iterable[Jar], cache: Path, java: Java, ivy_settings: str | No
         except OSError as error:
             raise SparkUnavailable(
                 f"cannot fetch {jar.coordinate}: {error.filename or cache}: {error.strerror}",
-                f"Spark needs it once, in {cache}, which must be writable. XDG_CACHE_HOME can name another place.",
+                f"It is cached in {cache}, which must be writable; XDG_CACHE_HOME selects another folder.",
             ) from None
     return [cache / jar.file_name for jar in jars]
 
@@ -87,12 +87,12 @@ def _fetch(jar: Jar, cache: Path, java: Java, ivy_settings: str | None) -> None:
             said = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip(" .:")]
             raise SparkUnavailable(
                 f"cannot fetch {jar.coordinate}: {said[-1] if said else 'Ivy gave no reason'}",
-                f"Spark needs it once. With no network, put {jar.file_name} into {cache}.",
+                f"Without network access, put {jar.file_name} into {cache}.",
             )
         if not _is_good(jar, fetched):
             raise SparkUnavailable(
                 f"{jar.coordinate} was fetched, but its checksum is not {jar.sha256[:12]}…",
-                "Something between here and the repository changed it. It was not kept.",
+                "It was changed in transit, and was not kept.",
             )
         fetched.replace(cache / jar.file_name)
 

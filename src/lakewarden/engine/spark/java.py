@@ -29,7 +29,7 @@ def find(home: Path | None) -> Java:
         said = subprocess.run([command, "-version"], capture_output=True, text=True, check=True, timeout=30).stderr
     except (OSError, subprocess.SubprocessError):
         where = f"at JAVA_HOME={home}" if home else "on the PATH"
-        raise SparkUnavailable(f"rows move on Spark, which needs Java, and there is none {where}", _HINT) from None
+        raise SparkUnavailable(f"Spark needs Java, and there is none {where}", _HINT) from None
     match = re.search(r'version "(\d+)', said)
     version = int(match[1]) if match else 0
     if version < OLDEST:

@@ -58,7 +58,7 @@ def _java(environment: Environment, settings: Settings) -> Iterator[Check]:
         names = ", ".join(jar.file_name for jar in absent)
         yield Check("jars", "warning", f"not cached yet: {names}", "They are fetched when Spark first starts.")
     else:
-        yield Check("jars", "ok", f"{len(wanted)} in {cache}, checksums right")
+        yield Check("jars", "ok", f"{len(wanted)} in {cache}, checksums correct")
 
 
 def _lake(lake: str, settings: Settings, catalogs: Catalogs) -> Iterator[Check]:
@@ -68,7 +68,7 @@ def _lake(lake: str, settings: Settings, catalogs: Catalogs) -> Iterator[Check]:
         found = f"type {lake_settings.type}, {len(namespaces)} namespaces"
         others = {} if namespaces else other_catalogs(catalogs.get(lake))
         if others:
-            advice = f"Name the lake like one of them in the configuration, unless {lake} is to be a new catalog."
+            advice = f"Rename the lake to one of them in the configuration, unless {lake} is a new catalog."
             yield Check(f"{lake}: catalog", "warning", f"{found}; {describe(others)}", advice)
         else:
             yield Check(f"{lake}: catalog", "ok", found)
@@ -76,9 +76,14 @@ def _lake(lake: str, settings: Settings, catalogs: Catalogs) -> Iterator[Check]:
         yield Check(f"{lake}: catalog", "failed", error.message, error.hint)
     storage, warehouse = Storage(Stores(lake_settings)), lake_settings.warehouse
     if lake_settings.has_named_warehouse:
-        yield Check(f"{lake}: storage", "ok", f"where {warehouse} is, its catalog knows")
-    elif lake_settings.is_local and not Path(warehouse.removeprefix("file://")).is_dir():  # writing would make it
-        yield Check(f"{lake}: storage", "failed", f"there is no folder {warehouse}", "Make or mount it, or correct it.")
+        yield Check(f"{lake}: storage", "ok", f"the catalog resolves the location of {warehouse}")
+    elif lake_settings.is_local and not Path(warehouse.removeprefix("file://")).is_dir():  # a write would create it
+        yield Check(
+            f"{lake}: storage",
+            "failed",
+            f"there is no folder {warehouse}",
+            "Create or mount it, or correct the warehouse.",
+        )
     else:
         yield _storage(lake, storage, warehouse)
 
@@ -96,14 +101,14 @@ def _storage(lake: str, storage: Storage, warehouse: str) -> Check:
             listed = name in storage.list(warehouse)
             step = "delete"
             storage.delete(place)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the doctor tells
+    except Exception as error:  # noqa: BLE001 - any error is reported
         if step in ("read", "list"):
             with suppress(Exception):
                 storage.delete(place)
-        return Check(f"{lake}: storage", "failed", f"cannot {step}: {first_line(error)}", f"Look at {warehouse}.")
+        return Check(f"{lake}: storage", "failed", f"cannot {step}: {first_line(error)}", f"Check {warehouse}.")
     if not same or not listed:
         lost = "read back" if not same else "listed"
-        return Check(f"{lake}: storage", "failed", f"what was written is not {lost}", f"Look at {warehouse}.")
+        return Check(f"{lake}: storage", "failed", f"the written object could not be {lost}", f"Check {warehouse}.")
     return Check(f"{lake}: storage", "ok", f"wrote, read, listed and deleted an object in {warehouse}")
 
 
@@ -129,11 +134,9 @@ def _executors(session: SparkSession) -> Check:
             .mapInArrow(executor_functions.introduce, "host string, python string, arrow string")
             .collect()[0]
         )
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the doctor tells
-        advice = (
-            "Their Python must be of this minor version and have pyarrow; else rewrites go by Iceberg's procedures."
-        )
-        return Check("executors", "failed", f"a task does not run there: {first_line(error)}", advice)
+    except Exception as error:  # noqa: BLE001 - any error is reported
+        advice = "They need this Python minor version and pyarrow; otherwise Iceberg's procedures rewrite files."
+        return Check("executors", "failed", f"a task cannot run there: {first_line(error)}", advice)
     return Check("executors", "ok", f"a task ran on {seen['host']}: Python {seen['python']}, pyarrow {seen['arrow']}")
 
 
@@ -147,8 +150,8 @@ def _guarded(part: str, look: Callable[[], Iterator[Check]]) -> Callable[[], Seq
         except LakewardenError as error:
             checks.append(Check(part, "failed", error.message, error.hint))
         except Exception as error:
-            log.exception("looking at %s met a defect", part)
-            checks.append(Check(part, "failed", first_line(error), "The log has the whole of it."))
+            log.exception("checking %s failed unexpectedly", part)
+            checks.append(Check(part, "failed", first_line(error), "See the log for details."))
         return checks
 
     return guarded

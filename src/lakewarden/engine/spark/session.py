@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _STATEMENTS = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.variable.substitute": "false",  # else ${env:HOME} in a quoted name is replaced
-    "spark.sql.parser.escapedStringLiterals": "false",  # what quoting.py escapes is unescaped
+    "spark.sql.variable.substitute": "false",  # else ${env:HOME} in a quoted name is substituted
+    "spark.sql.parser.escapedStringLiterals": "false",  # needed by quoting.py
 }
 _CONNECT_PORT = 15002
 _starting = threading.Lock()
@@ -76,7 +76,7 @@ class Spark:
                 if self._session is None:
                     self._session = self._connect() if self.is_remote else self._start(stderr)
             started.set_result(self._session)
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised again by result()
             started.set_exception(error)
 
     def sql(self, statement: str, **values: Any) -> DataFrame:
@@ -109,7 +109,7 @@ class Spark:
         except Exception as error:
             raise SparkUnavailable(
                 f"Spark does not start with master {given.master}: {first_line(error)}",
-                "Look at the section spark of the configuration; lakewarden lake doctor tells more.",
+                "Check the section spark of the configuration, or run lakewarden lake doctor.",
             ) from error
         self._tell(session)
         return session
@@ -132,7 +132,7 @@ class Spark:
             ) from None
         except Exception as error:
             raise SparkUnavailable(
-                f"no Spark Connect server answers at {given.place}: {first_line(error)}",
+                f"no Spark Connect server responds at {given.place}: {first_line(error)}",
                 "Start one with start-connect-server.sh, or correct spark.remote.",
             ) from error
 
@@ -188,7 +188,7 @@ class _Stderr:
             try:
                 self._log_file.parent.mkdir(parents=True, exist_ok=True)
                 file = self._log_file.open("a")
-            except OSError:  # no place for a log: the JVM writes to the terminal
+            except OSError:  # no log file: the JVM writes to the terminal
                 return
             with file:
                 sys.stderr.flush()
@@ -234,4 +234,4 @@ def spark_told() -> Iterator[None]:
         if type(error).__module__.split(".")[0] not in ("pyspark", "py4j", "grpc"):
             raise
         log.warning("Spark refused", exc_info=error)
-        raise SparkUnavailable(f"Spark refused: {first_line(error)}", "The log has the whole of it.") from error
+        raise SparkUnavailable(f"Spark refused: {first_line(error)}", "See the log for details.") from error

@@ -161,7 +161,7 @@ class TableStatements:
             time.sleep(random.uniform(0.05, 0.5))
 
     def _run(self, statement: str) -> list[Any]:
-        self._spark.session()  # its start takes long: the fence is looked at after it
+        self._spark.session()  # starting it takes long, so check the fence afterwards
         self._fence()
         reach("statement.fenced")
         with spark_told():

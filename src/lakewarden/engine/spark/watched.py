@@ -28,7 +28,7 @@ class watched:
         self._thread.join()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             self._end()
-        if self._interrupt is not None:  # heard while the job ran: nothing of it is published
+        if self._interrupt is not None:  # raised while the job ran: nothing is published
             raise self._interrupt
 
     def _look(self) -> None:
@@ -36,7 +36,7 @@ class watched:
             try:
                 self._look_at_it()
             except (LakewardenError, OSError):
-                continue  # it is only for show
+                continue  # progress is not essential
             except KeyboardInterrupt as interrupt:
                 self._interrupt = interrupt
                 self._end()
@@ -44,5 +44,5 @@ class watched:
 
     def _end(self) -> None:
         """Cancel the job, whose tasks would otherwise continue to write files that nobody publishes."""
-        with suppress(Exception):  # they are swept when the operation is resumed
+        with suppress(Exception):  # its files are swept when the operation is resumed
             self._end_job()

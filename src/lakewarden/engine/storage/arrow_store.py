@@ -25,7 +25,7 @@ from lakewarden.engine.base.parallel import Branch, traverse
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
-_LOCAL_THREADS = min(os.cpu_count() or 1, 8)  # more would only wait for one another
+_LOCAL_THREADS = min(os.cpu_count() or 1, 8)  # more would only contend
 _REMOTE_THREADS = 16
 
 
@@ -120,7 +120,7 @@ class LocalStore:
         old, new = local_path(file.path), local_path(target)
         new.parent.mkdir(parents=True, exist_ok=True)
         try:
-            new.hardlink_to(old)  # unlike a change of name, this never goes over a file that somebody just put there
+            new.hardlink_to(old)  # unlike a rename, this never overwrites a file
         except (FileExistsError, FileNotFoundError):
             raise
         except OSError as error:
@@ -167,7 +167,7 @@ class LocalStore:
             local_path(location).rmdir()
         except FileNotFoundError:
             return True
-        except OSError:  # something is in it
+        except OSError:  # not empty
             return False
         return True
 

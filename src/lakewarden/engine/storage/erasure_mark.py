@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage.storage import Storage, StoredFiles
 
 _PART = "erasure"
-_FEW = 5  # tables that the doctor names
+_FEW = 5  # tables listed by the doctor
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ def read_mark(storage: StoredFiles, table: Table) -> Mark | None:
         found = json.loads(storage.read(place))
         mark = Mark(str(found["uuid"]), str(found["control"]))
     except (ValueError, KeyError, TypeError):
-        return Mark(str(table.metadata.table_uuid), "")  # damaged: nobody's, so that nothing is shown by mistake
+        return Mark(
+            str(table.metadata.table_uuid), ""
+        )  # damaged: matches no database, so that nothing is shown by mistake
     return mark if mark.uuid == str(table.metadata.table_uuid) else None
 
 
@@ -65,9 +67,9 @@ def refuse_foreign_mark(storage: StoredFiles, name: TableName | str, table: Tabl
     mark = read_mark(storage, table)
     if mark is not None and mark.control != control:
         raise StateUnavailable(
-            f"{name}: its requests for erasure are registered in another control database than `state` names",
-            "Let `state` in lakewarden.yaml name that one. --raw reads all rows, hidden ones too. If that database is "
-            f"lost for good, delete {place_of(table)} and register the requests again.",
+            f"{name}: its erasure requests are registered in a control database other than the configured one",
+            "Set `state` in lakewarden.yaml to that one. --raw also reads hidden rows. If that database is "
+            f"permanently lost, delete {place_of(table)} and register the requests again.",
         )
 
 
@@ -85,12 +87,12 @@ class MarkProbe:
             refused = [told for told in self.tables.read_all(self.tables.names(), self._look(control)) if told]
         except LakewardenError as error:
             return [
-                Check(_PART, "warning", f"whether hidden rows stay hidden is not known: {error.message}", error.hint)
+                Check(_PART, "warning", f"it is unknown whether hidden rows stay hidden: {error.message}", error.hint)
             ]
         if refused:
             named = ", ".join(name for name, _ in refused[:_FEW]) + (", …" if refused[_FEW:] else "")
             count = "1 table has" if len(refused) == 1 else f"{len(refused):,} tables have"
-            found = f"{count} requests in another control database than `state` names, and cannot be read: {named}"
+            found = f"{count} requests in another control database, and cannot be read: {named}"
             return [Check(_PART, "failed", found, refused[0][1])]
         return [Check(_PART, "ok", "no table has requests in another control database")]
 
@@ -102,7 +104,7 @@ class MarkProbe:
             except StateUnavailable as error:
                 return str(name), error.hint
             except LakewardenError:
-                return None  # a table that cannot be read shows nothing
+                return None  # an unreadable table shows no rows
             return None
 
         return look

@@ -28,7 +28,7 @@ Reason = Literal["orphan", "expired"]
 _VERSION = 1
 _NAMEABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _FILE_NAME = re.compile(r"\d{6,}-[^/]*", re.DOTALL)
-_LONGEST_NAME = 200  # bytes; most disks take 255
+_LONGEST_NAME = 200  # bytes; most filesystems allow 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +103,18 @@ def batches(storage: StoredFiles, location: str) -> list[Batch]:
 def find(storage: StoredFiles, location: str, id: str) -> Batch | None:
     """A batch by id; None if it has no record."""
     if not _NAMEABLE.fullmatch(id):
-        raise BadValue(f"{id!r} cannot name a batch in quarantine", "lakewarden orphan list shows them.")
+        raise BadValue(f"{id!r} is not a valid batch id", "lakewarden orphan list shows them.")
     record = f"{_quarantine(location)}/{id}/batch.json"
     if storage.sizes([record])[record] is None:
         return None
     try:
         batch = _BATCH.validate_json(storage.read(record))
         if not all(_FILE_NAME.fullmatch(file.name) for file in batch.files):
-            raise ValueError("a file's name leads elsewhere")
-    except ValueError as error:  # pydantic's are, too
+            raise ValueError("invalid file name")
+    except ValueError as error:  # includes pydantic's errors
         raise BrokenTable(
             f"{record} cannot be read: it is not a record of quarantined files",
-            "Restore the file from a backup, or look at the files beside it by hand.",
+            "Restore the file from a backup, or check the files beside it manually.",
         ) from error
     if batch.version > _VERSION:
         raise BrokenTable(f"{record} was written by a newer Lakewarden", "Use that version, or a newer one.")
@@ -125,7 +125,7 @@ def existing(storage: StoredFiles, location: str, id: str) -> Batch:
     """A batch by id; raises if it does not exist."""
     batch = find(storage, location, id)
     if batch is None:
-        raise NotFound(f"no batch {id} in quarantine at {location}", "lakewarden orphan list shows what is there.")
+        raise NotFound(f"no batch {id} in quarantine at {location}", "lakewarden orphan list shows all batches.")
     return batch
 
 
@@ -139,15 +139,15 @@ def restore(storage: Storage, batch: Batch, progress: Progress | None = None) ->
     if moved.failed:
         place, why = moved.failed[0]
         raise StorageUnavailable(
-            f"{len(moved.failed)} of {len(batch.files)} files of batch {batch.id} could not be brought back, "
-            f"as {place}: {why}",
-            "The others are back. Try again when that is mended; the batch stays until then.",
+            f"{len(moved.failed)} of {len(batch.files)} files of batch {batch.id} could not be restored, "
+            f"such as {place}: {why}",
+            "The others were restored. Fix the cause and try again; the batch is kept until then.",
         )
     if moved.missing:
         raise BrokenTable(
-            f"{len(moved.missing)} of {len(batch.files)} files of batch {batch.id} are neither in quarantine nor at "
-            f"their place, as {moved.missing[0]}",
-            "The others are back. Were these removed by hand?",
+            f"{len(moved.missing)} of {len(batch.files)} files of batch {batch.id} are neither in quarantine nor in "
+            f"their original place, such as {moved.missing[0]}",
+            "The others were restored. Were these deleted manually?",
         )
     _end(storage, batch)
     return moved
@@ -180,9 +180,9 @@ def forget(storage: Storage, batch: Batch, names: Collection[str]) -> None:
 def _joined(batch: Batch, known: Batch | None) -> Batch:
     """The batch with new files added: known files keep their names."""
     if known is not None and (known.uuid, known.reason) != (batch.uuid, batch.reason):
-        raise AlreadyExists(f"there is another batch {batch.id} in quarantine, of {known.table}", "Choose another id.")
+        raise AlreadyExists(f"a different batch {batch.id} is in quarantine, of {known.table}", "Choose another id.")
     if not _NAMEABLE.fullmatch(batch.id):
-        raise BadValue(f"{batch.id!r} cannot name a batch in quarantine", "Use letters, digits, dots and dashes.")
+        raise BadValue(f"{batch.id!r} is not a valid batch id", "Use letters, digits, dots and dashes.")
     base = known or replace(batch, files=())
     there = {same_place(file.path) for file in base.files}
     new = [file for file in batch.files if same_place(file.path) not in there]
@@ -210,9 +210,9 @@ def _refuse_if_taken(storage: Storage, batch: Batch) -> None:
     taken = [file.path for file in batch.files if is_taken(file)]
     if taken:
         raise AlreadyExists(
-            f"{len(taken)} of {len(batch.files)} files of batch {batch.id} cannot come back: "
+            f"{len(taken)} of {len(batch.files)} files of batch {batch.id} cannot be restored: "
             f"another file is at {taken[0]} now",
-            "Nothing was brought back. Put that file away first.",
+            "Nothing was restored. Move that file away first.",
         )
 
 
@@ -220,9 +220,7 @@ def _end(storage: Storage, batch: Batch) -> None:
     """Delete the record, and the folders if they are empty."""
     removed = storage.delete_all([batch.record])
     if removed.failed:
-        raise StorageUnavailable(
-            f"{batch.record} cannot be deleted: {removed.failed[0][1]}", "Look at its permissions."
-        )
+        raise StorageUnavailable(f"{batch.record} cannot be deleted: {removed.failed[0][1]}", "Check its permissions.")
     reach("quarantine.ended")
     above = _quarantine(batch.location)
     for folder in (f"{batch.folder}/files", batch.folder, above, above.rpartition("/")[0]):

@@ -20,10 +20,10 @@ from lakewarden.engine.storage.s3_versions import ObjectVersions
 from lakewarden.errors import StorageUnavailable
 
 THREADS = 16
-_PAGE = 1000  # keys that one request lists or deletes
-_MOST_PAGES = 10  # of a folder's subfolders; where there are more, listing all of it in one row is cheaper
-_DEPTH = 2  # table, then data and metadata; below them each partition is listed in one row
-_LARGEST_COPY = 5 << 30  # what S3 copies in one request
+_PAGE = 1000  # keys per request
+_MOST_PAGES = 10  # of subfolders; with more, a flat listing is cheaper
+_DEPTH = 2  # table, then data and metadata; below that, listings are flat
+_LARGEST_COPY = 5 << 30  # S3's limit for one request
 _ABSENT = frozenset({"404", "NoSuchKey", "NoSuchBucket", "NotFound"})
 _BEYOND_BOTO = ("s3.role-arn", "client.role-arn", "s3.signer", "s3.proxy-uri", "s3.anonymous")
 
@@ -83,7 +83,7 @@ class S3Store:
         try:
             pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=prefix)
             return sum(len(page.get("Uploads", ())) for page in pages)
-        except self._client.exceptions.ClientError:  # not every service tells, nor everybody
+        except self._client.exceptions.ClientError:  # not supported, or not permitted
             return 0
 
     def keeps_versions(self, location: str) -> bool:
@@ -196,7 +196,7 @@ def _client(properties: Mapping[str, str]) -> Any:
             s3={"addressing_style": style},
             max_pool_connections=2 * THREADS,
             retries={"mode": "standard", "max_attempts": 5},
-            request_checksum_calculation="when_required",  # services other than Amazon's may not know the newer ones
+            request_checksum_calculation="when_required",  # other services may not support the newer ones
             response_checksum_validation="when_required",
         ),
     )
@@ -211,7 +211,7 @@ def _told(about: str) -> Iterator[None]:
         yield
     except (BotoCoreError, ClientError) as error:
         raise StorageUnavailable(
-            f"{about}: the storage does not answer: {first_line(error)}", "lakewarden lake doctor tells more."
+            f"{about}: the storage does not respond: {first_line(error)}", "Run lakewarden lake doctor for details."
         ) from error
 
 

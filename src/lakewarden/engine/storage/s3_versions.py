@@ -15,7 +15,7 @@ from typing import Any
 from lakewarden.engine.storage.arrow_store import StoredVersion
 
 _THREADS = 16
-_PAGE = 1000  # versions that one request deletes
+_PAGE = 1000  # versions per request
 _NOT_KNOWN_THERE = frozenset({"NotImplemented", "MethodNotAllowed", "501", "405", "UnsupportedOperation"})
 _BUFFER = 1 << 20
 
@@ -47,7 +47,9 @@ class ObjectVersions:
             found: list[StoredVersion] = []
             for page in self._client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=key):
                 found += _on(page, lambda listed: keys[key] if listed == key else "")
-                if any(str(item["Key"]) > key for item in _items(page)):  # listed in order: its own come first
+                if any(
+                    str(item["Key"]) > key for item in _items(page)
+                ):  # listed in order: the key's own versions come first
                     break
             return [version for version in found if version.path]
 
@@ -79,7 +81,7 @@ class ObjectVersions:
                 return False
             if code in ("NoSuchBucket", "404"):
                 return False
-        self._client.list_object_versions(Bucket=bucket, MaxKeys=1)  # may be allowed where that question is not
+        self._client.list_object_versions(Bucket=bucket, MaxKeys=1)  # may be permitted where that request is not
         return True
 
 

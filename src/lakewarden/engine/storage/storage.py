@@ -39,7 +39,7 @@ Item = TypeVar("Item")
 Progress = Callable[[int, int], None]
 _THREADS = 16
 _BATCH = 1000
-_COMPARED = 1 << 20  # bytes of two files that are compared at a time
+_COMPARED = 1 << 20  # bytes compared at a time
 
 
 class Stores:
@@ -359,15 +359,16 @@ class Storage(StoredFiles):
         store, other = self._stores.of(source), self._stores.of(target)
         if type(store) is not type(other) or (isinstance(store, ArrowStore) and store is not other):
             raise StorageUnavailable(
-                f"{source} and {target} are not on one storage", "Files are not moved between two."
+                f"{source} and {target} are not on the same storage",
+                "Files can only be moved within one storage system.",
             )
         if new is None:
             store.move(old, target)
         elif old.bytes != new.bytes or not self.same_content(source, target):
             raise AlreadyExists(
-                f"{target} is there already, and is not the file that was to be put there",
-                "Nothing was overwritten. Look at both, and put one away.",
+                f"{target} exists already and differs from the file to be moved there",
+                "Nothing was overwritten. Compare both, and move one away.",
             )
-        elif problems := store.delete([source]):  # copied before, and stopped there
+        elif problems := store.delete([source]):  # an interrupted move had copied it
             raise OSError(problems[source])
         return old.bytes

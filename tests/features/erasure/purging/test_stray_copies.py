@@ -151,7 +151,7 @@ def test_a_staged_version_is_not_lost(lake: SmallLake) -> None:
     table = lake.catalog.load_table("crm.people")
     table.manage_snapshots().rollback_to_snapshot(before).commit()
     ask(lake)
-    with pytest.raises(Conflict, match="was staged and is not published yet"):
+    with pytest.raises(Conflict, match="is staged and not published"):
         lake.warden.erasure.purge("crm.people")
 
 
