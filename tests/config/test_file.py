@@ -238,7 +238,7 @@ class TestUnknownKeys:
             (
                 {"qwertz": 1},
                 "qwertz",
-                f"Known there: {', '.join(sorted(Settings.model_fields))}.",
+                f"Known keys: {', '.join(sorted(Settings.model_fields))}.",
             ),
         ],
     )

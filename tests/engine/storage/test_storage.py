@@ -216,7 +216,7 @@ class TestMove:
         assert (moved.files, moved.bytes) == (8, sum(range(10)) - 3 - 7)
         assert moved.missing == (f"file://{tmp_path}/a/7",)
         ((place, why),) = moved.failed
-        assert place == f"file://{tmp_path}/a/3" and "is there already" in why
+        assert place == f"file://{tmp_path}/a/3" and "exists already" in why
         assert (tmp_path / "b/3").read_text() == "another"
 
     def test_whoever_lost_its_lease_moves_nothing(self, tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from lakewarden.engine.catalog.snapshot_removal import (
     still_needed,
 )
 from lakewarden.engine.spark.session import spark_told
-from lakewarden.engine.spark.statements import altered, called
 from lakewarden.errors import BrokenTable, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.quantities import to_millis
@@ -75,16 +74,16 @@ class Procedures:
         lineage = kept_lineage(table.metadata, set(there), {})
         if lineage:
             descent = json.dumps({str(child): ancestor for child, ancestor in lineage.items()})
-            self._run(altered(name, f"SET TBLPROPERTIES ({literal(LINEAGE)} = {literal(descent)})"))
+            self._run(_altered(name, f"SET TBLPROPERTIES ({literal(LINEAGE)} = {literal(descent)})"))
         for tag in tags:
             if tag in table.metadata.refs:
-                self._run(altered(name, f"DROP TAG {identifier(tag)}"))
+                self._run(_altered(name, f"DROP TAG {identifier(tag)}"))
             if note_property(tag) in table.metadata.properties:
-                self._run(altered(name, f"UNSET TBLPROPERTIES ({literal(note_property(tag))})"))
+                self._run(_altered(name, f"UNSET TBLPROPERTIES ({literal(note_property(tag))})"))
         if there:
             ids = ", ".join(literal(snapshot) for snapshot in there)
             only = f"snapshot_ids => ARRAY({ids}), older_than => TIMESTAMP {literal(_LONG_AGO)}"
-            self._run(called(name, "expire_snapshots", only, f"retain_last => {literal(_MANY)}"))
+            self._run(_called(name, "expire_snapshots", f"{only}, retain_last => {literal(_MANY)}"))
 
     def rewrite_data_files(
         self, table: str, options: Mapping[str, str], strategy: str = "binpack", sort_order: str = "", where: str = ""
@@ -96,10 +95,10 @@ class Procedures:
         given += [f"sort_order => {literal(sort_order)}"] if sort_order else []
         given += [f"where => {literal(where)}"] if where else []
         with _broken_files_told(name):
-            return self._run(called(name, "rewrite_data_files", *given))
+            return self._run(_called(name, "rewrite_data_files", ", ".join(given)))
 
     def rewrite_manifests(self, table: str) -> dict[str, Any]:
-        return self._run(called(self._tables.name(table), "rewrite_manifests"))
+        return self._run(_called(self._tables.name(table), "rewrite_manifests", ""))
 
     def _run(self, statement: str) -> dict[str, Any]:
         self._spark.session()
@@ -126,3 +125,13 @@ def _broken_files_told(name: TableName) -> Iterator[None]:
             f"table {name}: Spark could not read {found[0]}: {said}",
             "Nothing was changed. Restore that file, or roll back to a version without it.",
         ) from error
+
+
+def _altered(name: TableName, what: str) -> str:
+    return f"ALTER TABLE {identifier(name.lake, name.identifier)} {what}"
+
+
+def _called(name: TableName, procedure: str, arguments: str) -> str:
+    table = literal(".".join(identifier(part) for part in name.identifier))
+    more = f", {arguments}" if arguments else ""
+    return f"CALL {identifier(name.lake)}.system.{procedure}(table => {table}{more})"

@@ -16,7 +16,6 @@ from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.catalog.snapshots import MAIN, named
 from lakewarden.engine.commit.change import Change
 from lakewarden.engine.commit.publish import Attempt, at_refs, ref_update
-from lakewarden.engine.spark.statements import altered, called
 from lakewarden.errors import SparkUnavailable, StalePlan
 from lakewarden.lifecycle.basics import PUBLISH, SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
@@ -146,7 +145,7 @@ class _Statements:
     def _name(self, name: TableName, lost: int) -> str:
         """Tag a snapshot that no ref points to, before retention can expire it."""
         tag = f"displaced-{lost}"
-        self._spark.sql(altered(name, _create(SetRef(tag, "tag", lost)))).collect()
+        self._spark.sql(_altered(name, _create(SetRef(tag, "tag", lost)))).collect()
         return tag
 
 
@@ -164,14 +163,18 @@ def _statements(name: TableName, table: Table, change: RefChange) -> Iterator[st
     refs, properties = table.metadata.refs, table.metadata.properties
     gone_properties = [key for key in change.drop_properties if key in properties]
     if gone_properties:
-        yield altered(name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in gone_properties)})")
+        yield _altered(name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in gone_properties)})")
     for gone in change.remove:
-        yield altered(name, f"DROP {str(refs[gone].snapshot_ref_type).upper()} {identifier(gone)}")
+        yield _altered(name, f"DROP {str(refs[gone].snapshot_ref_type).upper()} {identifier(gone)}")
     for ref in sorted(change.set, key=lambda ref: ref.name == MAIN):
-        yield _move_main(name, ref.snapshot) if ref.name == MAIN else altered(name, _create(ref))
+        yield _move_main(name, ref.snapshot) if ref.name == MAIN else _altered(name, _create(ref))
     if change.properties:
         pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in change.properties.items())
-        yield altered(name, f"SET TBLPROPERTIES ({pairs})")
+        yield _altered(name, f"SET TBLPROPERTIES ({pairs})")
+
+
+def _altered(name: TableName, what: str) -> str:
+    return f"ALTER TABLE {identifier(name.lake, name.identifier)} {what}"
 
 
 def _create(ref: SetRef) -> str:
@@ -180,7 +183,9 @@ def _create(ref: SetRef) -> str:
 
 
 def _move_main(name: TableName, snapshot: int) -> str:
-    return called(name, "set_current_snapshot", f"snapshot_id => {literal(snapshot)}")
+    procedure = f"{identifier(name.lake)}.system.set_current_snapshot"
+    within = ".".join(identifier(part) for part in name.identifier)
+    return f"CALL {procedure}(table => {literal(within)}, snapshot_id => {literal(snapshot)})"
 
 
 def _retain(milliseconds: int) -> str:

@@ -38,35 +38,35 @@ class TableStatements:
     def create_branch(self, branch: str, snapshot: int | None) -> None:
         """Create a branch at a snapshot; in an empty table, Iceberg creates an empty snapshot for it."""
         at = f" AS OF VERSION {int(snapshot)}" if snapshot is not None else ""
-        self._run_again(altered(self._name, f"CREATE BRANCH {identifier(branch)}{at}"))
+        self._run_again(_altered(self._name, f"CREATE BRANCH {identifier(branch)}{at}"))
 
     def drop_branch(self, branch: str) -> None:
-        self._run_again(altered(self._name, f"DROP BRANCH {identifier(branch)}"))
+        self._run_again(_altered(self._name, f"DROP BRANCH {identifier(branch)}"))
 
     def create_tag(self, tag: str, snapshot: int) -> None:
-        self._run(altered(self._name, f"CREATE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}"))
+        self._run(_altered(self._name, f"CREATE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}"))
 
     def drop_tag(self, tag: str) -> None:
-        self._run(altered(self._name, f"DROP TAG {identifier(tag)}"))
+        self._run(_altered(self._name, f"DROP TAG {identifier(tag)}"))
 
     def move_tag(self, tag: str, snapshot: int) -> None:
         """Point a tag at another snapshot; it keeps its settings."""
-        self._run(altered(self._name, f"REPLACE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}"))
+        self._run(_altered(self._name, f"REPLACE TAG {identifier(tag)} AS OF VERSION {int(snapshot)}"))
 
     def fast_forward(self, branch: str, to: str) -> None:
         """Move a branch to a descendant; Iceberg refuses anything else."""
-        self._run(called(self._name, "fast_forward", f"branch => {literal(branch)}", f"to => {literal(to)}"))
+        self._run(_called(self._name, "fast_forward", f"branch => {literal(branch)}, to => {literal(to)}"))
 
     def set_branch(self, branch: str, snapshot: int) -> None:
         """Point a branch at any snapshot."""
         if branch == MAIN:
-            self._run(called(self._name, "set_current_snapshot", f"snapshot_id => {literal(snapshot)}"))
+            self._run(_called(self._name, "set_current_snapshot", f"snapshot_id => {literal(snapshot)}"))
         else:
-            self._run(altered(self._name, f"REPLACE BRANCH {identifier(branch)} AS OF VERSION {int(snapshot)}"))
+            self._run(_altered(self._name, f"REPLACE BRANCH {identifier(branch)} AS OF VERSION {int(snapshot)}"))
 
     def cherry_pick(self, snapshot: int) -> None:
         """Commit what a snapshot appended on top of main; Iceberg refuses if its `wap.id` was published before."""
-        self._run(called(self._name, "cherrypick_snapshot", f"snapshot_id => {literal(snapshot)}"))
+        self._run(_called(self._name, "cherrypick_snapshot", f"snapshot_id => {literal(snapshot)}"))
 
     def append(
         self, branch: str, rows: DataFrame, properties: Mapping[str, str], look: Callable[[], None] = lambda: None
@@ -87,23 +87,23 @@ class TableStatements:
         self._run(f"DELETE FROM {_on(self._name, branch)} WHERE _file IN (SELECT file FROM {files})")  # noqa: S608 - names
 
     def add_column(self, column: Sequence[str], kind: str) -> None:
-        self._run(altered(self._name, f"ADD COLUMN {identifier(column)} {kind}"))
+        self._run(_altered(self._name, f"ADD COLUMN {identifier(column)} {kind}"))
 
     def widen_column(self, column: Sequence[str], kind: str) -> None:
-        self._run(altered(self._name, f"ALTER COLUMN {identifier(column)} TYPE {kind}"))
+        self._run(_altered(self._name, f"ALTER COLUMN {identifier(column)} TYPE {kind}"))
 
     def drop_column(self, column: str | Sequence[str]) -> None:
-        self._run(altered(self._name, f"DROP COLUMN {identifier(column)}"))
+        self._run(_altered(self._name, f"DROP COLUMN {identifier(column)}"))
 
     def rename_column(self, column: str | Sequence[str], name: str) -> None:
-        self._run(altered(self._name, f"RENAME COLUMN {identifier(column)} TO {identifier(name)}"))
+        self._run(_altered(self._name, f"RENAME COLUMN {identifier(column)} TO {identifier(name)}"))
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
-        self._run(altered(self._name, f"SET TBLPROPERTIES ({pairs})"))
+        self._run(_altered(self._name, f"SET TBLPROPERTIES ({pairs})"))
 
     def unset_properties(self, keys: Sequence[str]) -> None:
-        self._run(altered(self._name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in keys)})"))
+        self._run(_altered(self._name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in keys)})"))
 
     def delete_rows(self, branch: str, view: str) -> None:
         """Delete the rows of a branch whose file and position are in a view: the statement contains no values."""
@@ -118,7 +118,7 @@ class TableStatements:
 
     def rewrite_data_files(self, branch: str, options: Mapping[str, str]) -> None:
         pairs = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in sorted(options.items()))
-        self._run(called(self._name, "rewrite_data_files", f"branch => {literal(branch)}", f"options => map({pairs})"))
+        self._run(_called(self._name, "rewrite_data_files", f"branch => {literal(branch)}, options => map({pairs})"))
 
     def read(self, branch: str) -> DataFrame:
         """A branch's rows, with the file and position of each."""
@@ -175,11 +175,11 @@ def _on(name: TableName, branch: str) -> str:
     return identifier(name.lake, name.identifier, f"branch_{branch}")
 
 
-def altered(name: TableName, what: str) -> str:
+def _altered(name: TableName, what: str) -> str:
     return f"ALTER TABLE {identifier(name.lake, name.identifier)} {what}"
 
 
-def called(name: TableName, procedure: str, *arguments: str) -> str:
+def _called(name: TableName, procedure: str, arguments: str) -> str:
     """A call of one of Iceberg's procedures, which take the table as text."""
     table = literal(".".join(identifier(part) for part in name.identifier))
-    return f"CALL {identifier(name.lake)}.system.{procedure}({', '.join([f'table => {table}', *arguments])})"
+    return f"CALL {identifier(name.lake)}.system.{procedure}(table => {table}, {arguments})"
