@@ -11,7 +11,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.errors import Conflict, Interrupted, LakewardenError, LeaseHeld, NotFound, StalePlan
-from lakewarden.features.erasure.withdraw import live_masks
+from lakewarden.features.erasure.withdraw import hiding_refs
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.records.erasure import Evidence, EvidenceKind
 from tests import killing
@@ -385,9 +385,10 @@ def test_names_of_masks_are_found_on_every_branch(lake: SmallLake) -> None:
     with_people(lake)
     asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
     lake.warden.erasure.hide("crm.people").apply()
-    found = live_masks(lake.warden.ground, lake.catalog.load_table("crm.people"), asked.id)
-    assert (found.branches, found.tags) == (("main",), ())
-    assert live_masks(lake.warden.ground, lake.catalog.load_table("crm.people"), "er-1").branches == ()
+    ground, table = lake.warden.ground, lake.catalog.load_table("crm.people")
+    assert hiding_refs(ground, table, asked.id, "branch") == ["main"]
+    assert hiding_refs(ground, table, asked.id, "tag") == []
+    assert hiding_refs(ground, table, "er-1", "branch") == []
 
 
 def _interrupt() -> None:

@@ -168,7 +168,10 @@ class TestRefused:
         lake.mkdir()
         lake.chmod(0o777)
         closed.mkdir()
-        with read_only(closed), pytest.raises(StorageUnavailable, match="closed/wh cannot be made: Permission denied"):
+        with (
+            read_only(closed),
+            pytest.raises(StorageUnavailable, match="closed/wh cannot be created: Perm"),
+        ):
             init(lake, warehouse=str(closed / "wh"))
         assert not (lake / "lakewarden.yaml").exists()
 
@@ -176,7 +179,7 @@ class TestRefused:
         ("given", "told"),
         [
             ({"uri": "http://x"}, "--uri requires --catalog"),
-            ({"catalog": "rest", "warehouse": "s3://x"}, "a catalog of type rest needs --uri"),
+            ({"catalog": "rest", "warehouse": "s3://x"}, "a catalog of type rest requires --uri"),
             ({"catalog": "sql", "uri": "sqlite:///x.db"}, "an existing catalog requires --warehouse"),
             ({"catalog": "sql", "uri": "x.db", "warehouse": "wh"}, "uri"),
         ],
@@ -253,7 +256,7 @@ class TestExisting:
         }
         with pytest.raises(ConfigProblem, match=r"no tables under the name main; .* prod \(2 tables\)") as refused:
             init(tmp_path / "new", **there)
-        assert refused.value.hint.startswith("Choose one with --name prod, or")
+        assert refused.value.hint.startswith("Use --name prod, or")
         assert not (tmp_path / "new").exists()
         assert init(tmp_path / "new", name="prod", **there).tables == 2
 

@@ -47,8 +47,8 @@ class Certificate(Question[Attested | Issued]):
     out: Path | None = Field(None, description="Write it to this .json file, or as an HTML page to this .html file.")
 
     def ask(self, lake: Reader) -> Attested | Issued:
-        if self.out is not None:
-            _refuse_name(self.out)
+        if self.out is not None and self.out.suffix.lower() not in (".json", ".html"):
+            raise BadValue(f"out: {self.out} is neither .json nor .html", "The suffix selects the format.")
         request = lake.state.erasure.get(self.id)
         evidence = lake.state.erasure.evidence(_KINDS, request=request.id)
         closed_by_proof(request, evidence)  # refuse before the expensive lookups
@@ -65,11 +65,6 @@ class Certificate(Question[Attested | Issued]):
             return certificate
         _write(self.out, _content(certificate, key, self.out))
         return Issued(str(self.out), request.id, certificate.says, key.public.fingerprint)
-
-
-def _refuse_name(path: Path) -> None:
-    if path.suffix.lower() not in (".json", ".html"):
-        raise BadValue(f"out: {path} is neither .json nor .html", "The suffix selects the format.")
 
 
 def _content(certificate: Attested, key: SigningKey, path: Path) -> bytes:

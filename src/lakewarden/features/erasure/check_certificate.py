@@ -53,14 +53,14 @@ class CheckCertificate(Setup[Checked]):
         given = read_public(self.key) if self.key is not None else None
         sealed = read(_content(self.file), str(self.file))
         signer = check(sealed, given, str(self.file))
-        said = _understood(sealed.document, self.file)
+        certificate = _understood(sealed.document, self.file)
         return Checked(
             result="genuine" if given else "not altered",
-            request=_printable(said.request),
-            says=_printable(said.says),
-            closed_at=said.closed_at,
-            issued_at=said.issued_at,
-            deadline_met=said.deadline_met,
+            request=_printable(certificate.request),
+            says=_printable(certificate.says),
+            closed_at=certificate.closed_at,
+            issued_at=certificate.issued_at,
+            deadline_met=certificate.deadline_met,
             signed_by=signer.fingerprint,
             signer_known=given is not None,
             notes=[] if given else [_UNKNOWN_SIGNER],

@@ -14,7 +14,7 @@ from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Positional, TableOperation
-from lakewarden.records.erasure import ErasureRequest, ErasureState
+from lakewarden.records.erasure import ErasureState
 
 _HINTS = {
     ErasureState.CLOSED: "A clean proof closed it, and its values were deleted. lakewarden erasure watch reports "
@@ -51,7 +51,13 @@ class Prove(TableOperation):
             elif self.accept_missing:
                 actions.append(prove_action.action_for_gone(lake, table, uuid, (request.id,), together))
             else:
-                refused.append(Finding(table, _gone(request)))
+                refused.append(
+                    Finding(
+                        table,
+                        f"the table of request {request.id} is no longer in the catalog, so nothing can be proved; "
+                        "--accept-missing records that and allows closing the request",
+                    )
+                )
         return Plan(self.kind(), request.id, tuple(actions), (), tuple(refused))
 
     def holds(self, action: Action, lake: Reader) -> bool:
@@ -62,10 +68,3 @@ class Prove(TableOperation):
 
     def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
         return lake.kept(ThisRun).concluded(result)
-
-
-def _gone(request: ErasureRequest) -> str:
-    return (
-        f"the table of request {request.id} is no longer in the catalog, so nothing can be proved about it; "
-        f"--accept-missing records that and allows closing the request"
-    )

@@ -8,8 +8,7 @@ back because other writers have rewritten their files are reported by `hidden/lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -59,14 +58,11 @@ class Withdraw(TableOperation):
                 continue
             name, table = found
             there.append(TableIs(name, uuid))
-            masks = live_masks(lake, table, request.id)
             if found_hidden := revealed(lake, name, table, request):
                 actions.append(_reveal(lake, table, name, request.id, found_hidden))
                 held = there[-1]
-            if masks.tags:
-                warnings.append(
-                    f"{name}: tags created while the rows were hidden still hide them: {', '.join(masks.tags)}"
-                )
+            if tags := hiding_refs(lake, table, request.id, "tag"):
+                warnings.append(f"{name}: tags created while the rows were hidden still hide them: {', '.join(tags)}")
             warnings += lost_rows(lake, name, table, request.id)
         if request.state is ErasureState.OPEN:
             actions.append(_end(request, *([held] if held else there)))
@@ -97,34 +93,24 @@ class Withdraw(TableOperation):
         return Outcome({"requests_withdrawn": 1})
 
 
-@dataclass(frozen=True)
-class Masks:
-    """The refs on which hide files for a request are live."""
-
-    branches: tuple[str, ...]
-    tags: tuple[str, ...]
-
-
 def _check_shown(lake: Reader, request: ErasureRequest, so_far: str) -> None:
     for asked, uuid in tables_of(request):
         found = _table(lake, asked, uuid)
-        if found is not None and live_masks(lake, found[1], request.id).branches:
+        if found is not None and hiding_refs(lake, found[1], request.id, "branch"):
             raise StalePlan(
                 f"rows of request {request.id} are still hidden in {found[0]}, or hidden again",
                 f"{so_far}. Withdraw it again: lakewarden erasure withdraw {request.id}",
             )
 
 
-def live_masks(lake: Reader, table: Table, request: str) -> Masks:
-    """The branches and tags on which hide files for a request are live."""
+def hiding_refs(lake: Reader, table: Table, request: str, kind: Literal["branch", "tag"]) -> list[str]:
+    """The branches or tags on which hide files for a request are live."""
     refs: list[str] = []
-    for ref in sorted(table.metadata.refs):
-        files = lake.files.of(table, table.snapshot_by_name(ref))
-        if any(request in served_requests(delete.path, files.opened) for delete in files.deletes):
-            refs.append(ref)
-    kinds = {ref: str(table.metadata.refs[ref].snapshot_ref_type) for ref in refs}
-    branches = tuple(ref for ref in refs if kinds[ref] == "branch")
-    return Masks(branches, tuple(ref for ref in refs if kinds[ref] == "tag"))
+    for name, ref in sorted(table.metadata.refs.items()):
+        files = lake.files.of(table, table.snapshot_by_name(name)) if str(ref.snapshot_ref_type) == kind else None
+        if files and any(request in served_requests(delete.path, files.opened) for delete in files.deletes):
+            refs.append(name)
+    return refs
 
 
 def refuse_purged(lake: Reader, request: ErasureRequest) -> Sequence[Evidence]:

@@ -1,4 +1,4 @@
-"""Refuses tables whose locations overlap with those of other tables: their files cannot be told apart (invariant 2)."""
+"""Refuses tables whose locations overlap: it would be unclear which table owns which files (invariant 2)."""
 
 from __future__ import annotations
 

@@ -83,116 +83,120 @@ def page(certificate: Attested) -> str:
     )
 
 
-def _sections(said: Attested) -> Iterator[str]:
+def _sections(certificate: Attested) -> Iterator[str]:
     yield (
-        f"<header>\n<h1>Certificate of erasure</h1>\n<p class=soft>Request <code>{escape(said.request)}</code>, "
-        f"certified {_time(said.issued_at)}</p>\n</header>"
+        f"<header>\n<h1>Certificate of erasure</h1>\n<p class=soft>Request <code>{escape(certificate.request)}</code>, "
+        f"certified {_time(certificate.issued_at)}</p>\n</header>"
     )
-    gone = any(proof.result == "gone" for proof in said.proofs)
-    yield f"<section class='says{' warns' if gone else ''}'>\n<p>{escape(said.says)}</p>\n</section>"
-    if said.came_back:
+    gone = any(proof.result == "gone" for proof in certificate.proofs)
+    yield f"<section class='says{' warns' if gone else ''}'>\n<p>{escape(certificate.says)}</p>\n</section>"
+    if certificate.came_back:
         yield "<section class='says warns'>\n<p>Later, such values came back to these tables.</p>\n</section>"
-        yield _table([asdict(each) for each in said.came_back], "When that was found")
-    yield from _asked(said)
-    yield from _done(said)
-    yield from _proved(said)
+        yield _table(certificate.came_back, "When that was found")
+    yield from _asked(certificate)
+    yield from _done(certificate)
+    yield from _proved(certificate)
     yield "<h2>What this does not cover</h2>"
-    yield _list(said.not_covered)
-    yield from _hashes(said)
-    yield from _files(said)
-    yield from _signature(said)
+    yield _list(certificate.not_covered)
+    yield from _hashes(certificate)
+    yield from _files(certificate)
+    yield from _signature(certificate)
 
 
-def _asked(said: Attested) -> Iterator[str]:
+def _asked(certificate: Attested) -> Iterator[str]:
     yield "<h2>What was requested, and when</h2>"
-    met = {None: "", True: "<span class=good>met</span>", False: "<span class=bad>not met</span>"}[said.deadline_met]
+    met = {None: "", True: "<span class=good>met</span>", False: "<span class=bad>not met</span>"}[
+        certificate.deadline_met
+    ]
     yield _facts(
-        ("Requested by", escape(said.requester)),
-        ("Reason", escape(said.reason)),
-        ("Subject", escape(said.subject)),
-        ("Values", f"{said.values:,}, shown only as hashes below"),
-        ("Spelling", _IGNORING[said.ignoring]),
-        ("Requested", _time(said.created_at)),
-        ("Grace until", _time(said.grace_until) if said.grace_until > said.created_at else ""),
-        ("Deadline", f"{_time(said.deadline)}, {met}" if said.deadline else "none was set"),
-        ("Erased and proved", _time(said.closed_at)),
+        ("Requested by", escape(certificate.requester)),
+        ("Reason", escape(certificate.reason)),
+        ("Subject", escape(certificate.subject)),
+        ("Values", f"{certificate.values:,}, shown only as hashes below"),
+        ("Spelling", _IGNORING[certificate.ignoring]),
+        ("Requested", _time(certificate.created_at)),
+        ("Grace until", _time(certificate.grace_until) if certificate.grace_until > certificate.created_at else ""),
+        ("Deadline", f"{_time(certificate.deadline)}, {met}" if certificate.deadline else "none was set"),
+        ("Erased and proved", _time(certificate.closed_at)),
     )
-    yield _table([asdict(key) for key in said.keys], "Key columns by which rows were found")
+    yield _table(certificate.keys, "Key columns by which rows were found")
 
 
-def _done(said: Attested) -> Iterator[str]:
+def _done(certificate: Attested) -> Iterator[str]:
     yield "<h2>What was erased</h2>"
-    yield _table([asdict(table) for table in said.tables], "Values that occurred, and erased rows of this request")
-    if all(table.rows_erased == 0 for table in said.tables):
+    yield _table(
+        [asdict(table) for table in certificate.tables], "Values that occurred, and erased rows of this request"
+    )
+    if all(table.rows_erased == 0 for table in certificate.tables):
         yield "<p>None of the values was found when the tables were purged, so no row was erased.</p>"
-    if not said.purges:
+    if not certificate.purges:
         return
     yield "<p class=soft>A row counts once for every file that held it, in any version.</p>"
     yield (
         "<p>Files with such rows were rewritten without them, every branch and tag was moved to a version without "
         "them, and the old versions and their files within the tables' locations were deleted from storage.</p>"
     )
-    if any(purge.other_requests for purge in said.purges):
+    if any(purge.other_requests for purge in certificate.purges):
         yield (
             "<p>Some runs also erased rows of other requests that were due at the same time. The rows and files shown "
             "are those of this request; the expired versions are those of the whole run.</p>"
         )
-    runs = [asdict(purge) for purge in said.purges]
-    yield _table(runs, "Runs", without=("route", "metadata_before", "metadata_after"))
-    moved = [asdict(ref) for ref in said.refs]
-    yield _table(moved, "Branches and tags: the versions before and after, and the erased rows")
+    yield _table(certificate.purges, "Runs", without=("route", "metadata_before", "metadata_after"))
+    yield _table(certificate.refs, "Branches and tags: the versions before and after, and the erased rows")
 
 
-def _proved(said: Attested) -> Iterator[str]:
+def _proved(certificate: Attested) -> Iterator[str]:
     yield "<h2>How it was proved</h2>"
     yield (
         "<p>By a separate scan of everything stored: every object in a table's storage is read, whether a version of "
         "the table references it or not.</p>"
     )
-    if any(proof.result == "gone" for proof in said.proofs):
+    if any(proof.result == "gone" for proof in certificate.proofs):
         yield "<p class=bad>Nothing was read of tables that were gone.</p>"
-    for table in dict.fromkeys(each.table for each in said.method):
+    for table in dict.fromkeys(each.table for each in certificate.method):
         yield f"<h3>{escape(table)}</h3>"
-        yield _list(each.step for each in said.method if each.table == table)
-    yield _table([asdict(proof) for proof in said.proofs], "Proofs", without=("metadata",))
-    yield _table(_by_kind(said), "Objects that the last proof of each table read")
-    yield _table([asdict(ref) for ref in said.proved_refs], "Branches and tags at the last proof")
+        yield _list(each.step for each in certificate.method if each.table == table)
+    yield _table(certificate.proofs, "Proofs", without=("metadata",))
+    yield _table(_by_kind(certificate), "Objects that the last proof of each table read")
+    yield _table(certificate.proved_refs, "Branches and tags at the last proof")
 
 
-def _by_kind(said: Attested) -> list[dict[str, Any]]:
+def _by_kind(certificate: Attested) -> list[dict[str, Any]]:
     """One row per table, one column per kind."""
-    kinds = sorted({read.kind for read in said.objects_read})
+    kinds = sorted({read.kind for read in certificate.objects_read})
     rows: dict[str, dict[str, Any]] = {}
-    for read in said.objects_read:
+    for read in certificate.objects_read:
         rows.setdefault(read.table, {"table": read.table, **dict.fromkeys(kinds, 0)})[read.kind] = read.objects
     return list(rows.values())
 
 
-def _hashes(said: Attested) -> Iterator[str]:
+def _hashes(certificate: Attested) -> Iterator[str]:
     yield "<h2>The values, as hashes</h2>"
-    yield f"<p>{escape(said.hashing)}</p>"
-    yield _table([asdict(each) for each in said.value_hashes])
+    yield f"<p>{escape(certificate.hashing)}</p>"
+    yield _table(certificate.value_hashes)
 
 
-def _files(said: Attested) -> Iterator[str]:
-    if said.removed_files or said.new_files:
+def _files(certificate: Attested) -> Iterator[str]:
+    if certificate.removed_files or certificate.new_files:
         yield "<h2>Files</h2>"
         yield (
             "<p>Files with rows are listed with the hash of their content, metadata files with their size. A star "
             "replaces a part of a path that contains a value.</p>"
         )
-        yield _table([asdict(file) for file in said.removed_files], f"Deleted: {len(said.removed_files):,}")
-        yield _table([asdict(file) for file in said.new_files], f"Replacements: {len(said.new_files):,}")
+        yield _table(
+            [asdict(file) for file in certificate.removed_files], f"Deleted: {len(certificate.removed_files):,}"
+        )
+        yield _table(certificate.new_files, f"Replacements: {len(certificate.new_files):,}")
 
 
-def _signature(said: Attested) -> Iterator[str]:
+def _signature(certificate: Attested) -> Iterator[str]:
     yield "<h2>Signature</h2>"
     yield _facts(
         ("Algorithm", "Ed25519, over the embedded data as canonical JSON; the page as a whole is signed too"),
-        ("Public key", f"<code>{escape(said.public_key)}</code>"),
-        ("Fingerprint", f"<code>{escape(said.fingerprint)}</code>"),
-        ("Signature", f"<code>{escape(said.signature)}</code>"),
-        ("Issued with", escape(", ".join(f"{name} {version}" for name, version in said.software.items()))),
+        ("Public key", f"<code>{escape(certificate.public_key)}</code>"),
+        ("Fingerprint", f"<code>{escape(certificate.fingerprint)}</code>"),
+        ("Signature", f"<code>{escape(certificate.signature)}</code>"),
+        ("Issued with", escape(", ".join(f"{name} {version}" for name, version in certificate.software.items()))),
     )
     yield (
         "<p>To check it offline, get the issuer's public key over another channel than this page:</p>\n"
@@ -214,8 +218,9 @@ def _list(items: Iterable[str]) -> str:
     return f"<ul>\n{rows}\n</ul>" if rows else ""
 
 
-def _table(rows: Sequence[Mapping[str, Any]], caption: str = "", without: Sequence[str] = ()) -> str:
-    """A table of rows; empty columns are left out."""
+def _table(items: Sequence[Any], caption: str = "", without: Sequence[str] = ()) -> str:
+    """A table of mappings or dataclasses; empty columns are left out."""
+    rows = [item if isinstance(item, Mapping) else asdict(item) for item in items]
     if not rows:
         return ""
     shown = [name for name in rows[0] if name not in without and any(row[name] not in ("", None) for row in rows)]

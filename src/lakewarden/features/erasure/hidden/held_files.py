@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.files.live_files import SnapshotFiles
     from lakewarden.lifecycle.ground import Reader
-    from lakewarden.records.erasure import ErasureRequest
 
 _READERS = 8
 
@@ -55,17 +54,14 @@ def _by_hide_files(lake: Reader, files: SnapshotFiles) -> frozenset[str]:
 def _holding(lake: Reader, requests: set[str]) -> set[str]:
     """The requests that are not closed, or that are in another control database."""
     try:
-        return {request.id for request in lake.state.erasure.many(sorted(requests)) if _holds(request)}
+        known = lake.state.erasure.many(sorted(requests))
+        return {request.id for request in known if request.state is not ErasureState.CLOSED}
     except NotFound:
         return {request for request in requests if _is_unknown_or_holds(lake, request)}
 
 
 def _is_unknown_or_holds(lake: Reader, request: str) -> bool:
     try:
-        return _holds(lake.state.erasure.get(request))
+        return lake.state.erasure.get(request).state is not ErasureState.CLOSED
     except NotFound:
         return True
-
-
-def _holds(request: ErasureRequest) -> bool:
-    return request.state is not ErasureState.CLOSED

@@ -27,7 +27,7 @@ from lakewarden.features.erasure.hidden.lost_rows import hidden_by
 from lakewarden.features.erasure.hidden.missing_hides import hidden_once, hidden_withdrawn, suspects
 from lakewarden.features.erasure.hidden.revealing import reveal
 from lakewarden.features.erasure.hidden.visible_rows import Shown, ShownIn, VisibleRows
-from lakewarden.features.erasure.requests.action_requests import record_evidence, requests_of
+from lakewarden.features.erasure.requests.action_requests import record_evidence
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
@@ -120,7 +120,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
         check_identity(table, action.subject, str(action.arguments["uuid"]))
         _check_route(action, lake, name, table)
         leave_mark(lake.storage(name.lake), table, lake.state.erasure.identity())
-        respell(lake, name, table, requests_of(action))
+        respell(lake, name, table, action.texts("requests"))
         visible, shown = _looked(action, lake, name, table)
         if not shown.rows:
             return Outcome()

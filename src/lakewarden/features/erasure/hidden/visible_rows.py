@@ -6,12 +6,11 @@ tracked for each of them: a hide file counts only for the requests that it serve
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
-from threading import Lock
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.position_deletes import named_positions, served_requests
@@ -94,23 +93,10 @@ class _Known:
     """By file and request, for files that have such rows."""
 
 
-class _Memory:
-    """Caches the latest results: a plan, its action and its verification search the same files."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, ...], _Known] = OrderedDict()
-        self._lock = Lock()
-
-    def of(self, uuid: str, requests: Sequence[str]) -> _Known:
-        with self._lock:
-            known = self._kept.setdefault((uuid, *requests), _Known())
-            self._kept.move_to_end((uuid, *requests))
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return known
-
-
-_memory = _Memory()
+@lru_cache(_KEPT)
+def _known(uuid: str, *requests: str) -> _Known:
+    """Shared by a plan, its action and its verification, which search the same files."""
+    return _Known()
 
 
 class VisibleRows:
@@ -126,7 +112,7 @@ class VisibleRows:
         self._fields = {key.field_id for request in asked for key in request.keys if key.uuid == self._uuid}
         self._spelled = new_spellings(lake, name, table, self._requests)
         is_fixed = not any(request.folding for request in asked)  # otherwise spellings are added to the values
-        self._known = _memory.of(self._uuid, self._requests) if is_fixed else _Known()
+        self._known = _known(self._uuid, *self._requests) if is_fixed else _Known()
         self._named: dict[str, dict[str, set[int]]] = {}
         self._served: dict[str, frozenset[str]] = {}
 

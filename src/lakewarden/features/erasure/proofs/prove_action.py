@@ -17,7 +17,7 @@ from lakewarden.errors import StalePlan
 from lakewarden.features.erasure.proofs.journal_paths import redact_paths
 from lakewarden.features.erasure.proofs.proof_records import Proofs, ThisRun, to_close
 from lakewarden.features.erasure.proofs.traces import traces_left
-from lakewarden.features.erasure.requests.action_requests import record_evidence, requests_of, still_open
+from lakewarden.features.erasure.requests.action_requests import record_evidence, still_open
 from lakewarden.features.erasure.requests.current_names import find_table
 from lakewarden.features.erasure.requests.request_keys import fields_of
 from lakewarden.features.erasure.requests.spelling import respell
@@ -96,7 +96,7 @@ def holds(action: Action, lake: Reader) -> bool:
         return False
     operation = mine[-1].operation
     known = lake.kept(ThisRun).proved
-    if action.id not in known and not Proofs(lake, requests_of(action)).are_current(uuid):
+    if action.id not in known and not Proofs(lake, action.texts("requests")).are_current(uuid):
         return False
     known.add(action.id)
     return not _to_close(lake, action, operation)
@@ -178,7 +178,7 @@ def _document(table: Table, proof: Proof) -> dict[str, Any]:
 
 
 def _to_close(lake: Reader, action: Action, operation: str) -> list[ErasureRequest]:
-    return to_close(lake, requests_of(action), action.texts("together"), operation, lake.kept(ThisRun))
+    return to_close(lake, action.texts("requests"), action.texts("together"), operation, lake.kept(ThisRun))
 
 
 def _arguments(lake: Reader, uuid: str, requests: Sequence[str], together: Sequence[str]) -> dict[str, Any]:

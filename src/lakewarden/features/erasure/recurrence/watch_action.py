@@ -16,7 +16,7 @@ from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprin
 from lakewarden.engine.rows.redaction import Veil
 from lakewarden.errors import StalePlan, TracesLeft
 from lakewarden.features.erasure.recurrence.returned_values import Returned, read_all, register
-from lakewarden.lifecycle.action import Action, Estimate, Facts, Outcome
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
@@ -83,18 +83,17 @@ def plan_for(lake: Reader, kind: str, name: TableName, again: bool = False) -> P
     now = Mark.now(metadata, Mark())
     head = metadata.current_snapshot_id
     uuid = str(metadata.table_uuid)
-    arguments: Facts = {
-        "uuid": uuid,
-        "sequence": now.sequence,
-        "head": None if head is None else str(head),
-        "again": again,
-    }
     action = Action(
         verb=WATCH,
         subject=target,
         lease=table_lease(uuid),
         says=f"search {counted(files.count, 'new file')} for erased values",
-        arguments=arguments,
+        arguments={
+            "uuid": uuid,
+            "sequence": now.sequence,
+            "head": None if head is None else str(head),
+            "again": again,
+        },
         requires=(TableIs(target, uuid),),
         estimate=Estimate(
             files=files.count,

@@ -11,13 +11,9 @@ from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.records.erasure import ErasureState, Evidence, EvidenceKind
 
 
-def requests_of(action: Action) -> tuple[str, ...]:
-    return action.texts("requests")
-
-
 def still_open(action: Action, lake: Reader) -> tuple[str, ...]:
     """The requests of an action; an error if one is no longer open, since its values were deleted."""
-    requests = requests_of(action)
+    requests = action.texts("requests")
     for request in lake.state.erasure.many(requests):
         if request.state is not ErasureState.OPEN:
             raise StalePlan(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from lakewarden.display import Shown
 from lakewarden.features.erasure.requests.current_names import tables_of
@@ -84,38 +85,21 @@ class RequestDetail(Shown):
     operations: list[RequestEvent]
 
 
-def state_of(request: ErasureRequest, now: datetime) -> str:
-    """The state, or `waiting` during the grace period."""
-    return "waiting" if request.waits(now) else str(request.state)
+def _common(request: ErasureRequest, now: datetime) -> dict[str, Any]:
+    """The facts that a row and the detail share; the state is `waiting` during the grace period."""
+    names = ("id", "values", "subject", "requester", "reason", "created_at", "deadline")
+    state = "waiting" if request.waits(now) else str(request.state)
+    return {name: getattr(request, name) for name in names} | {"state": state, "overdue": request.is_overdue(now)}
 
 
 def row(request: ErasureRequest, now: datetime) -> RequestRow:
-    return RequestRow(
-        id=request.id,
-        state=state_of(request, now),
-        tables=list(dict.fromkeys(key.table for key in request.keys)),
-        values=request.values,
-        subject=request.subject,
-        requester=request.requester,
-        created_at=request.created_at,
-        deadline=request.deadline,
-        overdue=request.is_overdue(now),
-        reason=request.reason,
-    )
+    return RequestRow(**_common(request, now), tables=list(dict.fromkeys(key.table for key in request.keys)))
 
 
 def detail(request: ErasureRequest, now: datetime, evidence: Sequence[Evidence]) -> RequestDetail:
     return RequestDetail(
-        id=request.id,
-        state=state_of(request, now),
-        values=request.values,
-        subject=request.subject,
-        requester=request.requester,
-        reason=request.reason,
-        created_at=request.created_at,
+        **_common(request, now),
         grace_until=request.grace_until,
-        deadline=request.deadline,
-        overdue=request.is_overdue(now),
         closed_at=request.closed_at,
         ignoring=str(request.folding),
         keys=[KeyRow(key.table, key.path, key.kind) for key in request.keys],
