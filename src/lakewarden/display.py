@@ -102,10 +102,10 @@ def show_as_is(value: Any) -> str:
         return value.isoformat()
     if isinstance(value, bytes):
         return value.hex()
-    return as_json(value).decode() if isinstance(value, list | dict | tuple) else str(value)
+    return json_bytes(value).decode() if isinstance(value, list | dict | tuple) else str(value)
 
 
-def as_json(value: Any, indent: int | None = None) -> bytes:
+def json_bytes(value: Any, indent: int | None = None) -> bytes:
     """Valid JSON for all values of tables: bytes as hexadecimal, NaN and the infinities as text."""
     return to_json(value, indent=indent, bytes_mode="hex", inf_nan_mode="strings", fallback=str)
 

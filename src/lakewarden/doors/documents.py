@@ -6,15 +6,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from lakewarden.display import as_json
 from lakewarden.lifecycle.report import Report
 
 
 def answered(answer: Any, kind: Any) -> Any:
     """The answer of a question or a control as plain values, serialised by its declared type."""
     return answer.document() if isinstance(answer, Report) else TypeAdapter(kind).dump_python(answer)
-
-
-def encode(document: Any, indent: int | None = None) -> bytes:
-    """Valid JSON for all values of tables."""
-    return as_json(document, indent)

@@ -286,7 +286,7 @@ class TestNoCertificate:
         for path, why in (
             (tmp_path / "nowhere", "No such file"),
             (tmp_path, "Is a directory"),
-            (Path("\0"), "no such"),
+            (Path("\0"), "not a valid file name"),
         ):
             with pytest.raises(BadValue, match=f"cannot be read: {why}"):
                 check(path)

@@ -59,7 +59,7 @@ def test_branches_are_changed_and_tags_are_told(lake: SmallLake) -> None:
     lake.warden.erasure.request("crm.people", key="id", value=["1", "6"])
     planned = lake.warden.erasure.hide("crm.people")
     assert [(a.arguments["branch"], a.estimate.rows) for a in planned.plan.actions] == [("main", 2), ("dev", 1)]
-    assert "main.crm.people: tags cannot be changed, and show these rows until a purge: v1" in planned.plan.warnings
+    assert "main.crm.people: tags cannot be changed and show these rows until a purge: v1" in planned.plan.warnings
     assert any("earlier versions" in warning for warning in planned.plan.warnings)
     planned.apply()
     assert seen(lake) == [0, 2, 3, 4, 5] and seen(lake, "dev") == [0, 2, 3, 4, 5]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakewarden.doors.documents import encode
+from lakewarden.display import json_bytes
 from lakewarden.errors import AlreadyExists, LakewardenError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def command(directory: Path, fresh: bool, config: str | None, as_json: bool) -> 
         return 0
     with redirect_stdout(sys.stderr):
         _Tour(Console(highlight=False, soft_wrap=True), directory, outer.command).run()
-    click.echo(encode(_summary(directory), indent=2))
+    click.echo(json_bytes(_summary(directory), indent=2))
     return 0
 
 

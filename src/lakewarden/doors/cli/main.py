@@ -95,9 +95,9 @@ def _log_unraisable(lost: sys.UnraisableHookArgs) -> None:
 
 def _show(error: LakewardenError, as_json: bool) -> int:
     if as_json:
-        from lakewarden.doors.documents import encode
+        from lakewarden.display import json_bytes
 
-        click.echo(encode({"error": error.document()}, indent=2))
+        click.echo(json_bytes({"error": error.document()}, indent=2))
     else:
         message = error.message.rstrip(".")
         click.echo(f"{type(error).__name__}: {message}. {error.hint}".rstrip(), err=True)

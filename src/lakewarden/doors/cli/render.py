@@ -15,11 +15,11 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from lakewarden.display import columns_of, is_empty, show_as_is, show_value, title, units_of, value_of
+from lakewarden.display import columns_of, is_empty, json_bytes, show_as_is, show_value, title, units_of, value_of
 from lakewarden.doors.cli.layout import fitting, least_width, widths
 from lakewarden.doors.cli.live import watching
 from lakewarden.doors.cli.plans import applied_lines, facts_line, left_lines, plan_lines, show_fact, warnings
-from lakewarden.doors.documents import answered, encode
+from lakewarden.doors.documents import answered
 from lakewarden.lifecycle.page import Page
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.progress import Watcher, unwatched
@@ -107,7 +107,7 @@ class Screen:
             yield watch
 
     def _document(self, document: Any) -> None:
-        click.echo(encode(document, indent=2))
+        click.echo(json_bytes(document, indent=2))
 
     def _lines(self, lines: Iterable[Text]) -> None:
         """Print lines; one that must not be wrapped, such as a path, is printed without Rich."""

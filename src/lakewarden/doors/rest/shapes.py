@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakewarden.doors.documents import encode
+from lakewarden.display import json_bytes
 from lakewarden.lifecycle.action import Estimate, Finding, Verdict
 from lakewarden.lifecycle.planned_files import PlannedFile
 from lakewarden.quantities import Bytes
@@ -19,7 +19,7 @@ class Document(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return encode(content)
+        return json_bytes(content)
 
 
 class _Shape(BaseModel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import Field
 
@@ -51,20 +50,18 @@ class Analyze(Selects, Question[list[Analysis]]):
     rewrite_all: bool | None = Field(None, description="Count every file that was not written by a compaction.")
 
     def ask(self, lake: Reader) -> list[Analysis]:
-        names = self.chosen(lake)
-        if self.is_one:
-            return [_analysis(survey(lake, names[0], self._options))]
-        return list(lake.tables.read_all(names, lambda name: self._guarded(lake, name)))
+        given = ("target_file_size_mb", "min_file_size_mb", "rewrite_all")
+        options = {option: getattr(self, option) for option in given}
 
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("target_file_size_mb", "min_file_size_mb", "rewrite_all")}
+        def analysis(name: TableName) -> Analysis:
+            try:
+                return _analysis(survey(lake, name, options))
+            except LakewardenError as error:
+                if self.is_one:
+                    raise
+                return Analysis(str(name), problem=error.message)
 
-    def _guarded(self, lake: Reader, name: TableName) -> Analysis:
-        try:
-            return _analysis(survey(lake, name, self._options))
-        except LakewardenError as error:
-            return Analysis(str(name), problem=error.message)
+        return list(lake.tables.read_all(self.chosen(lake), analysis))
 
 
 def _analysis(found: Survey) -> Analysis:

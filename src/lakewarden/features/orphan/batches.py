@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.storage.quarantine import Batch, batches
 from lakewarden.errors import LakewardenError, NotFound, did_you_mean
+from lakewarden.lifecycle.action import Action, Estimate, Facts
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,21 @@ def named(found: Sequence[Kept], id: str) -> list[tuple[Kept, Batch]]:
 def listed(batch: Batch) -> FileList:
     """A batch's files as a plan lists them: by their original paths."""
     return FileList.of(PlannedFile(file.path, file.bytes, file.kind) for file in batch.files)
+
+
+def batch_action(verb: str, table: Kept, batch: Batch, says: str, expects: Facts | None = None) -> Action:
+    target, files = str(table.name), listed(batch)
+    return Action(
+        verb=verb,
+        subject=target,
+        lease=table_lease(table.uuid),
+        says=says,
+        arguments={"batch": batch.id, "location": batch.location},
+        requires=(TableIs(target, table.uuid),),
+        expects=expects or {},
+        estimate=Estimate(files=files.count, bytes=files.bytes),
+        files=files,
+    )
 
 
 def _kept(lake: Reader, name: TableName) -> Kept:

@@ -9,14 +9,13 @@ from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.storage import quarantine
 from lakewarden.engine.storage.quarantine import Batch
 from lakewarden.errors import DeletionForbidden, StalePlan, StorageUnavailable
-from lakewarden.features.orphan.batches import Kept, kept, listed, named
+from lakewarden.features.orphan.batches import batch_action, kept, listed, named
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.shared.select import Selects
-from lakewarden.lifecycle.action import Action, Estimate, Finding, Outcome
+from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import TableOperation
-from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 
 class Delete(Selects, TableOperation):
@@ -45,7 +44,8 @@ class Delete(Selects, TableOperation):
                     f"{batch.id} is from an earlier table named {table.name}: --batch {batch.id} deletes it"
                 )
             else:
-                actions.append(_action(table, batch))
+                says = f"permanently delete {len(batch.files)} files of {batch.id}"
+                actions.append(batch_action("delete", table, batch, says))
         refused = tuple(Finding(str(table.name), table.problem.message) for table in found if table.problem)
         target = self.batch or self.target
         return Plan(self.kind(), target, tuple(actions), tuple(warnings), () if self.batch else refused)
@@ -93,17 +93,3 @@ class Delete(Selects, TableOperation):
 def _batch(action: Action, lake: Reader) -> Batch | None:
     storage = lake.storage(lake.tables.name(action.subject).lake)
     return quarantine.find(storage, str(action.arguments["location"]), str(action.arguments["batch"]))
-
-
-def _action(table: Kept, batch: Batch) -> Action:
-    target, files = str(table.name), listed(batch)
-    return Action(
-        verb="delete",
-        subject=target,
-        lease=table_lease(table.uuid),
-        says=f"permanently delete {files.count} files of {batch.id}",
-        arguments={"batch": batch.id, "location": batch.location},
-        requires=(TableIs(target, table.uuid),),
-        estimate=Estimate(files=files.count, bytes=files.bytes),
-        files=files,
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 
 from pydantic import Field
 
@@ -50,18 +49,17 @@ class Find(Aged, Question[list[OrphanRow]]):
     files: bool = Field(False, description="List every file.")
 
     def ask(self, lake: Reader) -> list[OrphanRow]:
-        look = partial(self._rows, lake, self.before(lake), Neighbours(lake))
-        names = self.chosen(lake)
-        if self.is_one:
-            return look(names[0])
+        before, neighbours = self.before(lake), Neighbours(lake)
 
-        def guarded(name: TableName) -> list[OrphanRow]:
+        def look(name: TableName) -> list[OrphanRow]:
             try:
-                return look(name)
+                return self._rows(lake, before, neighbours, name)
             except LakewardenError as error:
+                if self.is_one:
+                    raise
                 return [OrphanRow(str(name), problem=error.message)]
 
-        return [row for rows in lake.tables.read_all(names, guarded) for row in rows]
+        return [row for rows in lake.tables.read_all(self.chosen(lake), look) for row in rows]
 
     def found(self, answer: list[OrphanRow]) -> bool:
         return any(row.orphans or row.path or row.problem for row in answer)

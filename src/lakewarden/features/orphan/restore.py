@@ -12,12 +12,11 @@ from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.storage import quarantine
 from lakewarden.engine.storage.quarantine import Batch
 from lakewarden.errors import BrokenTable
-from lakewarden.features.orphan.batches import Kept, kept, listed, named
-from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.features.orphan.batches import Kept, batch_action, kept, named
+from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Completes, Positional, TableOperation
-from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 
 class Restore(TableOperation):
@@ -69,15 +68,5 @@ def _is_within(path: str, places: Sequence[str]) -> bool:
 
 
 def _action(table: Kept, batch: Batch) -> Action:
-    target, files = str(table.name), listed(batch)
-    return Action(
-        verb="restore",
-        subject=target,
-        lease=table_lease(table.uuid),
-        says=f"restore {files.count} files from {batch.id}",
-        arguments={"batch": batch.id, "location": batch.location},
-        requires=(TableIs(target, table.uuid),),
-        expects={"files_restored": files.count, "bytes_restored": files.bytes},
-        estimate=Estimate(files=files.count, bytes=files.bytes),
-        files=files,
-    )
+    count, says = len(batch.files), f"restore {len(batch.files)} files from {batch.id}"
+    return batch_action("restore", table, batch, says, {"files_restored": count, "bytes_restored": batch.bytes})

@@ -164,7 +164,8 @@ def _before(lake: Reader, table: Table) -> _Before:
     if last is None:
         return _Before(Mark.earliest(_proofs(lake, table, {request.id for request in recent})), frozenset(), recent)
     unknown = {request.id for request in recent} - set(last.document["recent"])
-    since = Mark.earliest([_mark(last.document), *_proofs(lake, table, unknown)])
+    mark = Mark(last.document["sequence"], frozenset(last.document["snapshots"]))
+    since = Mark.earliest([mark, *_proofs(lake, table, unknown)])
     return _Before(since, frozenset(last.document["unsettled"]), recent)
 
 
@@ -183,10 +184,6 @@ def _proof_mark(table: Table, document: Mapping[str, Any]) -> Mark:
     if document.get("sequence"):
         return Mark(int(document["sequence"]))
     return Mark.at(table, document.get("refs", {}).values())
-
-
-def _mark(document: Mapping[str, Any]) -> Mark:
-    return Mark(document["sequence"], frozenset(document["snapshots"]))
 
 
 def _document(
