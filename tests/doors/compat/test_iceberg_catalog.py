@@ -186,7 +186,7 @@ def test_time_travel_with_pandas_starts_no_jvm(old: IcebergCatalog, lake: SmallL
         assert isinstance(frame, pandas.DataFrame) and len(frame) == 3
         assert sorted(frame["id"]) == [0, 2, 3] and list(frame.columns) == ["id", "city"]
     assert "spark" not in lake.warden.ground.__dict__
-    with pytest.raises(BadValue, match="no engine 'polars'"):
+    with pytest.raises(BadValue, match="engine 'polars' is not supported"):
         old.time_travel("sales", "orders", middle, "polars")  # type: ignore[call-overload]
 
 

@@ -590,10 +590,10 @@ def test_each_table_goes_by_its_route() -> None:
     assert routed.publish(Noted("v2", "u")) == "published" and started == []  # no session for a table that needs none
     assert routed.publish(Noted("v3", "u")) == "published"
     assert seen == [("v2", "directly"), ("v3", "on Spark")]
-    for table, route in (("v3", PUBLISH), ("v2", SPARK_SQL)):  # its format is another now than when it was planned
+    for table, route in (("v3", PUBLISH), ("v2", SPARK_SQL)):  # the format version changed since planning
         with pytest.raises(StalePlan, match=f"{table} was to be changed by {route}"):
             routed.publish(RefChange(table, "u", {}, route=route))
-    with pytest.raises(StalePlan, match="v3 has another format now"):
+    with pytest.raises(StalePlan, match="the format version of v3 changed"):
         routed.publish(ManifestMerge("v3", "u", ()))
 
 

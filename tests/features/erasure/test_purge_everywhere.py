@@ -43,7 +43,7 @@ def forget(table: Erasable, key: str) -> dict[str, Any]:
 
     through_spark = metadata["format-version"] > 2
     if through_spark and len({snapshot["schema-id"] for snapshot in metadata["snapshots"]}) > 1:
-        with pytest.raises(Conflict, match="would lose city, which the table has no more"):
+        with pytest.raises(Conflict, match="would lose city, which the table no longer has"):
             table.lake.warden.erasure.purge(table.name)
     result = dict(table.lake.warden.erasure.purge(table.name, lose_columns=through_spark).apply().result)
 

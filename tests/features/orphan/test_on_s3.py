@@ -87,7 +87,7 @@ def test_the_same_path_in_another_bucket_is_refused(on_s3: SmallLake, s3: S3) ->
     moved.write_text(metadata.replace(f'"location":"{table.metadata.location}"', f'"location":"{elsewhere}"'))
     on_s3.catalog.drop_table("sales.orders")
     on_s3.catalog.register_table("sales.orders", f"{table.metadata.location}/metadata/00009-moved.metadata.json")
-    with pytest.raises(DeletionForbidden, match=f"tells of the same path in s3://{bucket}\\. "):
+    with pytest.raises(DeletionForbidden, match=f"references the same path in s3://{bucket}\\. "):
         on_s3.warden.orphan.find("sales.orders")
 
 

@@ -231,7 +231,7 @@ def _check_spark_takes_no_more(lake: Reader, found: Expiring) -> None:
     )
     if more:
         raise Conflict(
-            f"{found.name}: Iceberg's expiry on Spark would also expire {', '.join(more)}",
+            f"{found.name}: Iceberg's expiry on Spark would also remove {', '.join(more)}",
             "Format v3 can only be expired on Spark. Remove ended tags with --expire-tags, or that ref's own settings.",
         )
 
