@@ -45,7 +45,7 @@ from lakewarden.engine.storage.erasure_mark import MarkProbe, refuse_foreign_mar
 from lakewarden.engine.storage.storage import Storage, StoredFiles, Stores
 from lakewarden.errors import BadValue, did_you_mean
 from lakewarden.lifecycle import failpoints
-from lakewarden.lifecycle.basics import Clock, Fence, Probe, Stamp, Tell
+from lakewarden.lifecycle.basics import Clock, Fence, Probe, ReportProgress, Stamp
 from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.journal import Journal
 from lakewarden.lifecycle.leases import Leases
@@ -162,12 +162,14 @@ class Ground:
 class Workbench:
     """What one action reads and writes with: parts of the ground, and commits with its stamp and behind its fence."""
 
-    def __init__(self, ground: Ground, stamp: Stamp, fence: Fence, tell: Tell, memory: Memory | None = None) -> None:
+    def __init__(
+        self, ground: Ground, stamp: Stamp, fence: Fence, progress: ReportProgress, memory: Memory | None = None
+    ) -> None:
         self._ground = ground
         self._memory = memory or Memory()
         self.stamp = stamp
         self._fence = fence
-        self._tell = tell
+        self._progress = progress
         self.settings, self.clock = ground.settings, ground.clock
         self.tables, self.files, self.rows = ground.tables, ground.files, ground.rows
         self.journal, self.state = ground.journal, ground.state
@@ -176,10 +178,10 @@ class Workbench:
         return self._memory.of(kind)
 
     def part(self, name: str) -> Workbench:
-        return Workbench(self._ground, replace(self.stamp, part=name), self._fence, self._tell, self._memory)
+        return Workbench(self._ground, replace(self.stamp, part=name), self._fence, self._progress, self._memory)
 
     def progress(self, done: int, total: int, says: str = "") -> None:
-        self._tell(done, total, says)
+        self._progress(done, total, says)
 
     @property
     def probes(self) -> Sequence[Probe]:

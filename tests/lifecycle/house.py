@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, ClassVar, Literal
 
 from lakewarden.lifecycle.action import Action, Finding, Outcome
-from lakewarden.lifecycle.basics import Fence, Stamp, Tell
+from lakewarden.lifecycle.basics import Fence, ReportProgress, Stamp
 from lakewarden.lifecycle.journal import Journal
 from lakewarden.lifecycle.leases import Leases
 from lakewarden.lifecycle.memory import Memory
@@ -58,7 +58,7 @@ class FakeLake:
 class FakeWriter(FakeLake):
     """What one action writes with."""
 
-    def __init__(self, lake: FakeLake, stamp: Stamp, fence: Fence, tell: Tell) -> None:
+    def __init__(self, lake: FakeLake, stamp: Stamp, fence: Fence, tell: ReportProgress) -> None:
         self.tables, self.stamp, self.fence, self._tell = lake.tables, stamp, fence, tell
 
     def progress(self, done: int, total: int, says: str = "") -> None:
@@ -121,7 +121,7 @@ class Mark(Operation):
     def skips_held(self) -> bool:
         return self.skips
 
-    def enough(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET, Stop.PAUSE] | None:
+    def limit_reached(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET, Stop.PAUSE] | None:
         if self.pause_after is not None and begun >= self.pause_after:
             return Stop.PAUSE
         return Stop.BUDGET if self.budget is not None and elapsed >= self.budget else None
@@ -157,7 +157,7 @@ class House:
             sleep=self.sleep,
         )
 
-    def _writer(self, memory: Memory, stamp: Stamp, fence: Fence, tell: Tell) -> Any:
+    def _writer(self, memory: Memory, stamp: Stamp, fence: Fence, tell: ReportProgress) -> Any:
         self.stamps.append(stamp)
         return FakeWriter(self.lake, stamp, fence, tell)
 

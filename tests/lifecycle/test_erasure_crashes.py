@@ -23,7 +23,7 @@ from lakewarden.errors import LakewardenError, LeaseHeld
 from tests import killing
 from tests.features.erasure.erasable import KEY, Erasable, mail
 from tests.features.erasure.independent import traces
-from tests.features.erasure.independent_rows import strays
+from tests.features.erasure.independent_rows import unreferenced_copies
 from tests.small_lake import SmallLake
 
 NAME = "crm.people"
@@ -91,7 +91,7 @@ class Asked:
         assert {ref: version.told() for ref, version in table.versions.items()} == self.after, why
         assert traces(lake.folder / "lake", [self.erased]) == [], why
         assert traces(lake.folder, [self.erased]) == [], why  # the control database has forgotten them too
-        assert strays(table.table.metadata_location) == set(), why
+        assert unreferenced_copies(table.table.metadata_location) == set(), why
         assert lake.warden.erasure.show(self.request).state == "closed", why
         assert lake.warden.erasure.purge(NAME).is_empty, why
         assert {row.state for row in lake.warden.operation.list(kind="erasure.purge")} == {"done"}, why

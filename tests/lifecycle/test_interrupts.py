@@ -21,7 +21,7 @@ import pytest
 from lakewarden.errors import Interrupted, SparkUnavailable
 from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.action import Action
-from lakewarden.lifecycle.interrupts import deferred, heard, listening, mind
+from lakewarden.lifecycle.interrupts import deferred, listening, raise_pending, received
 from lakewarden.lifecycle.journal import Record
 from lakewarden.lifecycle.states import State
 from tests.lifecycle.house import House, Mark
@@ -126,13 +126,13 @@ def test_a_second_one_waits_and_a_third_stops_at_once() -> None:
     with pytest.raises(KeyboardInterrupt), listening(signal.SIGINT), deferred() as lifted:
         interrupt()
         interrupt()
-        assert heard()
+        assert received()
         with pytest.raises(KeyboardInterrupt), lifted():
             raise AssertionError("it is raised where this begins")
         interrupt()
         raise AssertionError("the third is raised anywhere")
-    assert not heard()
-    mind()
+    assert not received()
+    raise_pending()
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
@@ -141,7 +141,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
     try:
         with listening(signal.SIGINT):
             interrupt()
-            assert not heard()
+            assert not received()
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -23,7 +23,7 @@ import pytest
 from lakewarden.errors import Conflict
 from tests import killing
 from tests.features.erasure.independent import Erased, traces
-from tests.features.erasure.independent_rows import local, strays, versions
+from tests.features.erasure.independent_rows import local, unreferenced_copies, versions
 from tests.small_lake import SmallLake
 
 NAME = "crm.people"
@@ -120,7 +120,7 @@ def test_killed_at_a_random_moment(crm: SmallLake, tmp_path: Path, pytestconfig:
         crm.warden.erasure.purge(NAME).apply()  # it had not begun, or there is nothing left to do
         assert {row.state for row in crm.warden.operation.list(limit=1000)} <= {"done"}, why
         model.check(why)
-        assert strays(crm.catalog.load_table(NAME).metadata_location) == set(), why
+        assert unreferenced_copies(crm.catalog.load_table(NAME).metadata_location) == set(), why
     assert killed > 0
 
 

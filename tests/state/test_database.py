@@ -107,7 +107,7 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("file", "folder"), [(0o444, 0o777), (0o666, 0o555), (0o444, 0o555)])
-def test_what_must_not_be_written_is_told(open_folder: Path, file: int, folder: int) -> None:
+def test_what_must_not_be_written_is_translating(open_folder: Path, file: int, folder: int) -> None:
     state = open_folder / "state.db"
     use(f"sqlite:///{state}")
     state.chmod(file)
@@ -117,13 +117,13 @@ def test_what_must_not_be_written_is_told(open_folder: Path, file: int, folder: 
     assert "write access to the file and its folder" in refused.value.hint
 
 
-def test_a_file_that_cannot_be_made_is_told(open_folder: Path) -> None:
+def test_a_file_that_cannot_be_made_is_translating(open_folder: Path) -> None:
     open_folder.chmod(0o555)
     with without_rights(), pytest.raises(StateUnavailable, match="cannot be opened or created"):
         use(f"sqlite:///{open_folder}/state.db")
 
 
-def test_a_lock_that_lasts_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_lasts_is_translating(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(f"sqlite:///{tmp_path}/state.db")
     monkeypatch.setattr(module, "PATIENCE", 0.1)
     other = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
@@ -161,7 +161,7 @@ def test_a_server_that_is_not_there(postgres: Postgres) -> None:
 
 
 @pytest.mark.parametrize("change", [lambda url: url.replace(PASSWORD, "hunter2"), lambda url: url + "_missing"])
-def test_wrong_credentials_and_databases_are_told_without_the_password(
+def test_wrong_credentials_and_databases_are_translating_without_the_password(
     postgres: Postgres, change: Callable[[str], str]
 ) -> None:
     url = postgres.new_database()
@@ -173,7 +173,7 @@ def test_wrong_credentials_and_databases_are_told_without_the_password(
 
 def test_a_password_that_a_driver_repeats_is_struck_out() -> None:
     odd = Database("postgresql+psycopg://warden:s%40crt@127.0.0.1/lake?sslpassword=quux")
-    with pytest.raises(StateUnavailable) as refused, odd._told():
+    with pytest.raises(StateUnavailable) as refused, odd._translating():
         raise DBAPIError("SELECT 1", {}, Exception("no s@crt, no s%40crt, no quux"))
     assert refused.value.message.endswith("no ***, no ***, no ***")
 
@@ -209,7 +209,7 @@ def test_a_failed_body_writes_nothing(database: Database) -> None:
         assert connection.scalar(text("SELECT count(*) FROM leases")) == 0
 
 
-def test_a_connection_that_the_server_drops_is_told_and_replaced(postgres: Postgres) -> None:
+def test_a_connection_that_the_server_drops_is_translating_and_replaced(postgres: Postgres) -> None:
     with closing(Database(postgres.new_database())) as database:
         with pytest.raises(StateUnavailable, match="does not respond"), database.begin() as connection:
             end_sessions(postgres, database)

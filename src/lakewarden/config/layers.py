@@ -19,7 +19,7 @@ class LayerSettings(Section):
     compaction: CompactionSettings | None = None
 
 
-def usual_layers() -> dict[str, LayerSettings]:
+def default_layers() -> dict[str, LayerSettings]:
     return {
         "bronze": LayerSettings(retention=RetentionSettings(keep_days=30)),
         "silver": LayerSettings(retention=RetentionSettings(keep_days=90)),
@@ -28,7 +28,7 @@ def usual_layers() -> dict[str, LayerSettings]:
     }
 
 
-def laid_over(usual: LayerSettings | None, given: LayerSettings | None) -> LayerSettings:
+def merged(usual: LayerSettings | None, given: LayerSettings | None) -> LayerSettings:
     """A layer with missing values taken from the default layer."""
     if usual is None or given is None:
         return given or usual or LayerSettings()

@@ -22,7 +22,7 @@ class Declared:
     source: str
 
 
-def said(source: str, section: Section | None, with_defaults: bool = False) -> list[Source]:
+def values_of(source: str, section: Section | None, with_defaults: bool = False) -> list[Source]:
     """The values of a section; separately, those that come from a preset."""
     if section is None:
         return []
@@ -34,7 +34,7 @@ def said(source: str, section: Section | None, with_defaults: bool = False) -> l
     return [(source, own), (f"{source} (preset {preset})", by_preset)]
 
 
-def said_by_table(section: type[Section], properties: Mapping[str, str]) -> Source:
+def from_properties(section: type[Section], properties: Mapping[str, str]) -> Source:
     """The values in a table's properties."""
     marks = [(name, mark) for name, field in section.model_fields.items() for mark in field.metadata]
     known = {name: mark for name, mark in marks if isinstance(mark, FromProperty)}

@@ -12,10 +12,10 @@ from pydantic import Field, field_validator
 
 from lakewarden.config.erasure import ErasureSettings
 from lakewarden.config.lakes import LakeSettings
-from lakewarden.config.layers import LayerSettings, laid_over, usual_layers
+from lakewarden.config.layers import LayerSettings, default_layers, merged
 from lakewarden.config.leases import LeaseSettings
 from lakewarden.config.orphans import QuarantineSettings
-from lakewarden.config.resolution import Declared, Source, nearest, said, said_by_table
+from lakewarden.config.resolution import Declared, Source, from_properties, nearest, values_of
 from lakewarden.config.section import Section
 from lakewarden.config.spark import SparkSettings
 from lakewarden.config.tables import Defaults, TableSettings
@@ -39,16 +39,16 @@ class Settings(Section):
     leases: LeaseSettings = LeaseSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     defaults: Defaults = Defaults()
-    layers: dict[str, LayerSettings] = Field(default_factory=usual_layers)
+    layers: dict[str, LayerSettings] = Field(default_factory=default_layers)
     tables: dict[str, TableSettings] = Field(default_factory=dict)
     subjects: dict[str, dict[str, str]] = Field(default_factory=dict)
 
     @field_validator("layers")
     @classmethod
-    def _with_usual_layers(cls, layers: dict[str, LayerSettings]) -> dict[str, LayerSettings]:
+    def _with_default_layers(cls, layers: dict[str, LayerSettings]) -> dict[str, LayerSettings]:
         """Bronze, silver, gold and platinum exist by default; configured values override theirs."""
-        usual = usual_layers()
-        return {name: laid_over(usual.get(name), layers.get(name)) for name in {**usual, **layers}}
+        usual = default_layers()
+        return {name: merged(usual.get(name), layers.get(name)) for name in {**usual, **layers}}
 
     @field_validator("lakes")
     @classmethod
@@ -101,14 +101,14 @@ class Settings(Section):
         """
         sources: list[Source] = [("option", options or {})]
         for pattern, declared in self.declared(lake, table):
-            sources += said(f"tables: {pattern}", _part(declared, section))
+            sources += values_of(f"tables: {pattern}", _part(declared, section))
         usual = getattr(self.defaults, section, None) or _USUAL[section]
-        sources.append(said_by_table(type(usual), properties or {}))
+        sources.append(from_properties(type(usual), properties or {}))
         layer = self.layer(table)
         if layer is not None:
-            sources += said(f"layer {layer[0]}", _part(layer[1], section))
+            sources += values_of(f"layer {layer[0]}", _part(layer[1], section))
         names = [name for name, value in usual if value is not None and name != "preset"]
-        return nearest(names, [*sources, *said("defaults", usual, with_defaults=True)])
+        return nearest(names, [*sources, *values_of("defaults", usual, with_defaults=True)])
 
     def is_production(self, lake: str, table: str) -> Declared:
         """Whether a table (`namespace.table`) is a production table."""

@@ -57,10 +57,10 @@ class Action:
 
     @cached_property
     def id(self) -> str:
-        return digest(self.deed)
+        return digest(self.effect)
 
     @property
-    def deed(self) -> dict[str, Any]:
+    def effect(self) -> dict[str, Any]:
         """What it does: the input for its id and the plan's id, without wording and estimates."""
         return {
             "verb": self.verb,

@@ -12,7 +12,7 @@ from typing import Literal
 
 Clock = Callable[[], datetime]
 Fence = Callable[[], None]
-Tell = Callable[[int, int, str], None]
+ReportProgress = Callable[[int, int, str], None]
 
 PUBLISH = "commit"  # through Lakewarden's own commit layer, without a JVM
 SPARK_SQL = "spark-sql"  # through Iceberg's statements and procedures on Spark

@@ -28,18 +28,18 @@ log = logging.getLogger(__name__)
 class _Signals:
     """The signals so far, and whether they may be raised now. One of these exists: signals are per process."""
 
-    heard = 0
+    received = 0
     is_deferred = False
 
 
-def heard() -> bool:
+def received() -> bool:
     """Whether a signal was received since listening began."""
-    return _Signals.heard > 0
+    return _Signals.received > 0
 
 
-def mind() -> None:
+def raise_pending() -> None:
     """Raise the interrupt if a signal was received, wherever it was lost."""
-    if heard():
+    if received():
         raise KeyboardInterrupt
 
 
@@ -49,9 +49,9 @@ def listen(*signals: signal.Signals) -> dict[signal.Signals, Any]:
     An ignored signal, as under nohup, stays ignored. Only the main thread receives signals.
     """
     before = {each: signal.getsignal(each) for each in signals} if _is_main() else {}
-    before = {each: handler for each, handler in before.items() if handler not in (signal.SIG_IGN, None, _hear)}
+    before = {each: handler for each, handler in before.items() if handler not in (signal.SIG_IGN, None, _receive)}
     for each in before:
-        signal.signal(each, _hear)
+        signal.signal(each, _receive)
     return before
 
 
@@ -62,12 +62,12 @@ def listening(*signals: signal.Signals) -> Iterator[None]:
     is_unanswered = False
     try:
         yield
-        is_unanswered = heard() and bool(before)
+        is_unanswered = received() and bool(before)
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
         if before:
-            _Signals.heard = 0
+            _Signals.received = 0
     if is_unanswered:  # it came when all was done: let the caller handle it
         raise KeyboardInterrupt
 
@@ -85,7 +85,7 @@ def deferred() -> Iterator[Callable[[], AbstractContextManager[None]]]:
         _Signals.is_deferred = before
         try:
             if not before:
-                mind()
+                raise_pending()
             yield
         finally:
             _Signals.is_deferred = True
@@ -96,12 +96,12 @@ def deferred() -> Iterator[Callable[[], AbstractContextManager[None]]]:
         _Signals.is_deferred = before
 
 
-def _hear(number: int, frame: FrameType | None) -> None:
-    _Signals.heard += 1
-    if _Signals.heard == _AT_ONCE - 1:
+def _receive(number: int, frame: FrameType | None) -> None:
+    _Signals.received += 1
+    if _Signals.received == _AT_ONCE - 1:
         says = "stopping: finishing the current step safely; a third Ctrl-C stops at once"
         threading.Thread(target=log.info, args=(says,)).start()  # logging in a signal handler could deadlock
-    elif _Signals.heard >= _AT_ONCE or not _Signals.is_deferred:
+    elif _Signals.received >= _AT_ONCE or not _Signals.is_deferred:
         raise KeyboardInterrupt
 
 

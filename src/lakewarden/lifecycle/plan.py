@@ -37,7 +37,7 @@ class Plan:
 
     @cached_property
     def id(self) -> str:
-        actions = [action.deed for action in self.actions]
+        actions = [action.effect for action in self.actions]
         refused = {"refused": [asdict(finding) for finding in self.refused]} if self.refused else {}
         return "plan-" + digest({"kind": self.kind, "target": self.target, "actions": actions, **refused})
 

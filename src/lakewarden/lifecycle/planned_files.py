@@ -68,17 +68,17 @@ def unpack_files(packed: bytes) -> FileList:
     kinds = map(sys.intern, columns["kind"])  # few words, many files
     items = map(PlannedFile, columns["path"], columns["bytes"], kinds, columns["group"])
     listed = _listed(tuple(items), [encoded])
-    return replace(listed, digest=columns["veiled"]) if "veiled" in columns else listed
+    return replace(listed, digest=columns["redacted"]) if "redacted" in columns else listed
 
 
-def veil_files(packed: bytes, told: Callable[[str], str]) -> bytes:
+def redact_files(packed: bytes, told: Callable[[str], str]) -> bytes:
     """Redact the paths in a packed list, such as those with an erased value."""
     columns = json.loads(zlib.decompress(packed))
     paths = [told(path) for path in columns["path"]]
     if paths == columns["path"]:
         return packed
-    veiled = {**columns, "path": paths, "veiled": unpack_files(packed).digest}
-    return zlib.compress(json.dumps(veiled, separators=(",", ":")).encode(), level=1)
+    redacted = {**columns, "path": paths, "redacted": unpack_files(packed).digest}
+    return zlib.compress(json.dumps(redacted, separators=(",", ":")).encode(), level=1)
 
 
 def _listed(items: tuple[PlannedFile, ...], encoded: Iterable[bytes]) -> FileList:

@@ -240,7 +240,7 @@ class Operation(Request):
             if not self.holds(action, lake)
         ]
 
-    def enough(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET, Stop.PAUSE] | None:
+    def limit_reached(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET, Stop.PAUSE] | None:
         """Whether to stop before the next action; `begun` counts the actions of this run.
 
         Applied actions are verified, the rest is left. With BUDGET the operation is done; with PAUSE it is paused, and

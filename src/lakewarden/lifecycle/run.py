@@ -46,7 +46,7 @@ class Run:
     wait: timedelta
     began: datetime
     watch: Watcher
-    is_taken_up: bool = False
+    is_resumed: bool = False
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     failures: dict[str, LakewardenError] = field(default_factory=dict)
@@ -75,16 +75,16 @@ class Run:
     @property
     def leaves_held(self) -> bool:
         """Whether held subjects are skipped: not after waiting for one, nor if an earlier run has started."""
-        return self.operation.skips_held() and not self.wait and not self.is_taken_up
+        return self.operation.skips_held() and not self.wait and not self.is_resumed
 
     def step(self, action: Action) -> Step:
         return self._steps[action.id]
 
-    def is_enough(self, now: datetime) -> bool:
+    def has_reached_limit(self, now: datetime) -> bool:
         """Whether the operation has reached its limit: never before its first action, and permanently once it has."""
         with self._lock:
             if self.stop is None and self.begun:
-                self.stop = self.operation.enough(now - self.began, self.begun)
+                self.stop = self.operation.limit_reached(now - self.began, self.begun)
             return self.stop in _AT_ITS_LIMIT
 
     def begin(self) -> None:
@@ -97,27 +97,27 @@ class Run:
         with self._lock:
             self.halted = self.halted or why
 
-    def mind(self, asked: Callable[[str], Stop | None]) -> None:
+    def check_stop(self, asked: Callable[[str], Stop | None]) -> None:
         """Raise if the run is halted, or the operation was asked to pause or cancel."""
-        self.mind_halt()
+        self.check_halt()
         wish = asked(self.record.id)
         if wish is not None:
             self.halt(wish)
-            self.mind_halt()
+            self.check_halt()
 
-    def mind_now_and_then(self, asked: Callable[[str], Stop | None], now: datetime) -> None:
+    def check_stop_now_and_then(self, asked: Callable[[str], Stop | None], now: datetime) -> None:
         """The same during an action, called as often as it likes: the journal is read at most once a second."""
-        self.mind_halt()
+        self.check_halt()
         with self._lock:
             if self._looked is not None and now - self._looked < _LOOK_EVERY:
                 return
             self._looked = now
         with suppress(LakewardenError):  # an unavailable journal does not stop an action
-            self.mind(asked)
+            self.check_stop(asked)
 
-    def mind_halt(self) -> None:
+    def check_halt(self) -> None:
         """Raise if the run is halted, or if an interrupt was received but lost or turned into another error."""
-        interrupts.mind()
+        interrupts.raise_pending()
         if self.halted is Stop.INTERRUPT:
             raise KeyboardInterrupt
         if self.halted is not None:
@@ -140,7 +140,7 @@ class Run:
             self.skipped.add(subject)
             self._to_apply.discard(subject)
 
-    def tell(self, phase: Phase, subject: str = "", says: str = "", part: float = 0.0) -> None:
+    def emit(self, phase: Phase, subject: str = "", says: str = "", part: float = 0.0) -> None:
         """Send an event to the watcher, one at a time."""
         with self._lock:
             done, total = len(self.outcomes), len(self.plan.actions)

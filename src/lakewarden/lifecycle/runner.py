@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StateUnavailable
-from lakewarden.lifecycle.basics import Clock, Fence, Stamp, Tell
+from lakewarden.lifecycle.basics import Clock, Fence, ReportProgress, Stamp
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.interrupts import deferred, listening
@@ -31,7 +31,7 @@ from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.run import Halted, Run, defect, refusal
 from lakewarden.lifecycle.states import UNFINISHED, State, Stop, check_apply, check_pause, check_resume
-from lakewarden.lifecycle.subject_run import Means, SubjectRun, patience
+from lakewarden.lifecycle.subject_run import RunContext, SubjectRun, patience
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Runner:
         journal: Journal,
         leases: Leases,
         open_reader: Callable[[Memory], Reader],
-        open_writer: Callable[[Memory, Stamp, Fence, Tell], Writer],
+        open_writer: Callable[[Memory, Stamp, Fence, ReportProgress], Writer],
         find_operation: Callable[[str], type[Operation]],
         clock: Clock,
         new_id: Callable[[], str],
@@ -190,7 +190,7 @@ class Runner:
     def _run(self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]) -> Report:
         keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
         memory = Memory()
-        means = Means(self.journal, partial(self._open_writer, memory), self._clock, self._sleep, self.actor)
+        means = RunContext(self.journal, partial(self._open_writer, memory), self._clock, self._sleep, self.actor)
         with (
             listening(signal.SIGINT),
             keeper.hold(_key(record.id), f"operation {record.id}", patience(wait, means)) as fence,
@@ -202,7 +202,7 @@ class Runner:
             run = Run(begun, operation, lake, keeper, fence, wait, self._clock(), self.watch, taken_up)
             try:
                 with lifted():
-                    run.tell("started")
+                    run.emit("started")
                     return self._sequence(run, means)
             except KeyboardInterrupt:
                 return self._stopped(run)
@@ -240,7 +240,7 @@ class Runner:
             else f"Continue with: lakewarden operation resume {record.id}",
         ) from None
 
-    def _sequence(self, run: Run, means: Means) -> Report:
+    def _sequence(self, run: Run, means: RunContext) -> Report:
         reach("operation.running")
         at_once = min(run.operation.side_by_side(), len(run.subjects))
         parts = [SubjectRun(run, subject, means, number < at_once) for number, subject in enumerate(run.subjects)]
@@ -269,13 +269,13 @@ class Runner:
         try:
             part.finish()
         except LakewardenError as error:
-            run.mind_halt()
+            run.check_halt()
             if isinstance(error, LeaseHeld) and run.leaves_held:
                 part.skip(error)
             else:
                 part.fail(error)
         except Exception as error:
-            run.mind_halt()
+            run.check_halt()
             log.exception("operation %s failed unexpectedly on %s", run.record.id, part.name)
             part.fail(defect(run, part.name, error))
 
@@ -287,17 +287,17 @@ class Runner:
         if error is not None:
             findings = tuple(run.findings)
             self.journal.move(id, State.FAILED, now, findings=findings, result=result, error=error.document())
-            run.tell("failed", says=error.message)
+            run.emit("failed", says=error.message)
             raise error
         if run.stop is Stop.PAUSE and run.left():
             paused = self.journal.move(id, State.PAUSED, now, result=result, stop_requested=Stop.PAUSE)
-            run.tell("finished")
+            run.emit("finished")
             return Report.of(paused)
         if self.journal.get(id).state is State.RUNNING:  # an earlier run had verified the rest
             self.journal.move(id, State.VERIFYING, now)
         done = self.journal.move(id, State.DONE, now, result=result)
         reach("operation.done")
-        run.tell("finished")
+        run.emit("finished")
         return Report.of(done)
 
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from lakewarden.errors import LakewardenError, LeaseHeld, StalePlan, VerificationFailed
 from lakewarden.lifecycle.action import Action, Finding, Outcome
-from lakewarden.lifecycle.basics import Clock, Fence, Stamp, Tell
+from lakewarden.lifecycle.basics import Clock, Fence, ReportProgress, Stamp
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Writer
 from lakewarden.lifecycle.journal import Journal, Progress
@@ -23,11 +23,11 @@ from lakewarden.lifecycle.states import State
 
 
 @dataclass(frozen=True)
-class Means:
+class RunContext:
     """What a run works with."""
 
     journal: Journal
-    open_writer: Callable[[Stamp, Fence, Tell], Writer]
+    open_writer: Callable[[Stamp, Fence, ReportProgress], Writer]
     clock: Clock
     sleep: Callable[[float], None]
     actor: str
@@ -36,11 +36,11 @@ class Means:
 class SubjectRun:
     """Completes one subject, unless the run is stopped."""
 
-    def __init__(self, run: Run, subject: str, means: Means, begins_unasked: bool) -> None:
+    def __init__(self, run: Run, subject: str, means: RunContext, ignores_limit: bool) -> None:
         self._run = run
         self.name = subject
         self._means = means
-        self._unasked = begins_unasked  # a killed run's current subject is completed
+        self._ignores_limit = ignores_limit  # a killed run's current subject is completed
         self._applying = True
 
     def finish(self) -> None:
@@ -64,7 +64,7 @@ class SubjectRun:
                 for action in part.actions:
                     self._apply(action, fence)
             except LakewardenError:
-                run.mind_halt()
+                run.check_halt()
                 with suppress(Exception):  # the first error is reported
                     self._look_at(self._applied(part))
                 raise
@@ -73,7 +73,7 @@ class SubjectRun:
             if run.all_applied(self.name):
                 self._means.journal.move(run.record.id, State.VERIFYING, self._means.clock())
             reach("subject.verifying")
-            run.mind_halt()
+            run.check_halt()
             self._verify(self._applied(part))
             reach("subject.verified")
         reach("subject.released")
@@ -83,7 +83,7 @@ class SubjectRun:
         run = self._run
         run.fence()  # if the operation was taken over, leave its journal alone
         run.fail(self.name, error)
-        run.tell("failed", self.name, error.message)
+        run.emit("failed", self.name, error.message)
         progress = Progress.STALE if isinstance(error, StalePlan) else Progress.FAILED
         undone = [action for action in run.plan.for_subject(self.name).actions if action.id not in run.outcomes]
         if self._applying and undone:
@@ -97,7 +97,7 @@ class SubjectRun:
         run.skip(self.name)
         first = run.step(run.plan.for_subject(self.name).actions[0])
         self._means.journal.step(run.record.id, replace(first, error=held.document(), at=self._means.clock()))
-        run.tell("skipped", self.name, held.message)
+        run.emit("skipped", self.name, held.message)
 
     def _unfinished(self) -> Plan:
         """The part of the plan for this subject that no earlier run completed."""
@@ -107,9 +107,9 @@ class SubjectRun:
 
     def _is_left(self, action: Action) -> bool:
         """Whether an action is left because of the operation's limit: never one that was applied before."""
-        if self._unasked or self._run.step(action).progress is Progress.DONE:
+        if self._ignores_limit or self._run.step(action).progress is Progress.DONE:
             return False
-        return self._run.is_enough(self._means.clock())
+        return self._run.has_reached_limit(self._means.clock())
 
     def _applied(self, part: Plan) -> Plan:
         return replace(part, actions=tuple(action for action in part.actions if action.id in self._run.outcomes))
@@ -117,11 +117,11 @@ class SubjectRun:
     def _apply(self, action: Action, fence: Fence) -> None:
         """Apply one action, unless it is left."""
         run, means = self._run, self._means
-        run.mind(means.journal.stop_requested)
+        run.check_stop(means.journal.stop_requested)
         if self._is_left(action):
             return
         step = run.step(action)
-        run.tell("applying", action.subject, action.says)
+        run.emit("applying", action.subject, action.says)
         with run.lake.tables.at_one_moment():
             self._check(action, only_which=True)  # a recreated table is not ours to change
             is_done = run.operation.holds(action, run.lake)
@@ -133,21 +133,21 @@ class SubjectRun:
             reach("action.checked")
             fence()
             run.begin()
-            self._unasked = False
+            self._ignores_limit = False
             outcome = run.operation.apply(action, self._writer(action, fence))
         reach("action.applied")
-        if run.is_taken_up:  # only now: before, a commit sent by a lost run may still land
+        if run.is_resumed:  # only now: before, a commit sent by a lost run may still land
             run.operation.tidy(action, self._writer(action, fence))
         run.fence()
         done = replace(step, progress=Progress.DONE, facts=dict(outcome.facts), error=None, at=means.clock())
         means.journal.step(run.record.id, done)
         run.outcomes[action.id] = outcome
         reach("action.journaled")
-        run.tell("applied", action.subject, action.says)
+        run.emit("applied", action.subject, action.says)
 
     def _writer(self, action: Action, fence: Fence) -> Writer:
         stamp = Stamp(self._run.record.id, action.id, self._means.actor)
-        return self._means.open_writer(stamp, fence, self._teller(action))
+        return self._means.open_writer(stamp, fence, self._progress_callback(action))
 
     def _check(self, action: Action, only_which: bool = False) -> None:
         """Refuse as stale unless the action's requirements hold, naming what changed.
@@ -176,7 +176,7 @@ class SubjectRun:
         run = self._run
         if not part.actions:
             return ()
-        run.tell("verifying", self.name)
+        run.emit("verifying", self.name)
         findings = run.operation.verify(part, run.lake)
         run.findings += findings
         if not findings:
@@ -184,18 +184,18 @@ class SubjectRun:
             self._means.journal.verified(run.record.id, [action.id for action in part.actions], self._means.clock())
         return findings
 
-    def _teller(self, action: Action) -> Tell:
+    def _progress_callback(self, action: Action) -> ReportProgress:
         """The callback with which an action reports progress; raises if the run is to stop."""
 
         def tell(done: int, total: int, says: str) -> None:
-            self._run.mind_now_and_then(self._means.journal.stop_requested, self._means.clock())
+            self._run.check_stop_now_and_then(self._means.journal.stop_requested, self._means.clock())
             part = min(max(done / total, 0.0), 1.0) if total > 0 else 0.0
-            self._run.tell("working", action.subject, says or action.says, part)
+            self._run.emit("working", action.subject, says or action.says, part)
 
         return tell
 
 
-def patience(wait: timedelta, means: Means, run: Run | None = None) -> Callable[[LeaseHeld], None]:
+def patience(wait: timedelta, means: RunContext, run: Run | None = None) -> Callable[[LeaseHeld], None]:
     """A callback for held leases: retries until the wait time is over."""
     deadline = means.clock() + wait
 
@@ -203,8 +203,8 @@ def patience(wait: timedelta, means: Means, run: Run | None = None) -> Callable[
         if means.clock() >= deadline:
             raise held
         if run:
-            run.tell("waiting", says=held.message)
-            run.mind(means.journal.stop_requested)
+            run.emit("waiting", says=held.message)
+            run.check_stop(means.journal.stop_requested)
         means.sleep(0.2)
 
     return retry

@@ -32,8 +32,8 @@ class Folding(StrEnum):
     BOTH = "case,trim"
 
     @staticmethod
-    def said(ignore_case: bool, trim: bool) -> Folding:
-        return Folding(",".join(word for word, is_said in (("case", ignore_case), ("trim", trim)) if is_said))
+    def from_flags(ignore_case: bool, trim: bool) -> Folding:
+        return Folding(",".join(word for word, is_set in (("case", ignore_case), ("trim", trim)) if is_set))
 
     def of(self, text: str) -> str:
         """The common form of all spellings that count as equal."""
@@ -212,7 +212,7 @@ class Tombstones(TombstoneReader, Protocol):
         """Withdraw or close several open requests, all or none."""
         ...
 
-    def veil(self, table: str, uuid: str, marks: Sequence[str], told: Callable[[str], str]) -> None:
+    def redact(self, table: str, uuid: str, marks: Sequence[str], told: Callable[[str], str]) -> None:
         """Redact the journal: rows with one of the marks, and the file lists of operations on a table."""
         ...
 

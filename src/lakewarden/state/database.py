@@ -44,7 +44,7 @@ class Database:
     """One control database, shared by all threads of a process."""
 
     def __init__(self, url: str, clock: Clock = host_clock) -> None:
-        self._url = _understood(url)
+        self._url = _parsed(url)
         self.host_clock = clock
         self.kind: Literal["sqlite", "postgresql"] = "sqlite" if self._url.drivername == "sqlite" else "postgresql"
         self.file = Path(self._url.database or "").absolute() if self.kind == "sqlite" else None
@@ -82,7 +82,7 @@ class Database:
     @contextmanager
     def peek(self) -> Iterator[Connection]:
         """A read-only view without migrating the schema first."""
-        with self._told(), self._opened().connect() as connection:
+        with self._translating(), self._opened().connect() as connection:
             if self.kind == "postgresql":
                 connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
@@ -112,7 +112,7 @@ class Database:
         PostgreSQL keeps old rows until they are vacuumed.
         """
         try:
-            with self._told(), self._opened().connect() as connection:
+            with self._translating(), self._opened().connect() as connection:
                 if self.kind == "sqlite":
                     left = _cut_log(connection)
                 else:
@@ -144,7 +144,7 @@ class Database:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with self._told(), self._opened().connect() as connection:
+        with self._translating(), self._opened().connect() as connection:
             connection.execution_options(**{_WRITES: True})
             with connection.begin():
                 yield connection
@@ -157,7 +157,7 @@ class Database:
             return self._engine
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translating(self) -> Iterator[None]:
         try:
             yield
         except DBAPIError as error:
@@ -168,7 +168,7 @@ class Database:
             ) from error
 
 
-def _understood(text: str) -> URL:
+def _parsed(text: str) -> URL:
     """The parsed URL. An invalid one is not shown, since it may contain a password."""
     try:
         url = make_url(text)

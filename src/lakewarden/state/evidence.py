@@ -45,7 +45,7 @@ def write_evidence(connection: Connection, told: Evidence) -> None:
     """Record evidence, replacing what the same action recorded before."""
     row = {name: getattr(told, name) for name in ("table", "uuid", "operation", "action", "at")}
     packed = zlib.compress(json.dumps(told.document).encode(), level=1)
-    connection.execute(_told_before(told))
+    connection.execute(_recorded_before(told))
     made = connection.execute(
         insert(erasure_evidence).returning(erasure_evidence.c.number),
         {**row, "kind": str(told.kind), "packed": packed},
@@ -74,7 +74,7 @@ def forget_intents(connection: Connection, requests: Sequence[str]) -> None:
     """
     for start in range(0, len(requests), FEW):
         connection.execute(_links_of_intents(requests[start : start + FEW]))
-    connection.execute(_needed_by_nobody())
+    connection.execute(_unneeded_intents())
 
 
 def operations_at_work(connection: Connection, request: str, now: datetime) -> list[str]:
@@ -120,7 +120,7 @@ def _evidence_about(about: About) -> Select[Any]:
     return query
 
 
-def _told_before(evidence: Evidence) -> Delete:
+def _recorded_before(evidence: Evidence) -> Delete:
     """Evidence of the same kind from the same action."""
     same = erasure_evidence.c
     return delete(erasure_evidence).where(
@@ -135,7 +135,7 @@ def _links_of_intents(requests: Sequence[str]) -> Delete:
     return delete(erasure_evidence_requests).where(link.request.in_(requests), link.evidence.in_(intents))
 
 
-def _needed_by_nobody() -> Delete:
+def _unneeded_intents() -> Delete:
     """Intents that were purged since for each of their requests, or have no requests left."""
     link, purged = erasure_evidence_requests.alias("link"), erasure_evidence.alias("purged")
     about = erasure_evidence_requests.alias("about")

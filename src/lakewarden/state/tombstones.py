@@ -39,6 +39,7 @@ from lakewarden.state.evidence import (
     refuse_erased,
     write_evidence,
 )
+from lakewarden.state.redaction import redact_journal
 from lakewarden.state.tables import (
     erasure_evidence,
     erasure_keys,
@@ -46,7 +47,6 @@ from lakewarden.state.tables import (
     secrets,
     tombstones,
 )
-from lakewarden.state.veiling import veil_journal
 
 _AT_ONCE = 10_000
 _DIGEST_KEY = "tombstone-digest"
@@ -128,9 +128,9 @@ class SqlTombstones:
         self._database.wipe(tombstones.name, erasure_evidence.name)
         return ended
 
-    def veil(self, table: str, uuid: str, marks: Sequence[str], told: Callable[[str], str]) -> None:
+    def redact(self, table: str, uuid: str, marks: Sequence[str], told: Callable[[str], str]) -> None:
         with self._database.begin() as connection:
-            veil_journal(connection, table, uuid, marks, told)
+            redact_journal(connection, table, uuid, marks, told)
 
     def evidence(
         self,

@@ -20,7 +20,7 @@ from lakewarden.engine.history.spark_route import (
     displaced,
     place_before,
 )
-from lakewarden.engine.history.working_branch import CLEANSED, MERGING, WorkingBranch, is_working, spent
+from lakewarden.engine.history.working_branch import CLEANSED, MERGING, WorkingBranch, is_working, leftover_snapshots
 from lakewarden.engine.rows.search import search
 from lakewarden.engine.spark.statements import TableStatements
 from lakewarden.engine.storage.storage import Storage
@@ -517,18 +517,18 @@ class TestWithoutSpark:
         origin = orders.head()
         first, second, last = self.made(orders, origin), orders.append(), self.made(orders, origin)
         after = orders.append()
-        assert spent(orders.catalog.load_table("sales.orders")) == {first, second}
+        assert leftover_snapshots(orders.catalog.load_table("sales.orders")) == {first, second}
         assert last not in {first, second, after}
 
     def test_what_only_says_so_takes_nothing_along(self, orders: SmallLake) -> None:
         self.made(orders, 12345)
-        assert spent(orders.catalog.load_table("sales.orders")) == set()
+        assert leftover_snapshots(orders.catalog.load_table("sales.orders")) == set()
 
     def test_what_was_made_in_vain(self, orders: SmallLake) -> None:
         origin = orders.head()
         last = self.made(orders, origin)
         orders.catalog.load_table("sales.orders").manage_snapshots().rollback_to_snapshot(origin).commit()
-        assert spent(orders.catalog.load_table("sales.orders")) == {last}
+        assert leftover_snapshots(orders.catalog.load_table("sales.orders")) == {last}
         assert displaced(orders.catalog.load_table("sales.orders"), origin, {origin}) == last
         assert displaced(orders.catalog.load_table("sales.orders"), origin, {origin, last}) is None
 

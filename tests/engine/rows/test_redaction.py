@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.errors import BrokenTable
 
-VEIL = Veil(frozenset({"name", "first_name"}))
+VEIL = Redaction(frozenset({"name", "first_name"}))
 DATA = "s3://lake/people/data"
 
 
@@ -56,12 +56,12 @@ def test_rather_too_much_is_hidden(told: str, hidden: str) -> None:
 @pytest.mark.parametrize("told", [f"{DATA}/surname=Jane Doe/x.parquet", "name=Jane is a column", f"{DATA}/00.parquet"])
 def test_what_is_no_partition_of_a_key_stays(told: str) -> None:
     assert VEIL.text(told) == told
-    assert Veil(frozenset()).text(f"{DATA}/name=Jane/x") == f"{DATA}/name=Jane/x"
+    assert Redaction(frozenset()).text(f"{DATA}/name=Jane/x") == f"{DATA}/name=Jane/x"
 
 
 def test_errors_tell_nothing_in_any_of_their_words() -> None:
     path = f"{DATA}/name=Jane Doe/x.parquet"
-    with pytest.raises(BrokenTable) as caught, VEIL.over_errors():
+    with pytest.raises(BrokenTable) as caught, VEIL.of_errors():
         raise BrokenTable(f"{path} is not there", f"Restore {path}.")
     assert "Doe" not in f"{caught.value} {caught.value.args} {caught.value.document()}"
     assert caught.value.message == f"{DATA}/name=*/x.parquet is not there"

@@ -143,7 +143,7 @@ def test_files_that_are_large_enough_stay_even_beside_small_ones() -> None:
 def test_a_large_bin_is_shared_by_several_tasks() -> None:
     packing = pack(small_files(50, 10), DEFAULT)
     assert [len(bin.files) for bin in packing.bins] == [12, 12, 12, 14]
-    assert min(bin.bytes for bin in packing.bins) * 0.7 >= DEFAULT.enough
+    assert min(bin.bytes for bin in packing.bins) * 0.7 >= DEFAULT.limit_reached
 
 
 def test_one_file_with_many_deleted_rows_is_written_anew_by_itself() -> None:
@@ -170,7 +170,7 @@ def test_commits_are_not_too_large_either() -> None:
 
 def shared_slowly(bin: Bin, policy: CompactionPolicy) -> Iterator[Bin]:
     """How bins are divided among tasks, adding up the whole bin again for every file."""
-    least, parts = policy.enough * PART, 1
+    least, parts = policy.limit_reached * PART, 1
     while parts < MOST_PARTS and bin.left / (parts * 2) >= least:
         parts *= 2
     current, size, after = list[Candidate](), 0.0, bin.left

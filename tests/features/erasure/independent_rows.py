@@ -152,7 +152,7 @@ def versions(metadata_location: str) -> dict[str, Version]:
     return {name: Version(metadata, ref["snapshot-id"]) for name, ref in metadata["refs"].items()}
 
 
-def strays(metadata_location: str) -> set[str]:
+def unreferenced_copies(metadata_location: str) -> set[str]:
     """Files in a table's folder that its metadata does not reference; what it references must be there.
 
     Earlier metadata files may be gone, and the mark that requests leave is no file of the table's.

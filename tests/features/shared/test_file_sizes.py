@@ -24,8 +24,8 @@ def test_small_is_never_near_to_the_target(target: int, small: int) -> None:
     """Else what a compaction writes would be small again."""
     policy = CompactionPolicy(target_file_size_mb=target, min_file_size_mb=small)
     assert policy.small <= small * MB
-    assert target * MB // 8 <= policy.enough <= target * MB // 6
-    assert policy.small <= policy.enough
+    assert target * MB // 8 <= policy.limit_reached <= target * MB // 6
+    assert policy.small <= policy.limit_reached
 
 
 def test_options_then_configuration_then_the_table_then_defaults(lake: SmallLake) -> None:

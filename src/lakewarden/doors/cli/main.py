@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return 0
     except Exception as defect:  # noqa: BLE001 - the last handler: a traceback never reaches a user
-        return _show(_stopped() if interrupts.heard() else _incident(defect), as_json)
+        return _show(_stopped() if interrupts.received() else _incident(defect), as_json)
 
 
 def _log_to_file(path: Path) -> None:
@@ -125,4 +125,4 @@ def _stopped() -> Interrupted:
 def _or_interrupted(error: LakewardenError) -> LakewardenError:
     """A library may have turned an interrupt into another error; an error of an operation is kept."""
     is_final = isinstance(error, Interrupted) or error.details.get("operation")
-    return error if is_final or not interrupts.heard() else _stopped()
+    return error if is_final or not interrupts.received() else _stopped()

@@ -1,7 +1,7 @@
 """Translates errors of catalogs, storage and Spark into Lakewarden's own.
 
 Libraries raise many kinds of errors; users see one hierarchy. Everything that touches a catalog or a file runs inside
-`told`, so that no foreign exception leaves the engine.
+`translating`, so that no foreign exception leaves the engine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAPPED = (
 
 
 @contextmanager
-def told(about: str) -> Iterator[None]:
+def translating(about: str) -> Iterator[None]:
     """Translate what the body raises; `about` names the lake or table."""
     try:
         yield

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from lakewarden.config import LakeSettings, Settings, StorageSettings
 from lakewarden.engine.base.exact_doubles import read_doubles_exactly
-from lakewarden.engine.base.faults import first_line, told
+from lakewarden.engine.base.faults import first_line, translating
 from lakewarden.engine.base.file_naming import owned_name
 from lakewarden.engine.catalog.known_metadata import KnownMetadata
 from lakewarden.errors import CatalogUnavailable
@@ -50,7 +50,7 @@ class Catalogs:
 
     def namespaces(self, lake: str) -> list[tuple[str, ...]]:
         """The top-level namespaces of a lake: the cheapest request that shows whether its catalog responds."""
-        with told(f"lake {lake}"):
+        with translating(f"lake {lake}"):
             return [tuple(namespace) for namespace in self.get(lake).list_namespaces()]
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ def open_catalog(lake: str, settings: LakeSettings, create: bool) -> Catalog:
     """Open a lake's catalog. An SQL catalog's tables are created only with `create`."""
     missing = sqlite_file(settings)
     if settings.type == "sql" and missing is None:
-        _taken_apart(str(settings.catalog["uri"]))
+        _parsed(str(settings.catalog["uri"]))
     if missing and not create and not missing.is_file():
         raise CatalogUnavailable(
             f"lake {lake}: its catalog {missing} does not exist",
@@ -74,7 +74,7 @@ def open_catalog(lake: str, settings: LakeSettings, create: bool) -> Catalog:
     properties = pyiceberg_properties(settings) | {"init_catalog_tables": str(create).lower()}
     read_doubles_exactly()
     try:
-        with told(f"lake {lake}"):
+        with translating(f"lake {lake}"):
             if settings.type == "sql":
                 return _open_sql(lake, properties)
             from pyiceberg.catalog import load_catalog
@@ -217,7 +217,7 @@ def _jdbc(uri: str) -> dict[str, str]:
     common = {"type": "jdbc", "jdbc.schema-version": "V1"}
     if uri.startswith("sqlite"):
         return common | {"uri": f"jdbc:sqlite:{_file_of(uri)}"}
-    parts = _taken_apart(uri)
+    parts = _parsed(uri)
     host = parts["host"] or "localhost"
     address = {
         "uri": f"jdbc:{parts['driver']}://{host}{parts['port'] or ''}{parts['database'] or '/'}{parts['query'] or ''}"
@@ -227,7 +227,7 @@ def _jdbc(uri: str) -> dict[str, str]:
     return common | address | user | password
 
 
-def _taken_apart(uri: str) -> re.Match[str]:
+def _parsed(uri: str) -> re.Match[str]:
     """The parts of an SQL catalog's URL. An invalid URL is not shown, since it may contain a password."""
     parts = _SQL_ADDRESS.fullmatch(uri)
     if parts is None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -16,7 +16,7 @@ def has_view(catalog: Catalog, identifier: tuple[str, ...]) -> bool:
     """Whether a name is a view; False if the catalog cannot tell."""
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 
-    with told(f"lake {catalog.name}"):
+    with translating(f"lake {catalog.name}"):
         if not isinstance(catalog, SqlCatalog):
             try:
                 return catalog.view_exists(identifier)
@@ -42,7 +42,7 @@ def other_catalogs(catalog: Catalog) -> dict[str, int]:
     if not isinstance(catalog, SqlCatalog):
         return {}
     table: Any = IcebergTables.__table__
-    with told(f"lake {catalog.name}"), catalog.engine.connect() as connection:
+    with translating(f"lake {catalog.name}"), catalog.engine.connect() as connection:
         names = connection.execute(table.select().with_only_columns(table.c.catalog_name)).scalars()
         return dict(sorted(Counter(name for name in names if name != catalog.name).items()))
 

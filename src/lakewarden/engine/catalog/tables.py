@@ -10,7 +10,7 @@ from threading import local
 from typing import TYPE_CHECKING, TypeVar
 
 from lakewarden.config import Settings
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.route import Route, route_for
 from lakewarden.engine.base.table_name import Reference, TableName, parse, parse_table, parse_time
 from lakewarden.engine.catalog.catalogs import Catalogs
@@ -103,7 +103,7 @@ class Tables:
         from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
 
         try:
-            with told(f"table {name}"):
+            with translating(f"table {name}"):
                 return self._catalogs.get(name.lake).load_table(name.identifier)
         except NoSuchIcebergTableError:
             raise TableNotFound(f"{name} is not an Iceberg table", "Lakewarden supports Iceberg tables only.") from None
@@ -140,7 +140,7 @@ class Tables:
     def _names_of(self, lake: str, namespace: tuple[str, ...]) -> list[TableName]:
         catalog = self._catalogs.get(lake)
         below = () if namespace == ("",) else namespace
-        with told(f"lake {lake}"):
+        with translating(f"lake {lake}"):
             pending, found = [below] if below else list(catalog.list_namespaces()), []
             while pending:
                 current = pending.pop()
@@ -151,7 +151,7 @@ class Tables:
             return found
 
     def _has_namespace(self, lakes: list[str], namespace: str) -> bool:
-        with told(f"lake {', '.join(lakes)}"):
+        with translating(f"lake {', '.join(lakes)}"):
             return any(_has_namespace(self._catalogs.get(lake), tuple(namespace.split("."))) for lake in lakes)
 
     def _not_found(self, name: TableName) -> TableNotFound:

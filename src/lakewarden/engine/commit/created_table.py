@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.commit.change import Change
 from lakewarden.engine.commit.publish import Attempt
 from lakewarden.engine.spark.statements import TableStatements
@@ -51,7 +51,7 @@ class CreateTable(Change[str]):
         staged: list[CreateTableTransaction] = []
 
         def stage() -> Table:
-            with told(f"table {name}"):
+            with translating(f"table {name}"):
                 if not catalog.namespace_exists(name.namespace):
                     raise NotFound(f"no namespace {'.'.join(name.namespace)} in lake {name.lake}", "Create it first.")
                 staged[:] = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates, still_needed
 from lakewarden.engine.commit.change import Change
-from lakewarden.engine.commit.lost_refs import taken_along
+from lakewarden.engine.commit.lost_refs import find_lost_refs
 from lakewarden.engine.commit.procedures import Procedures
 from lakewarden.engine.commit.publish import Attempt, at_refs
 from lakewarden.errors import StalePlan
@@ -44,16 +44,16 @@ class Expiry(Change[None]):
             return Attempt(at_refs(self.uuid, refs), updates) if updates else None
 
         desk.publisher.publish(self.table, self.uuid, attempt)
-        _give_back(desk, self)
+        _restore_lost_refs(desk, self)
 
     def publish_through_spark(self, desk: Desk, spark: Spark) -> None:
         procedures = Procedures(desk.tables, spark, desk.fence)
         procedures.expire_snapshots(self.table, self.snapshots, self.tags, self.check)
 
 
-def _give_back(desk: Desk, change: Expiry) -> None:
+def _restore_lost_refs(desk: Desk, change: Expiry) -> None:
     """Undo an expiry that removed a ref which was created at the same moment."""
-    found = taken_along(desk.tables.load(change.table), change.snapshots, change.tags)
+    found = find_lost_refs(desk.tables.load(change.table), change.snapshots, change.tags)
     if found is None:
         return
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.catalog.snapshot_removal import LINEAGE, lineage_of
 from lakewarden.engine.commit.publish import by_client, ref_update
 
@@ -28,7 +28,7 @@ _OURS = "lakewarden."
 
 
 @dataclass(frozen=True)
-class TakenAlong:
+class LostRefs:
     """The lost refs, as sentences, and the metadata before the expiry."""
 
     says: tuple[str, ...]
@@ -53,7 +53,7 @@ class TakenAlong:
         back = [s for s in self.before.snapshots if s.snapshot_id in self.expired and s.snapshot_id not in there]
         if not back:
             return ()
-        passing = passing_version(table, back[-1])
+        passing = temporary_snapshot(table, back[-1])
         return (
             *(AddSnapshotUpdate(snapshot=_rootless(table, snapshot)) for snapshot in back),
             *self.ref_updates(table),
@@ -74,12 +74,12 @@ class TakenAlong:
         return ours | {LINEAGE: json.dumps({str(child): parent for child, parent in lineage.items()})}
 
 
-def taken_along(table: Table, snapshots: Iterable[int], tags: Iterable[str]) -> TakenAlong | None:
+def find_lost_refs(table: Table, snapshots: Iterable[int], tags: Iterable[str]) -> LostRefs | None:
     """Find refs that were lost with these snapshots, from the table's earlier metadata; None if there are none."""
     if by_client(table):
         return None
     going, gone_tags = frozenset(snapshots), set(tags)
-    with told(f"table {'.'.join(table.name())}"):
+    with translating(f"table {'.'.join(table.name())}"):
         before = next((m for m in _earlier(table) if going & {s.snapshot_id for s in m.snapshots}), None)
         if before is None:
             return None
@@ -94,7 +94,7 @@ def taken_along(table: Table, snapshots: Iterable[int], tags: Iterable[str]) -> 
     says = tuple(
         f"{ref.snapshot_ref_type} {name} was created at snapshot {ref.snapshot_id}" for name, ref in lost.items()
     )
-    return TakenAlong(says, going & lists.keys(), before)
+    return LostRefs(says, going & lists.keys(), before)
 
 
 def _earlier(table: Table) -> Iterator[TableMetadata]:
@@ -113,7 +113,7 @@ def _rootless(table: Table, snapshot: Snapshot) -> Snapshot:
     return snapshot.model_copy(update={"parent_snapshot_id": None, **_no_new_rows(table)})
 
 
-def passing_version(table: Table, like: Snapshot, after: int | None = None) -> Snapshot:
+def temporary_snapshot(table: Table, like: Snapshot, after: int | None = None) -> Snapshot:
     """A temporary snapshot: added after old ones, it corrects the table's timestamp and sequence number."""
     last = getattr(table.metadata, "last_sequence_number", -1) if after is None else after
     newest: dict[str, Any] = {

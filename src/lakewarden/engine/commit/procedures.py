@@ -22,7 +22,7 @@ from lakewarden.engine.catalog.snapshot_removal import (
     note_property,
     still_needed,
 )
-from lakewarden.engine.spark.session import spark_told
+from lakewarden.engine.spark.session import translating_spark
 from lakewarden.errors import BrokenTable, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.quantities import to_millis
@@ -94,7 +94,7 @@ class Procedures:
         given = [f"strategy => {literal(strategy)}", f"options => map({pairs})"]
         given += [f"sort_order => {literal(sort_order)}"] if sort_order else []
         given += [f"where => {literal(where)}"] if where else []
-        with _broken_files_told(name):
+        with _naming_unreadable_file(name):
             return self._run(_called(name, "rewrite_data_files", ", ".join(given)))
 
     def rewrite_manifests(self, table: str) -> dict[str, Any]:
@@ -104,14 +104,14 @@ class Procedures:
         self._spark.session()
         self._fence()
         reach("procedure.fenced")
-        with spark_told():
+        with translating_spark():
             rows = self._spark.sql(statement).collect()
         reach("procedure.done")
         return rows[0].asDict() if rows else {}
 
 
 @contextmanager
-def _broken_files_told(name: TableName) -> Iterator[None]:
+def _naming_unreadable_file(name: TableName) -> Iterator[None]:
     """Name the file that Spark could not read: it is buried in the stack trace."""
     try:
         yield

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from lakewarden.engine.base.collector import paused
-from lakewarden.engine.base.faults import first_line, is_refusal, told, translate
+from lakewarden.engine.base.faults import first_line, is_refusal, translate, translating
 from lakewarden.engine.base.file_naming import naming
 from lakewarden.engine.base.route import Route, route_of_manifests
 from lakewarden.engine.catalog.tables import Tables
@@ -101,7 +101,7 @@ class Publisher:
                         raise CommitRefused(
                             f"{name}: the catalog refuses the commit: {first_line(error)}", "Nothing was written."
                         ) from error
-                    with told(f"table {name}"):
+                    with translating(f"table {name}"):
                         raise
             _take_back(attempt)
             self._wait(number)

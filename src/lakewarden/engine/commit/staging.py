@@ -25,7 +25,7 @@ from lakewarden.engine.commit.procedures import Procedures
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.files.written_files import AddedFile
-from lakewarden.engine.spark.session import spark_told
+from lakewarden.engine.spark.session import translating_spark
 from lakewarden.engine.spark.statements import TableStatements
 from lakewarden.errors import StalePlan, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.commit.change import Desk
     from lakewarden.engine.spark.session import Spark
     from lakewarden.engine.storage.storage import Storage
-    from lakewarden.lifecycle.basics import Tell
+    from lakewarden.lifecycle.basics import ReportProgress
 
 STAGED = "lakewarden.staged"
 """In the summary of a staged snapshot: its branch."""
@@ -78,10 +78,10 @@ class Staging:
         spark: Spark,
         storage: Callable[[str], Storage],
         is_over: Callable[[str], bool] = lambda operation: False,
-        tell: Tell = lambda done, total, says: None,
+        progress: ReportProgress = lambda done, total, says: None,
     ) -> None:
         """`is_over` tells which other operations are not running: their staging branches are removed too."""
-        self._desk, self._spark, self._storage, self._is_over, self._tell = desk, spark, storage, is_over, tell
+        self._desk, self._spark, self._storage, self._is_over, self._progress = desk, spark, storage, is_over, progress
 
     def stage(
         self, table_name: str, rows: Callable[[SparkSession], DataFrame], replaced: Collection[str] = ()
@@ -103,10 +103,10 @@ class Staging:
         if through_spark and replaced:
             self._delete_files(statements, branch, replaced)
         before = self._head(name, branch)
-        with spark_told():
+        with translating_spark():
             frame = rows(session)
         properties = {STAGED: branch} | ({WAP_ID: self._desk.stamp.name} if through_spark else {})
-        statements.append(branch, frame, properties, lambda: self._tell(0, 1, "rows are being written"))
+        statements.append(branch, frame, properties, lambda: self._progress(0, 1, "rows are being written"))
         reach("staging.written")
         return self._reported(name, branch, base, before, frozenset(replaced if through_spark else ()))
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.engine.files.manifests import manifests_of
@@ -74,7 +74,7 @@ class _Look:
 def _listed(table: Table, snapshot: Snapshot) -> list[ManifestFile] | None:
     """The manifests of a snapshot; None if its list cannot be read."""
     try:
-        with told("its metadata"):
+        with translating("its metadata"):
             return manifests_of(table.io, snapshot)
     except LakewardenError:
         return None
@@ -85,7 +85,7 @@ def _look(table: Table, manifest: ManifestFile, wanted: str) -> _Look:
     if same_place(manifest.manifest_path) == wanted:
         return _Look(False, True)
     try:
-        with told("its metadata"):
+        with translating("its metadata"):
             return _Look(True, any(same_place(file.path) == wanted for file in manifest_and_files(table.io, manifest)))
     except LakewardenError:
         return _Look(False, False)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.base.parallel import traverse
 from lakewarden.engine.files.manifests import manifests_of
@@ -53,7 +53,7 @@ def holdings(table: Table, holders: Sequence[Collection[int]], sizes: Sizes) -> 
         for snapshot in snapshots:
             masks[snapshot] = masks.get(snapshot, 0) | 1 << place
     tally = _Tally()
-    with told(f"table {'.'.join(table.name())}"):
+    with translating(f"table {'.'.join(table.name())}"):
         for file, mask in _referenced(table, masks, sizes):
             tally.add(file, mask)
     alone = [tally.held.pop(1 << place, Holding()) for place in range(len(holders))]

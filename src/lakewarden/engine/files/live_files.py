@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.files.manifests import (
     Manifests,
     has_live_files,
@@ -207,7 +207,7 @@ class SnapshotFiles:
         def read(manifest: ManifestFile) -> tuple[Found, ...]:
             return self._reader.files(self._io, manifest, partial(compact, self._shared))
 
-        with told(self._about):
+        with translating(self._about):
             if len(chosen) < 4:
                 yield from (file for manifest in chosen for file in read(manifest))
                 return
@@ -224,7 +224,7 @@ class Files:
     def of(self, table: Table, snapshot: Snapshot | None) -> SnapshotFiles:
         """The live files of a snapshot; none for a table without snapshots."""
         about = f"table {'.'.join(table.name())}"
-        with told(about):
+        with translating(about):
             manifests = manifests_of(table.io, snapshot) if snapshot is not None else []
         return SnapshotFiles(table.io, manifests, self.reader, about)
 
@@ -234,7 +234,7 @@ class Files:
         A manifest that several snapshots share is read once.
         """
         about = f"table {'.'.join(table.name())}"
-        with told(about):
+        with translating(about):
             lists = [manifests_of(table.io, snapshot) for snapshot in snapshots]
         manifests = {manifest.manifest_path: manifest for listed in lists for manifest in listed}
         files = SnapshotFiles(table.io, list(manifests.values()), self.reader, about)
@@ -340,7 +340,7 @@ def masked_rows(io: FileIO, path: str, about: str) -> Counter[str]:
 
     counts: Counter[str] = Counter()
     try:
-        with told(about), io.new_input(path).open() as stream:
+        with translating(about), io.new_input(path).open() as stream:
             file = pq.ParquetFile(stream, read_dictionary=["file_path"], pre_buffer=False)
             for batch in file.iter_batches(columns=["file_path"]):
                 for item in batch.column(0).value_counts():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.kept import Kept
 from lakewarden.engine.base.locations import apart
 from lakewarden.engine.base.parallel import Branch, traverse
@@ -102,7 +102,7 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
             if is_new:
                 yield Branch(manifest)
 
-    with told(f"table {'.'.join(table.name())}"):
+    with translating(f"table {'.'.join(table.name())}"):
         starts: list[Snapshot | ManifestFile] = [*chosen]
         yield from traverse(starts, look, _READERS, "reachable")
         yield from (

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.locations import is_below, same_place
 from lakewarden.engine.files.manifests import manifests_of
 from lakewarden.engine.files.reachable import ReachableFile, manifests_and_files, own_places, reachable_files
@@ -39,7 +39,7 @@ def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
     gone, metadata = set(going), table.metadata
     leaving = [s for s in metadata.snapshots if s.snapshot_id in gone]
     staying = [s for s in metadata.snapshots if s.snapshot_id not in gone]
-    with told(f"table {'.'.join(table.name())}"):
+    with translating(f"table {'.'.join(table.name())}"):
         kept, unreadable = _manifests(table, staying), list[str]()
         of_leaving = _manifests(table, leaving, unreadable)
         only_theirs = [manifest for path, manifest in of_leaving.items() if path not in kept]
@@ -51,11 +51,11 @@ def unreachable_after(table: Table, going: Iterable[int]) -> Unreachable:
             needed[hash(place)] = file.bytes or 0
         shared = {s.manifest_list for s in staying}
         lists = [ReachableFile(s.manifest_list, "manifest-list") for s in leaving if s.manifest_list not in shared]
-    told_of = [*metadata.statistics, *metadata.partition_statistics]
-    still = {same_place(s.statistics_path) for s in told_of if s.snapshot_id not in gone}
+    statistics_files = [*metadata.statistics, *metadata.partition_statistics]
+    still = {same_place(s.statistics_path) for s in statistics_files if s.snapshot_id not in gone}
     statistics = [
         ReachableFile(s.statistics_path, "statistics", s.file_size_in_bytes)
-        for s in told_of
+        for s in statistics_files
         if s.snapshot_id in gone and same_place(s.statistics_path) not in still
     ]
     all_files = [*files.values(), *lists, *statistics]

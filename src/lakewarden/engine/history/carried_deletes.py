@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.new_snapshot import delete_leftovers
 from lakewarden.engine.files.live_files import masked_rows
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.basics import Stamp
 
 _BATCH_ROWS = 1 << 16
-_TOLD_FOR = 17  # index of field 143 in a data file: the data file that deletes apply to
+_REFERENCED = 17  # index of field 143 in a data file: the data file that deletes apply to
 
 
 class CarriedDeletes:
@@ -135,7 +135,7 @@ class CarriedDeletes:
 
         columns = ["file_path", "pos"]
         try:
-            with told(self._about), io.new_input(file.file_path).open() as stream:
+            with translating(self._about), io.new_input(file.file_path).open() as stream:
                 parquet = pq.ParquetFile(stream, pre_buffer=False, read_dictionary=columns[:1])
                 for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
                     names, at = batch.column("file_path"), batch.column("pos").to_numpy()
@@ -170,7 +170,7 @@ def _entry(before: DataFile, path: str, size: int, rows: int, names: list[str]) 
     """The entry of a new file. Equal bounds mean that it applies to one data file only: kept only if it did before."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
-    told_for = before._data[_TOLD_FOR] if len(before._data) > _TOLD_FOR else None
+    referenced = before._data[_REFERENCED] if len(before._data) > _REFERENCED else None
     for_one = referenced_data_file(before) is not None
     file = DataFile.from_args(
         _table_format_version=3,  # for referenced_data_file, which v2 has too but PyIceberg lacks
@@ -182,7 +182,7 @@ def _entry(before: DataFile, path: str, size: int, rows: int, names: list[str]) 
         file_size_in_bytes=size,
         lower_bounds={PATH_ID: names[0].encode()},
         upper_bounds={PATH_ID: (names[-1] if for_one or names[1:] else f"{names[-1]}~").encode()},
-        referenced_data_file=names[0] if told_for else None,
+        referenced_data_file=names[0] if referenced else None,
     )
     file.spec_id = before.spec_id
     return file

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.commit.new_snapshot import count
 from lakewarden.engine.files.manifests import Manifests, manifests_of, partition_key, read_entries
@@ -59,7 +59,7 @@ class Survey:
     def of(self, table: Table) -> dict[int, list[ManifestFile]]:
         """The manifests of every snapshot of a table, by snapshot id; all have been read then."""
         about = f"table {'.'.join(table.name())}"
-        with told(about), ThreadPoolExecutor(_READERS, thread_name_prefix="survey") as readers:
+        with translating(about), ThreadPoolExecutor(_READERS, thread_name_prefix="survey") as readers:
             unread = [s for s in table.metadata.snapshots if s.manifest_list not in self._lists]
             found = readers.map(lambda snapshot: manifests_of(table.io, snapshot), unread)
             self._lists |= {s.manifest_list: manifests for s, manifests in zip(unread, found, strict=True)}

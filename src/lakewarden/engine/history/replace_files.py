@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.catalog.metadata_log import drop_all_entries
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates
-from lakewarden.engine.commit.lost_refs import passing_version, taken_along
+from lakewarden.engine.commit.lost_refs import find_lost_refs, temporary_snapshot
 from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, check_format, ref_update
 from lakewarden.engine.history.carried_deletes import CarriedDeletes
 from lakewarden.engine.history.clean_versions import CleanVersions
@@ -47,9 +47,9 @@ class ReplaceFiles(Cleansing):
         if not _land(publisher, self, work):
             return None
         reach("cleansing.landed")
-        if work.may_have_taken_names:
+        if work.may_have_lost_refs:
             try:
-                _give_names_back(publisher, self, work)
+                _restore_lost_refs(publisher, self, work)
             except LakewardenError as error:  # must not look as if nothing was committed
                 raise CatalogUnavailable(
                     f"{self.table}: the commit landed, but it is unknown whether refs created at the same time still "
@@ -59,9 +59,9 @@ class ReplaceFiles(Cleansing):
         return work.outcome
 
 
-def _give_names_back(publisher: Publisher, change: Cleansing, work: _Cleanse) -> None:
+def _restore_lost_refs(publisher: Publisher, change: Cleansing, work: _Cleanse) -> None:
     """Restore refs that were lost with their snapshots; they are then cleansed like the others."""
-    while publisher.publish(change.table, change.uuid, work.names_given_back):
+    while publisher.publish(change.table, change.uuid, work.restored_refs):
         try:
             _land(publisher, change, work)
         except StalePlan:  # a ref at a snapshot whose files were not replaced, being unreferenced
@@ -131,11 +131,11 @@ class _Cleanse:
             self.outcome = self._planned if self.outcome is None else _together(self.outcome, self._planned)
 
     @property
-    def may_have_taken_names(self) -> bool:
+    def may_have_lost_refs(self) -> bool:
         """Whether the catalog may have removed refs with their snapshots; not if the client writes the metadata."""
         return self._table is not None and not by_client(self._table)
 
-    def names_given_back(self, table: Table) -> Attempt | None:
+    def restored_refs(self, table: Table) -> Attempt | None:
         """Restore refs that were created at the same moment on snapshots that expired.
 
         None of their files has been deleted yet.
@@ -143,14 +143,14 @@ class _Cleanse:
         from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
         gone = self.outcome.snapshots if self.outcome else ()
-        found = taken_along(table, gone, ())
+        found = find_lost_refs(table, gone, ())
         if found is None:
             return None
         names = found.lost_refs(table)
         wanted = {found.before.refs[name].snapshot_id for name in names}
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
         back = [s for s in found.before.snapshots if s.snapshot_id in wanted - there]
-        last = passing_version(table, back[-1]) if back else None
+        last = temporary_snapshot(table, back[-1]) if back else None
         updates: list[TableUpdate] = [
             AddSnapshotUpdate(snapshot=snapshot.model_copy(update={"parent_snapshot_id": None})) for snapshot in back
         ]
@@ -225,9 +225,9 @@ class _Cleanse:
 
 
 def _statistics(metadata: TableMetadata, dirty: set[int]) -> list[str]:
-    told_of = [*metadata.statistics, *metadata.partition_statistics]
-    still = {same_place(s.statistics_path) for s in told_of if s.snapshot_id not in dirty}
-    leaving = (s.statistics_path for s in told_of if s.snapshot_id in dirty)
+    statistics_files = [*metadata.statistics, *metadata.partition_statistics]
+    still = {same_place(s.statistics_path) for s in statistics_files if s.snapshot_id not in dirty}
+    leaving = (s.statistics_path for s in statistics_files if s.snapshot_id in dirty)
     return [path for path in leaving if same_place(path) not in still]
 
 
@@ -239,7 +239,7 @@ def _updates(table: Table, dirty: set[int], new: CleanVersions, made: Mapping[in
         if ref.snapshot_id in made:
             updates.append(ref_update(name, str(ref.snapshot_ref_type), made[ref.snapshot_id], ref))
     if made and not by_client(table):  # the server would use the last one's timestamp
-        last = passing_version(table, list(new.made.values())[-1], new.last_sequence)
+        last = temporary_snapshot(table, list(new.made.values())[-1], new.last_sequence)
         updates.append(AddSnapshotUpdate(snapshot=last))
         updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [last.snapshot_id]}))
     updates += expiry_updates(table, sorted(dirty), (), made)

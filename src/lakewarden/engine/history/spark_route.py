@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
 from lakewarden.engine.commit.procedures import Procedures
@@ -28,7 +28,13 @@ from lakewarden.engine.history.spark_costs import (
     check_nothing_staged,
     costs,
 )
-from lakewarden.engine.history.working_branch import WorkingBranch, is_taken_up, is_working, put_back, spent
+from lakewarden.engine.history.working_branch import (
+    WorkingBranch,
+    is_resumed,
+    is_working,
+    leftover_snapshots,
+    restore_properties,
+)
 from lakewarden.engine.rows.row_positions import KeyRows
 from lakewarden.engine.spark.statements import TableStatements
 from lakewarden.errors import LakewardenError, SparkUnavailable, StalePlan
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.spark.session import Spark
     from lakewarden.engine.storage.storage import StoredFiles
-    from lakewarden.lifecycle.basics import Fence, Stamp, Tell
+    from lakewarden.lifecycle.basics import Fence, ReportProgress, Stamp
     from lakewarden.records.erasure import HiddenKey
 
 __all__ = ["SparkCleansing", "check_nothing_else_goes", "costs"]
@@ -75,7 +81,7 @@ class SparkCleansing:
         refs: Sequence[str],
         snapshots: Sequence[int],
         about_to: AboutTo,
-        progress: Tell,
+        progress: ReportProgress,
     ) -> Cleansed:
         """Erase the rows of some keys from these versions of a table, and from any added since.
 
@@ -87,7 +93,7 @@ class SparkCleansing:
         rows = KeyRows(keys, self._files, self._storage(name.lake))
         load = partial(self._tables.load, name)
         run = _Run(load, name, self._stamp, statements, rows, progress, set(snapshots), self._is_ours)
-        put_back(run.load(), statements)
+        restore_properties(run.load(), statements)
         check_nothing_else_goes(run.load(), name, snapshots, refs)
         try:
             run.to_the_end()
@@ -102,7 +108,7 @@ class SparkCleansing:
         reach("spark_cleansing.dropped")
         table = run.load()
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
-        going = tuple(sorted((run.dirty | spent(table)) & there))
+        going = tuple(sorted((run.dirty | leftover_snapshots(table)) & there))
         free = unreachable_after(table, going)
         check_nothing_elsewhere(
             run.name, free.elsewhere, "No version has expired; refs that were moved stay at the new versions."
@@ -128,7 +134,7 @@ class _Run:
     stamp: Stamp
     statements: TableStatements
     rows: KeyRows
-    progress: Tell
+    progress: ReportProgress
     dirty: set[int]
     is_ours: Callable[[str], bool]
     clean: set[int] = field(default_factory=set)
@@ -169,7 +175,7 @@ class _Run:
         """Drop working branches that are not needed."""
         table = self.load()
         for ref in filter(partial(self._is_working, table), table.metadata.refs):
-            is_of_use = is_taken_up(table, ref, self.stamp) and int(ref.rpartition("-")[2]) in keep
+            is_of_use = is_resumed(table, ref, self.stamp) and int(ref.rpartition("-")[2]) in keep
             if not is_of_use:
                 self.statements.drop_branch(ref)
 
@@ -189,7 +195,7 @@ class _Run:
     def _look_at_new(self, table: Table) -> None:
         """Search versions that were not searched yet: others may have committed rows, or refs to rows."""
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
-        unknown = there - self.dirty - self.clean - spent(table)
+        unknown = there - self.dirty - self.clean - leftover_snapshots(table)
         if unknown:
             found = self.rows.search(table, unknown)
             self.dirty |= {*found.snapshots, *found.tainted}
@@ -276,7 +282,7 @@ def place_before(table: Table, ref: str, new: int, before: Table) -> int | None:
     places = [same_place(path) for path in log]
     known = same_place(before.metadata_location)
     since = log[places.index(known) + 1 :] if known in places else log  # only the newest entries may be kept
-    with told(f"table {'.'.join(table.name())}"):
+    with translating(f"table {'.'.join(table.name())}"):
         between = [FromInputFile.table_metadata(table.io.new_input(path)) for path in since]
     line = [state.refs.get(ref) for state in (before.metadata, *between, table.metadata)]
     at = [found.snapshot_id if found is not None else None for found in line]

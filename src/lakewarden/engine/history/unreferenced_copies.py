@@ -37,7 +37,7 @@ _AT_A_TIME = 256
 _METADATA = (".metadata.json", ".metadata.json.gz")
 
 
-def strays(
+def unreferenced_copies(
     table: Table, keys: Sequence[HiddenKey], storage: StoredFiles, before: datetime, superseded: Iterable[str] = ()
 ) -> Iterator[StoredObject]:
     """Objects, and folders whose names contain a value, that may be erased.
@@ -54,9 +54,7 @@ def strays(
 
     def tells(found: StoredObject) -> bool:
         return bool(reader.look(found, reached).traces) and (
-            _is_left_behind(found, before)
-            or same_place(found.path) in earlier
-            or _can_land_no_more(found, earlier, storage)
+            _is_left_behind(found, before) or same_place(found.path) in earlier or _is_outdated(found, earlier, storage)
         )
 
     def candidates() -> Iterator[StoredObject]:
@@ -76,7 +74,7 @@ def _is_left_behind(found: StoredObject, before: datetime) -> bool:
     return found.modified_at is not None and found.modified_at <= before
 
 
-def _can_land_no_more(found: StoredObject, earlier: Collection[str], storage: StoredFiles) -> bool:
+def _is_outdated(found: StoredObject, earlier: Collection[str], storage: StoredFiles) -> bool:
     """Whether it is metadata based on an earlier state: catalogs accept only successors of the current one."""
     if not found.path.endswith(_METADATA):
         return False

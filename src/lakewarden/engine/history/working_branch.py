@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
 from lakewarden.engine.files.manifests import manifests_of
-from lakewarden.engine.spark.session import spark_told
+from lakewarden.engine.spark.session import translating_spark
 from lakewarden.errors import VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
 
@@ -63,7 +63,7 @@ def is_working(ref: str, is_ours: Callable[[str], bool] = lambda operation: True
     return found is not None and is_ours(found["operation"])
 
 
-def is_taken_up(table: Table, ref: str, stamp: Stamp) -> bool:
+def is_resumed(table: Table, ref: str, stamp: Stamp) -> bool:
     """Whether an existing branch belongs to this operation and was built on the version in its name."""
     found = _NAME.fullmatch(ref)
     if found is None or found["before"] or found["operation"] != stamp.operation:
@@ -71,7 +71,7 @@ def is_taken_up(table: Table, ref: str, stamp: Stamp) -> bool:
     return int(found["snapshot"]) in ancestors(table, table.metadata.refs[ref].snapshot_id)
 
 
-def spent(table: Table) -> set[int]:
+def leftover_snapshots(table: Table) -> set[int]:
     """Intermediate snapshots between a version and its rebuilt one, and rebuilt ones that were never used."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     leading = named(table)
@@ -123,7 +123,7 @@ class WorkingBranch:
         reach("spark_cleansing.branched")
         try:
             rows = self._statements.view(self._view, self._rows.places(table, self._origin))
-            with self._statements.telling({**self._stamp.properties(), CLEANSED: str(self._origin)}):
+            with self._statements.with_summary({**self._stamp.properties(), CLEANSED: str(self._origin)}):
                 self._erase()
                 self._forget()
             self._compare(rows)
@@ -183,7 +183,7 @@ class WorkingBranch:
 
     def _holds_rows(self) -> bool:
         table = self._load()
-        return self._rows.is_told_by(table, self._head(table).snapshot_id)
+        return self._rows.is_revealed_by(table, self._head(table).snapshot_id)
 
     def _tells_of_removed(self) -> bool:
         table = self._load()
@@ -193,7 +193,7 @@ class WorkingBranch:
     def _compare(self, rows: DataFrame) -> None:
         """Check that all other rows are unchanged, in any order."""
         was, now = self._statements.read(self._before), self._statements.read(self.name)
-        with spark_told():
+        with translating_spark():
             same = (was["_file"] == rows["file"]) & (was["_pos"] == rows["position"])
             both = _content(was.join(rows, same, "left_anti")).unionAll(_content(now))
             (expected, sum_before), (found, sum_after) = both.collect()
@@ -224,20 +224,20 @@ def merging(table: Table, statements: TableStatements) -> Iterator[None]:
     try:
         yield
     finally:
-        _put_back(before, statements)
+        _restore_properties(before, statements)
 
 
-def put_back(table: Table, statements: TableStatements) -> None:
+def restore_properties(table: Table, statements: TableStatements) -> None:
     """Restore properties that a killed run had changed."""
     try:
         before = json.loads(table.metadata.properties.get(MERGING, ""))
     except ValueError:
         return
     if isinstance(before, dict):
-        _put_back({key: before.get(key) for key in _MERGE_ALL}, statements)
+        _restore_properties({key: before.get(key) for key in _MERGE_ALL}, statements)
 
 
-def _put_back(before: Mapping[str, str | None], statements: TableStatements) -> None:
+def _restore_properties(before: Mapping[str, str | None], statements: TableStatements) -> None:
     had = {key: value for key, value in before.items() if value is not None}
     if had:
         statements.set_properties(had)

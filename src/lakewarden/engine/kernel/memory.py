@@ -37,7 +37,7 @@ class Budget:
             memory=memory_bytes,
         )
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Return free memory to the system when it runs low. Not always: allocating it again takes time."""
         if resident_bytes() > self.memory * 3 // 4:
             pa.default_memory_pool().release_unused()

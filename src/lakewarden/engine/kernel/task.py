@@ -110,7 +110,7 @@ class _Rewriting:
 
     def run(self) -> None:
         masks = read_masks(self._storage, self._group.inputs)
-        self._budget.give_back()
+        self._budget.release()
         if self._target is not None:
             self._outputs.begin(self._target, self._votes())
         for input_ in self._group.inputs:

@@ -123,7 +123,7 @@ class Outputs:
         self._shrinking = max(written / max(self._pending_bytes, 1), 0.01)
         self._pending, self._pending_bytes, self._pending_rows = [], 0, 0
         del table
-        self._budget.give_back()
+        self._budget.release()
         if self._source is None and self._file.bytes >= self._layout.target_bytes:
             self._roll()
 

@@ -51,7 +51,7 @@ class Needles:
             return
         self._longest = self._lengths[-1]
         self._width = min(_WINDOW, self._lengths[0])
-        self._from_end, self._skipped = self._telling_most()
+        self._from_end, self._skipped = self._most_distinctive()
         windows = {self._window(needle, self._from_end, self._skipped) for needle in self._all}
         padded = b"".join(window.ljust(_WINDOW, b"\0") for window in windows)
         self._windows: np.ndarray[Any, Any] = np.sort(np.frombuffer(padded, "<u8"))
@@ -80,14 +80,14 @@ class Needles:
         hits = [self._hit(content, 0, start, length) for start, length in found]
         return [hit for hit in hits if embedded or not is_embedded(hit)]
 
-    def stream(self, source: Source, mind: Callable[[int], None] = lambda read: None) -> Iterator[Hit]:
-        """The same for a stream, read in blocks; `mind` receives the number of bytes read."""
+    def stream(self, source: Source, count_read: Callable[[int], None] = lambda read: None) -> Iterator[Hit]:
+        """The same for a stream, read in blocks; `count_read` receives the number of bytes read."""
         if not self._all:
             return
         kept, start, done = b"", 0, 0  # `kept` begins at `start`; matches before `done` were returned
         while True:
             block = source.read(_BLOCK)
-            mind(len(block))
+            count_read(len(block))
             content = kept + block
             limit = start + len(content) - (self._longest + CONTEXT if block else 0)
             for at, length in self._matches(content):
@@ -101,7 +101,7 @@ class Needles:
             cut = max(done - CONTEXT - start, 0)
             kept, start = content[cut:], start + cut
 
-    def _telling_most(self) -> tuple[bool, int]:
+    def _most_distinctive(self) -> tuple[bool, int]:
         """The part of the texts that distinguishes them best: its offset, counted from the beginning or the end."""
         some = list(islice(self._all, _SAMPLE))
         parts = [(end, skipped) for skipped in range(self._lengths[0] - self._width + 1) for end in (False, True)]

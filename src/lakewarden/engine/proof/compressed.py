@@ -46,9 +46,9 @@ def packed_form(beginning: bytes, path: str = "") -> str | None:
     return next((name[1:] for name in _NAMES if path.lower().endswith(name)), None)
 
 
-def unpacked(source: Source, mind: Callable[[int], None]) -> io.BufferedReader:
-    """The content of a gzip file with all its members; `mind` receives the number of compressed bytes read."""
-    return io.BufferedReader(_Unpacked(source, mind), _BUFFER)
+def unpacked(source: Source, count_read: Callable[[int], None]) -> io.BufferedReader:
+    """The content of a gzip file with all its members; `count_read` receives the number of compressed bytes read."""
+    return io.BufferedReader(_Unpacked(source, count_read), _BUFFER)
 
 
 class Joined:
@@ -65,10 +65,10 @@ class Joined:
 class _Unpacked(io.RawIOBase):
     """The concatenated members of a gzip file."""
 
-    def __init__(self, source: Source, mind: Callable[[int], None]) -> None:
+    def __init__(self, source: Source, count_read: Callable[[int], None]) -> None:
         super().__init__()
         self._source = source
-        self._mind = mind
+        self._count_read = count_read
         self._waiting = b""
         self._member: Any = None
 
@@ -93,7 +93,7 @@ class _Unpacked(io.RawIOBase):
                 self._waiting = self._waiting.lstrip(b"\0")  # members may be padded
             if not self._waiting:
                 self._waiting = self._source.read(_BLOCK)
-                self._mind(len(self._waiting))
+                self._count_read(len(self._waiting))
                 if not self._waiting and self._member is not None:
                     raise EOFError("truncated gzip file")
                 if not self._waiting:

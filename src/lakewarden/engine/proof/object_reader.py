@@ -48,13 +48,13 @@ class ObjectReader:
         keys: Sequence[WantedKey],
         texts: Texts,
         storage: StoredFiles,
-        mind: Callable[[int], None],
+        count_read: Callable[[int], None],
     ) -> None:
         self._metadata = metadata
         self._keys = keys
         self._texts = texts
         self._storage = storage
-        self._mind = mind
+        self._count_read = count_read
 
     def look(self, found: StoredObject, reached: Reached) -> Looked:
         """Search an object. Problems are part of the result, unless the object is gone by now."""
@@ -100,25 +100,25 @@ class ObjectReader:
             case "puffin":
                 return "statistics", list(documents.look_at_puffin(source, found.bytes, self._texts, self._keys))
             case "orc":
-                return "data", [*self._bytes(source, self._mind), *self._orc(source)]
+                return "data", [*self._bytes(source, self._count_read), *self._orc(source)]
             case "json":
-                return self._document(source, self._mind)
+                return self._document(source, self._count_read)
             case "gzip":
                 return self._gzip(source)
             case _:
                 _check_not_packed(beginning, found.path)
-                return "other", self._bytes(source, self._mind)
+                return "other", self._bytes(source, self._count_read)
 
     def _parquet(self, source: io.BufferedReader, found: StoredObject, is_live: bool) -> tuple[str, list[Trace]]:
         import pyarrow as pa
 
         if found.bytes <= _SMALL:  # read once for both searches
             content = source.read()
-            self._mind(len(content))
+            self._count_read(len(content))
             hits = self._texts.needles.within(content)[:_MOST_HITS]
             file: Any = pa.BufferReader(content)
         else:
-            hits = list(islice(self._texts.needles.stream(source, self._mind), _MOST_HITS))
+            hits = list(islice(self._texts.needles.stream(source, self._count_read), _MOST_HITS))
             file = self._storage.open(found.path) if found.version is None else pa.PythonFile(source, mode="r")
         too_many = list(_too_many(hits))
         traces, spans, is_deletes = parquet.look(file, self._keys, self._texts, by_name=not is_live)
@@ -137,7 +137,7 @@ class ObjectReader:
                 yield in_doubt(hit, "bytes")
 
     def _gzip(self, source: io.BufferedReader) -> tuple[str, list[Trace]]:
-        inside = unpacked(source, self._mind)
+        inside = unpacked(source, self._count_read)
         beginning = inside.peek(_BEGINNING)[:_BEGINNING]
         match form_of(beginning):
             case "json":
@@ -148,9 +148,9 @@ class ObjectReader:
             case form:
                 raise NotLookedInto(f"it is {form} compressed with gzip, which is not searched")
 
-    def _document(self, source: io.BufferedReader, mind: Callable[[int], None]) -> tuple[str, list[Trace]]:
+    def _document(self, source: io.BufferedReader, count_read: Callable[[int], None]) -> tuple[str, list[Trace]]:
         content = source.read(_LARGEST_DOCUMENT)
-        mind(len(content))
+        count_read(len(content))
         traces = None if source.peek(1) else documents.look_at_json(content, self._texts)
         if traces is None:
             return "other", self._found(self._texts.needles.stream(Joined(content, source)))
@@ -175,8 +175,8 @@ class ObjectReader:
                 if rows:
                     yield Trace(f"column {column.path}, {rows} {'row' if rows == 1 else 'rows'}")
 
-    def _bytes(self, source: io.BufferedReader, mind: Callable[[int], None]) -> list[Trace]:
-        return self._found(self._texts.needles.stream(source, mind))
+    def _bytes(self, source: io.BufferedReader, count_read: Callable[[int], None]) -> list[Trace]:
+        return self._found(self._texts.needles.stream(source, count_read))
 
     def _found(self, hits: Iterator[Hit]) -> list[Trace]:
         some = list(islice(hits, _MOST_HITS))

@@ -32,7 +32,7 @@ from lakewarden.engine.proof.result import NotRead, Place, Proof
 from lakewarden.engine.proof.survivors import unexplained
 from lakewarden.engine.proof.texts import Texts
 from lakewarden.engine.proof.wanted import Around, Doubt, WantedKey, wanted_keys
-from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.engine.storage.quarantine import OWN_FOLDER
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _Looking:
         self._before = before
         self._progress = progress
         self._keys = wanted_keys(table.metadata, keys)
-        self._veil = Veil.of(table.metadata, [key.field_id for key in self._keys])
+        self._redaction = Redaction.of(table.metadata, [key.field_id for key in self._keys])
         self._texts: Texts | None = None
         self._table = table
         self._seen: set[int] = set()
@@ -114,7 +114,7 @@ class _Looking:
             self._texts = Texts(table, self._keys, self._listed.bytes)
         self._table = table
         self._reached = reach(table, self._keys, self._storage, self._listed.paths)
-        self._reader = ObjectReader(table.metadata, self._keys, self._texts, self._storage, self._mind)
+        self._reader = ObjectReader(table.metadata, self._keys, self._texts, self._storage, self._count_read)
         self._look_at(self._objects_of(table))
 
     def proof(self, table: Table) -> Proof:
@@ -125,7 +125,7 @@ class _Looking:
         if doubts:
             with closing(live_data(self._reached, table, self._keys, self._storage)) as files:
                 left = unexplained(doubts, self._keys, files, self._storage)
-        proof = Proof(self._veil.path(table.metadata_location), len(table.metadata.snapshots))
+        proof = Proof(self._redaction.path(table.metadata_location), len(table.metadata.snapshots))
         for looked in self._told:
             found = list(self._places(looked, left))
             if not self._is_young(looked.found):
@@ -215,7 +215,7 @@ class _Looking:
     def _look_at_each(self, objects: Sequence[StoredObject]) -> list[Looked]:
         return [self._reader.look(found, self._reached) for found in objects]
 
-    def _mind(self, read: int) -> None:
+    def _count_read(self, read: int) -> None:
         if self._stopped:
             stop()
         with self._lock:
@@ -246,7 +246,7 @@ class _Looking:
 
     def _shown(self, path: str) -> str:
         """A redacted path: without values in partition folders or other names."""
-        return self._known.veiled(self._veil.path(path))
+        return self._known.redacted(self._redaction.path(path))
 
     def _places(self, looked: Looked, left: set[Doubt]) -> Iterator[Place]:
         told = [trace for trace in looked.traces if trace.doubt is None or trace.doubt in left]
@@ -254,7 +254,7 @@ class _Looking:
         wheres |= Counter({trace.where for trace in told})  # several spellings of one text count once
         path, version = self._shown(looked.found.path), looked.found.version_id
         for where, times in wheres.items():
-            shown = self._known.veiled(where) + ("" if times == 1 else f" ({times} times)")
+            shown = self._known.redacted(where) + ("" if times == 1 else f" ({times} times)")
             yield Place(path, version, shown, looked.kind, self._is_live(looked.found))
 
 

@@ -83,7 +83,7 @@ class Texts:
                 rest.append(part)
         return traces, "/".join(rest)
 
-    def veiled(self, text: str) -> str:
+    def redacted(self, text: str) -> str:
         """A text with all values redacted."""
         content = text.encode("utf-8", "surrogatepass")
         for needle in {hit.needle for hit in self._not_shown.within(content, embedded=True)}:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.commit.rewritten_files import RewrittenGroup
 from lakewarden.engine.files.bounds import Bounds, bounds_of
 from lakewarden.engine.files.written_files import AddedFile, Footer, check_null_counts, data_file, read_footer
@@ -76,7 +76,7 @@ class Rewriter:
         """Rewrite each group into a folder; if anything fails, it raises and leaves nothing there."""
         about = f"table {'.'.join(table.name())}"
         tasks = [_task(group, folder) for group in groups]
-        with self._staged(folder), told(about):
+        with self._staged(folder), translating(about):
             bounds = bounds_of(table, {group.number: group.files for group in groups})
             reports = self._run(tasks, layout, folder, sum(group.bytes for group in groups), progress)
             self._settle(folder, reports, about)
@@ -101,7 +101,7 @@ class Rewriter:
         if not files:
             return {}
         alone = replace(layout, schema=None, verify="full", fingerprint=True)
-        with self._staged(folder), told(about):
+        with self._staged(folder), translating(about):
             bounds = bounds_of(table, {file.path: [file] for file in files})
             if fits_here(files, folder, self._settings):
                 sizes = {file.path: file.bytes for file in files}
@@ -122,13 +122,13 @@ class Rewriter:
         self, tasks: Sequence[Group], layout: Layout, folder: str, bytes_in: int, progress: Progress
     ) -> dict[int, GroupReport]:
         from lakewarden.engine.kernel.task import REPORT_SCHEMA, parts, run_task
-        from lakewarden.engine.spark.session import send_by_value, spark_told
+        from lakewarden.engine.spark.session import send_by_value, translating_spark
         from lakewarden.engine.spark.watched import watched
 
         for part in parts():
             send_by_value(part)
         task = run_task(tasks, layout, access_of(self._settings))
-        with _lacking_told(), spark_told():
+        with _explaining_missing_module(), translating_spark():
             session = self._spark().session()
             frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(task, REPORT_SCHEMA)
             with watched(lambda: progress(min(self._written(folder), bytes_in), bytes_in), session.interruptAll):
@@ -260,7 +260,7 @@ def _check_failures(about: str, reports: Any) -> None:
 
 
 @contextmanager
-def _lacking_told() -> Iterator[None]:
+def _explaining_missing_module() -> Iterator[None]:
     """Explain what to do if the executors lack a module."""
     try:
         yield

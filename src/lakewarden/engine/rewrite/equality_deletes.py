@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.base.faults import quietly_read, told
+from lakewarden.engine.base.faults import quietly_read, translating
 from lakewarden.engine.files.written_files import delete_file, read_footer
 from lakewarden.engine.rewrite.single_files import RewrittenFile
 from lakewarden.engine.rows.key_values import KeyValues
@@ -40,7 +40,7 @@ def without_keys(
             f"the delete file {delete.path} is {delete.format}, from which values cannot be erased",
             "Compact the table with Spark first, so that its deletes are applied.",
         )
-    with told(delete.path):
+    with translating(delete.path):
         content = storage.read(delete.path)
     compared = set(delete.equality_ids)
     with quietly_read(delete.path, "Restore it, or roll back to a version without it."):

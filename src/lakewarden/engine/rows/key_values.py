@@ -109,7 +109,7 @@ class KeyValues:
     def spell(self, transform: Transform[Any, Any], value: Any) -> str:
         return transform.to_human_string(iceberg_type(self.kind), partition_value(value))
 
-    def is_told_by(self, bound: bytes | None, lengths: Collection[int], is_upper: bool) -> bool:
+    def is_revealed_by(self, bound: bytes | None, lengths: Collection[int], is_upper: bool) -> bool:
         """Whether a bound is one of the values, or the beginning of one, truncated to one of these lengths."""
         value = self.bound(bound)
         if value is None:

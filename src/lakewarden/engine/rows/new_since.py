@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.catalog.snapshots import lines_of
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 
@@ -91,7 +91,7 @@ def arrivals(table: Table, since: Mark, again: Collection[str] = ()) -> list[Arr
     metadata, about = table.metadata, f"table {'.'.join(table.name())}"
     rewritten = _own_rewrites(metadata)
     newer = [s for s in metadata.snapshots if again or not since.covers(s.sequence_number, s.snapshot_id)]
-    with told(about), ThreadPoolExecutor(_READERS, thread_name_prefix="arrivals") as readers:
+    with translating(about), ThreadPoolExecutor(_READERS, thread_name_prefix="arrivals") as readers:
         lists = readers.map(lambda snapshot: manifests_of(table.io, snapshot), newer)
         manifests = {
             manifest.manifest_path: manifest

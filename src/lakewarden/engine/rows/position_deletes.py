@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.base.faults import decoding, quietly_read, told
+from lakewarden.engine.base.faults import decoding, quietly_read, translating
 from lakewarden.engine.base.kept import Kept
 from lakewarden.engine.files.written_files import AddedFile
 
@@ -120,7 +120,7 @@ def write_rows(io: FileIO, path: str, runs: Mapping[str, Sequence[Any]], request
 
     rows = 0
     with (
-        told(path),
+        translating(path),
         io.new_output(path).create() as stream,
         pq.ParquetWriter(stream, _schema(), compression="zstd", store_schema=False) as writer,
     ):

@@ -25,7 +25,7 @@ Image = tuple[int, str, str]  # column, transform, and its result as spelled in 
 
 
 @dataclass(frozen=True)
-class Tale:
+class Mention:
     """What metadata reveals about values: with certainty, or by a transform that other values may share."""
 
     is_certain: bool = False
@@ -80,23 +80,23 @@ class Sieve:
             if str(field.transform) != _IDENTITY and _is_of(file, place, field, key)
         )
 
-    def told_by(self, file: DataFile) -> Tale:
+    def mentioned_by(self, file: DataFile) -> Mention:
         """What an entry reveals, whether or not its file still exists."""
         lower, upper = file.lower_bounds or {}, file.upper_bounds or {}
         is_certain = bool(self.holds_by_partition(file)) or any(
-            key.is_told_by(lower.get(key.field_id), self._lengths[key.field_id], is_upper=False)
-            or key.is_told_by(upper.get(key.field_id), self._lengths[key.field_id], is_upper=True)
+            key.is_revealed_by(lower.get(key.field_id), self._lengths[key.field_id], is_upper=False)
+            or key.is_revealed_by(upper.get(key.field_id), self._lengths[key.field_id], is_upper=True)
             for key in self._keys
         )
-        return Tale(is_certain, self.images(file))
+        return Mention(is_certain, self.images(file))
 
-    def told_by_summary(self, summary: Mapping[str, str]) -> Tale:
+    def mentioned_by_summary(self, summary: Mapping[str, str]) -> Mention:
         """What a snapshot's summary reveals: it may name partitions."""
         names = [name.removeprefix(_SUMMARY) for name in summary if name.startswith(_SUMMARY)]
-        found = [image for name in names for part in name.split("/") for image in self._told_by_name(part)]
-        return Tale(any(image[1] == _IDENTITY for image in found), frozenset(found))
+        found = [image for name in names for part in name.split("/") for image in self._mentioned_by_name(part)]
+        return Mention(any(image[1] == _IDENTITY for image in found), frozenset(found))
 
-    def _told_by_name(self, part: str) -> Iterator[Image]:
+    def _mentioned_by_name(self, part: str) -> Iterator[Image]:
         name, _, value = (unquote_plus(piece) for piece in part.partition("="))
         for _, field, key in (each for fields in self._fields.values() for each in fields):
             if field.name == name and value in key.spelled(field.transform):

@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.base.faults import first_line, told
+from lakewarden.engine.base.faults import first_line, translating
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.tables import Resolved
 from lakewarden.engine.kernel import executor_functions
 from lakewarden.engine.rows.hidden_filter import Hiding
 from lakewarden.engine.rows.spark_filter import as_column, without_hidden
-from lakewarden.engine.spark.session import Spark, send_by_value, spark_told
+from lakewarden.engine.spark.session import Spark, send_by_value, translating_spark
 from lakewarden.errors import BadFilter, ColumnNotFound, did_you_mean
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Rows:
         predicate = hiding.within(_predicate(version, schema, where))
         scan = _pinned(version).scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
         try:
-            with told(f"table {version.name}"):
+            with translating(f"table {version.name}"):
                 tasks = list(scan.plan_files())
             if not hiding.many and all(task.residual == AlwaysTrue() and not task.delete_files for task in tasks):
                 return sum(task.file.record_count for task in tasks)
@@ -88,14 +88,14 @@ class Rows:
         """The data files that may hold rows of a filter, by partition and bounds."""
         predicate = _predicate(version, version_schema(version), where)
         scan = _pinned(version).scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
-        with told(f"table {version.name}"):
+        with translating(f"table {version.name}"):
             return {task.file.file_path for task in scan.plan_files()}
 
     def dataframe(self, version: Resolved, raw: bool = False) -> DataFrame:
         """The version as a Spark DataFrame. `raw` includes hidden rows."""
         name = version.name
         keys = [] if raw else self._hidden(version)
-        with spark_told():
+        with translating_spark():
             session = self._spark().session()
             schema = version_schema(version)
             if schema.schema_id == version.snapshot.schema_id:
@@ -115,7 +115,7 @@ class Rows:
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """For versions with equality deletes, which PyIceberg does not read; streamed partition by partition."""
         frame = self.dataframe(version, raw)
-        with spark_told():
+        with translating_spark():
             frame = frame.where(as_column(predicate, version_schema(version)))
             frame = frame.select(*[identifier(*column.split(".")) for column in columns]) if columns else frame
             frame = frame.limit(limit) if limit is not None else frame
@@ -143,9 +143,9 @@ def _scanned(
         snapshot_id=version.snapshot.snapshot_id,
         limit=limit,
     )
-    with told(f"table {version.name}"):
+    with translating(f"table {version.name}"):
         reader = scan.to_arrow_batch_reader()
-    return reader.schema, _told_batches(reader, f"table {version.name}")
+    return reader.schema, _translated_batches(reader, f"table {version.name}")
 
 
 def _spark_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
@@ -153,7 +153,7 @@ def _spark_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     send_by_value(executor_functions)
-    with spark_told():
+    with translating_spark():
         for row in frame.mapInArrow(executor_functions.as_messages, "message binary").toLocalIterator():
             with pa.ipc.open_stream(row["message"]) as batches:
                 yield from batches
@@ -218,6 +218,6 @@ def _predicate(version: Resolved, schema: Schema, where: str) -> BooleanExpressi
     return predicate
 
 
-def _told_batches(reader: pa.RecordBatchReader, about: str) -> Iterator[pa.RecordBatch]:
-    with told(about):
+def _translated_batches(reader: pa.RecordBatchReader, about: str) -> Iterator[pa.RecordBatch]:
+    with translating(about):
         yield from reader

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _TELLING = ("identity", "truncate")
 
 
-def telling_fields(metadata: TableMetadata, field_ids: Iterable[int]) -> Iterator[tuple[str, PartitionField]]:
+def revealing_fields(metadata: TableMetadata, field_ids: Iterable[int]) -> Iterator[tuple[str, PartitionField]]:
     """Partition fields that put values of these columns into paths, under each spelling of their names."""
     keys = set(field_ids)
     for spec in metadata.partition_specs:
@@ -34,15 +34,15 @@ def telling_fields(metadata: TableMetadata, field_ids: Iterable[int]) -> Iterato
 
 
 @dataclass(frozen=True)
-class Veil:
+class Redaction:
     """Redacts the values of some partition fields in a table's paths."""
 
     names: frozenset[str]
 
     @staticmethod
-    def of(metadata: TableMetadata, field_ids: Iterable[int]) -> Veil:
+    def of(metadata: TableMetadata, field_ids: Iterable[int]) -> Redaction:
         """For a table with these key columns, under all specs that it ever had."""
-        return Veil(frozenset(name for name, _ in telling_fields(metadata, field_ids)))
+        return Redaction(frozenset(name for name, _ in revealing_fields(metadata, field_ids)))
 
     def path(self, path: str) -> str:
         """A redacted path."""
@@ -65,7 +65,7 @@ class Veil:
         return re.sub(rf"(?<=/)({told})=[^/\n]*", r"\1=*", text)
 
     @contextmanager
-    def over_errors(self) -> Iterator[None]:
+    def of_errors(self) -> Iterator[None]:
         """Redact errors raised in the body."""
         try:
             yield

@@ -32,7 +32,7 @@ class KeyRows:
         """The files of some versions that hold such rows, whether or not deletes mask them."""
         return search(table, self._keys, self._files, self._storage, only=snapshots)
 
-    def is_told_by(self, table: Table, snapshot: int) -> bool:
+    def is_revealed_by(self, table: Table, snapshot: int) -> bool:
         """Whether files of a version hold such a row, or dangling deletes name one that did."""
         if self.search(table, {snapshot}).matches:
             return True

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.kept import Kept
 from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.rows.key_columns import Looked, look_into
 from lakewarden.engine.rows.key_values import KeyValues
-from lakewarden.engine.rows.pruning import Image, Sieve, Tale
-from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.pruning import Image, Mention, Sieve
+from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.errors import BrokenTable
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class _Listing:
     suspects: tuple[_Suspect, ...]
     images: Mapping[str, tuple[int, frozenset[Image]]]
     """Live files with their row counts and partition transform results."""
-    removed: Mapping[str, Tale]
+    removed: Mapping[str, Mention]
     """Removed files, with what their entries reveal."""
 
 
@@ -102,7 +102,7 @@ def search(
     progress: Progress | None = None,
 ) -> Searched:
     """Find the rows with key values in all snapshots of a table, or in some."""
-    with Veil.of(table.metadata, [key.field_id for key in keys]).over_errors():
+    with Redaction.of(table.metadata, [key.field_id for key in keys]).of_errors():
         return _Search(table, [KeyValues(key) for key in keys if key.values], files, storage).run(only, progress)
 
 
@@ -121,7 +121,7 @@ class _Search:
         snapshots = [one for one in self._table.metadata.snapshots if only is None or one.snapshot_id in only]
         by_path: dict[str, ManifestFile] = {}
         lists: dict[int, tuple[str, ...]] = {}
-        with told(self._about):
+        with translating(self._about):
             found = _in_threads(lambda snapshot: manifests_of(self._table.io, snapshot), snapshots)
             for snapshot, manifests in zip(snapshots, found, strict=True):
                 by_path |= {manifest.manifest_path: manifest for manifest in manifests}
@@ -160,7 +160,7 @@ class _Search:
             live={file.file_path: file.file_size_in_bytes for file in live},
             suspects=tuple(suspect for suspect in suspects if suspect.keys),
             images={file.file_path: (file.record_count, found) for file in live if (found := sieve.images(file))},
-            removed={file.file_path: tale for file in removed if (tale := sieve.told_by(file))},
+            removed={file.file_path: tale for file in removed if (tale := sieve.mentioned_by(file))},
         )
 
     def _entries(self, manifest: ManifestFile) -> Iterable[ManifestEntry]:
@@ -192,7 +192,7 @@ class _Search:
             snapshot.snapshot_id
             for snapshot in snapshots
             if telling.intersection(lists[snapshot.snapshot_id])
-            or self._sieve.told_by_summary(notes_of(snapshot)).is_trace(surviving)
+            or self._sieve.mentioned_by_summary(notes_of(snapshot)).is_trace(surviving)
         )
 
     def _looked(self, suspects: Collection[_Suspect], progress: Progress | None) -> dict[str, Looked]:

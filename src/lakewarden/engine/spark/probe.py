@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakewarden.config import Environment, Settings
-from lakewarden.engine.base.faults import first_line, told
+from lakewarden.engine.base.faults import first_line, translating
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.catalogs import Catalogs
 from lakewarden.engine.catalog.contents import describe, other_catalogs
 from lakewarden.engine.kernel import executor_functions
 from lakewarden.engine.spark import jars
 from lakewarden.engine.spark.java import find as find_java
-from lakewarden.engine.spark.session import Spark, send_by_value, spark_told
+from lakewarden.engine.spark.session import Spark, send_by_value, translating_spark
 from lakewarden.engine.storage.storage import Storage, Stores
 from lakewarden.errors import LakewardenError
 from lakewarden.lifecycle.basics import Check, Probe
@@ -93,7 +93,7 @@ def _storage(lake: str, storage: Storage, warehouse: str) -> Check:
     name = f"lakewarden-probe-{uuid.uuid4().hex[:12]}"
     place, content, step = f"{warehouse}/{name}", name.encode(), "write"
     try:
-        with told(f"{warehouse}"):
+        with translating(f"{warehouse}"):
             storage.write(place, content)
             step = "read"
             same = storage.read(place) == content
@@ -118,7 +118,7 @@ def _spark(settings: Settings, spark: Spark) -> Iterator[Check]:
     yield _executors(session)
     for lake in settings.lakes:
         try:
-            with spark_told():
+            with translating_spark():
                 namespaces = len(spark.sql(f"SHOW NAMESPACES IN {identifier(lake)}").collect())
             yield Check(f"{lake}: in Spark SQL", "ok", f"{namespaces} namespaces")
         except LakewardenError as error:

@@ -68,7 +68,7 @@ class Spark:
         try:
             return started.result()
         finally:
-            stderr.give_back()
+            stderr.release()
 
     def _open(self, started: Future[SparkSession], stderr: _Stderr) -> None:
         try:
@@ -81,7 +81,7 @@ class Spark:
 
     def sql(self, statement: str, **values: Any) -> DataFrame:
         """Run a statement; values are passed as `:name` parameters, never in the text."""
-        with spark_told():
+        with translating_spark():
             return self.session().sql(statement, args=values or None)
 
     def _start(self, stderr: _Stderr) -> SparkSession:
@@ -111,7 +111,7 @@ class Spark:
                 f"Spark does not start with master {given.master}: {first_line(error)}",
                 "Check the section spark of the configuration, or run lakewarden lake doctor.",
             ) from error
-        self._tell(session)
+        self._configure(session)
         return session
 
     def _connect(self) -> SparkSession:
@@ -119,11 +119,11 @@ class Spark:
         try:
             from pyspark.sql import SparkSession
 
-            _knock(str(given.remote))
+            _check_listening(str(given.remote))
             session: SparkSession = SparkSession.builder.remote(str(given.remote)).create()
             for key, value in given.conf.items():
                 session.conf.set(key, value)
-            self._tell(session)
+            self._configure(session)
             return session
         except ImportError as error:
             raise SparkUnavailable(
@@ -136,7 +136,7 @@ class Spark:
                 "Start one with start-connect-server.sh, or correct spark.remote.",
             ) from error
 
-    def _tell(self, session: SparkSession) -> None:
+    def _configure(self, session: SparkSession) -> None:
         """Configure a new session with the lakes, and with the settings that Lakewarden's statements rely on."""
         for lake, settings in self._settings.lakes.items():
             for key, value in spark_properties(lake, settings).items():
@@ -196,9 +196,9 @@ class _Stderr:
                 os.dup2(file.fileno(), 2)
 
     def __exit__(self, *_: object) -> None:
-        self.give_back()
+        self.release()
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Restore stderr: the JVM has started, or the wait for it has ended."""
         with self._lock:
             self._is_over = True
@@ -209,7 +209,7 @@ class _Stderr:
                 self._terminal = None
 
 
-def _knock(remote: str) -> None:
+def _check_listening(remote: str) -> None:
     """Check that the server listens: the client itself would retry for many minutes."""
     address = urlsplit(remote)
     if address.scheme == "sc" and address.hostname:
@@ -224,7 +224,7 @@ def send_by_value(module: ModuleType) -> None:
 
 
 @contextmanager
-def spark_told() -> Iterator[None]:
+def translating_spark() -> Iterator[None]:
     """Translate Spark's errors into a one-line error."""
     try:
         yield

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.catalog.snapshots import MAIN
-from lakewarden.engine.spark.session import spark_told
+from lakewarden.engine.spark.session import translating_spark
 from lakewarden.engine.spark.watched import watched
 from lakewarden.errors import SparkUnavailable
 from lakewarden.lifecycle.failpoints import reach
@@ -77,7 +77,7 @@ class TableStatements:
         writer = rows.writeTo(_on(self._name, branch))
         for key, value in properties.items():
             writer = writer.option(f"snapshot-property.{key}", value)
-        with watched(look, self._spark.session().interruptAll), spark_told():
+        with watched(look, self._spark.session().interruptAll), translating_spark():
             writer.append()
         reach("statement.done")
 
@@ -122,23 +122,23 @@ class TableStatements:
 
     def read(self, branch: str) -> DataFrame:
         """A branch's rows, with the file and position of each."""
-        with spark_told():
+        with translating_spark():
             frame = self._spark.session().table(_on(self._name, branch))
             return frame.select("*", "_file", "_pos")
 
     def view(self, view: str, rows: Sequence[tuple[str, int]]) -> DataFrame:
         """Register row positions as a temporary view. They are passed as data, so that no query plan shows them."""
-        with spark_told():
+        with translating_spark():
             frame = self._spark.session().createDataFrame(rows, "file string, position bigint")
             frame.createOrReplaceTempView(view)
             return frame
 
     def drop_view(self, view: str) -> None:
-        with spark_told():
+        with translating_spark():
             self._spark.session().catalog.dropTempView(view)
 
     @contextmanager
-    def telling(self, properties: Mapping[str, str]) -> Iterator[None]:
+    def with_summary(self, properties: Mapping[str, str]) -> Iterator[None]:
         """Add these properties to snapshots created in the body, except by Iceberg's procedures."""
         conf = self._spark.session().conf
         for key, value in properties.items():
@@ -164,7 +164,7 @@ class TableStatements:
         self._spark.session()  # starting it takes long, so check the fence afterwards
         self._fence()
         reach("statement.fenced")
-        with spark_told():
+        with translating_spark():
             rows = self._spark.sql(statement).collect()
         reach("statement.done")
         return rows

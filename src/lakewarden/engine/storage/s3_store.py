@@ -49,7 +49,7 @@ class S3Store:
         def look(task: tuple[str, int]) -> Iterator[StoredFile | Branch[tuple[str, int]]]:
             below, depth = task
             folders = self._folder(bucket, prefix + below) if depth < _DEPTH else None
-            with _told(folder):
+            with _translating(folder):
                 if folders is None:
                     pages = self._pages(bucket, prefix + below)
                     yield from (_stored(top, prefix, item) for page in pages for item in page.get("Contents", ()))
@@ -67,7 +67,7 @@ class S3Store:
         """Objects that represent folders, as Hadoop's clients create them."""
         top = folder.rstrip("/")
         bucket, prefix = _key(f"{top}/")
-        with _told(folder):
+        with _translating(folder):
             for page in self._pages(bucket, prefix):
                 keys = (str(item["Key"]) for item in page.get("Contents", ()))
                 yield from (f"{top}/{key.removeprefix(prefix)}" for key in keys if key.endswith("/") and key != prefix)
@@ -88,17 +88,17 @@ class S3Store:
 
     def keeps_versions(self, location: str) -> bool:
         """Whether the bucket keeps old versions of overwritten and deleted objects."""
-        with _told(location):
+        with _translating(location):
             return self._versions.are_kept(_key(location)[0])
 
     def versions(self, folder: str) -> Iterator[StoredVersion]:
         top = folder.rstrip("/")
         bucket, prefix = _key(f"{top}/")
-        with _told(folder):
+        with _translating(folder):
             yield from self._versions.below(bucket, prefix, lambda key: f"{top}/{key.removeprefix(prefix)}")
 
     def open_version(self, version: StoredVersion) -> io.BufferedReader:
-        with _told(version.path):
+        with _translating(version.path):
             return self._versions.open(*_key(version.path), version)
 
     def erase(self, locations: Sequence[str]) -> tuple[dict[str, list[StoredVersion]], dict[str, str]]:
@@ -106,7 +106,7 @@ class S3Store:
         there: dict[str, list[StoredVersion]] = {}
         problems: dict[str, str] = {}
         for bucket, keys in _by_bucket(locations).items():
-            with _told(f"s3://{bucket}"):
+            with _translating(f"s3://{bucket}"):
                 there |= self._versions.of(bucket, keys)
                 every = [version for location in keys.values() for version in there[location]]
                 problems |= self._versions.delete(bucket, keys, every)
@@ -114,7 +114,7 @@ class S3Store:
 
     def look(self, location: str) -> StoredFile | None:
         bucket, key = _key(location)
-        with _told(location):
+        with _translating(location):
             try:
                 found = self._client.head_object(Bucket=bucket, Key=key)
             except self._client.exceptions.ClientError as error:
@@ -128,7 +128,7 @@ class S3Store:
         for bucket, keys in _by_bucket(locations).items():
             in_order = list(keys)
             for start in range(0, len(in_order), _PAGE):
-                with _told(f"s3://{bucket}"):
+                with _translating(f"s3://{bucket}"):
                     said = self._delete(bucket, in_order[start : start + _PAGE])
                 problems |= {keys[key]: why for key, why in said.items()}
         return problems
@@ -136,7 +136,7 @@ class S3Store:
     def move(self, file: StoredFile, target: str) -> None:
         (from_bucket, from_key), (bucket, key) = _key(file.path), _key(target)
         source = {"Bucket": from_bucket, "Key": from_key}
-        with _told(file.path):
+        with _translating(file.path):
             if file.bytes <= _LARGEST_COPY:
                 self._client.copy_object(CopySource=source, Bucket=bucket, Key=key)
             else:
@@ -146,7 +146,7 @@ class S3Store:
     def _folder(self, bucket: str, prefix: str) -> list[Any] | None:
         """A folder's objects and subfolders; None if there are too many subfolders to list each one."""
         pages: list[Any] = []
-        with _told(f"s3://{bucket}/{prefix}"):
+        with _translating(f"s3://{bucket}/{prefix}"):
             for page in self._pages(bucket, prefix, Delimiter="/"):
                 if len(pages) == _MOST_PAGES:
                     return None
@@ -203,7 +203,7 @@ def _client(properties: Mapping[str, str]) -> Any:
 
 
 @contextmanager
-def _told(about: str) -> Iterator[None]:
+def _translating(about: str) -> Iterator[None]:
     """Translate boto3's errors."""
     from botocore.exceptions import BotoCoreError, ClientError
 

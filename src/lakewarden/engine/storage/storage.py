@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lakewarden.config import LakeSettings
-from lakewarden.engine.base.faults import told
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.locations import apart, is_local
 from lakewarden.engine.catalog.catalogs import pyiceberg_properties
 from lakewarden.engine.storage.arrow_store import ArrowStore, LocalStore, Store, StoredFile, StoredVersion, arrow_path
@@ -95,12 +95,12 @@ class StoredFiles:
 
     def read(self, location: str, most: int | None = None) -> bytes:
         """A file's content, or the beginning of it."""
-        with told(location), self._opened(location) as stream:
+        with translating(location), self._opened(location) as stream:
             return bytes(stream.read(most))
 
     def open(self, location: str) -> NativeFile:
         """A file, seekable."""
-        with told(location):
+        with translating(location):
             return self._stores.filesystem(location).open_input_file(arrow_path(location))
 
     def list(self, location: str) -> list[str]:
@@ -108,7 +108,7 @@ class StoredFiles:
         from pyarrow.fs import FileSelector
 
         selector = FileSelector(arrow_path(location), allow_not_found=True)
-        with told(location):
+        with translating(location):
             return [info.base_name for info in self._stores.filesystem(location).get_file_info(selector)]
 
     def walk(self, location: str, without: Collection[str] = ()) -> Generator[StoredFile, None, None]:
@@ -117,12 +117,12 @@ class StoredFiles:
         Direct subfolders with names in `without` are skipped. Streamed and listed by several threads: only some
         thousands of files are in memory at a time.
         """
-        with told(location):
+        with translating(location):
             yield from self._stores.of(location).walk(location, without)
 
     def folders(self, location: str) -> Generator[str, None, None]:
         """All folders below a location, including empty ones: a name may contain a value. Links are not followed."""
-        with told(location):
+        with translating(location):
             yield from self._stores.of(location).folders(location)
 
     def sees_versions(self, location: str) -> bool:
@@ -137,19 +137,19 @@ class StoredFiles:
 
     def keeps_versions(self, location: str) -> bool:
         """Whether overwritten and deleted files are kept as old versions."""
-        with told(location):
+        with translating(location):
             return self._versioned(location) is not None
 
     def versions(self, location: str) -> Generator[StoredVersion, None, None]:
         """All versions of current and deleted objects below a location; none if the storage keeps no versions."""
-        with told(location):
+        with translating(location):
             store = self._versioned(location)
             if store is not None:
                 yield from store.versions(location)
 
     def open_version(self, version: StoredVersion) -> io.BufferedReader:
         """One version of an object, seekable."""
-        with told(version.path):
+        with translating(version.path):
             store = self._versioned(version.path)
             if store is None:
                 raise FileNotFoundError(version.path)
@@ -170,7 +170,7 @@ class StoredFiles:
 
     def same_content(self, one: str, other: str) -> bool:
         """Whether two files are equal byte by byte."""
-        with told(one), self._opened(one) as a, self._opened(other) as b:
+        with translating(one), self._opened(one) as a, self._opened(other) as b:
             while True:
                 left, right = a.read(_COMPARED), b.read(_COMPARED)
                 if left != right:
@@ -190,7 +190,7 @@ class StoredFiles:
         return objects if objects.keeps_versions(location) else None
 
     def _look(self, location: str) -> StoredFile | None:
-        with told(location):
+        with translating(location):
             return self._stores.of(location).look(location)
 
 
@@ -204,7 +204,7 @@ class Storage(StoredFiles):
     def write(self, location: str, content: bytes) -> None:
         """Write a file completely or not at all, replacing an existing one."""
         self._fence()
-        with told(location):
+        with translating(location):
             if is_local(location):
                 self._stores.local.write(location, content)
                 return
@@ -212,7 +212,7 @@ class Storage(StoredFiles):
                 stream.write(content)
 
     def delete(self, location: str) -> None:
-        with told(location):
+        with translating(location):
             self._stores.filesystem(location).delete_file(arrow_path(location))
 
     def delete_all(self, locations: Sequence[str], progress: Progress | None = None) -> Removed:
@@ -260,7 +260,7 @@ class Storage(StoredFiles):
 
         Completes an interrupted move. Never overwrites another file.
         """
-        with told(source):
+        with translating(source):
             return self._put(source, target) is not None
 
     def move_all(self, moves: Sequence[tuple[str, str]], progress: Progress | None = None) -> Moved:
@@ -283,7 +283,7 @@ class Storage(StoredFiles):
     def make_folder(self, location: str) -> None:
         """Create a folder on local disks; object stores have none."""
         if is_local(location):
-            with told(location):
+            with translating(location):
                 self._stores.filesystem(location).create_dir(arrow_path(location), recursive=True)
 
     def remove_empty_folder(self, location: str) -> None:
@@ -291,7 +291,7 @@ class Storage(StoredFiles):
 
         In object stores this works only for folders that were created as objects with a trailing slash.
         """
-        with told(location):
+        with translating(location):
             self._stores.of(location).remove_empty_folder(location)
 
     def _batches(self, items: Sequence[Item], progress: Progress | None) -> Iterator[Sequence[Item]]:
@@ -317,7 +317,7 @@ class Storage(StoredFiles):
     def _delete(self, locations: Sequence[str]) -> dict[str, str]:
         problems: dict[str, str] = {}
         for store, some in self._by_store(locations).items():
-            with told(some[0]):
+            with translating(some[0]):
                 problems |= store.delete(some)
         return problems
 
@@ -347,7 +347,7 @@ class Storage(StoredFiles):
     def _moved(self, move: tuple[str, str]) -> int | str | None:
         """The size of the moved file; None if there is none; text if it could not be moved."""
         try:
-            with told(move[0]):
+            with translating(move[0]):
                 return self._put(*move)
         except LakewardenError as error:
             return error.message

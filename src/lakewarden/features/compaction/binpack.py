@@ -103,7 +103,7 @@ def pack(files: Sequence[Candidate], policy: CompactionPolicy) -> Packing:
         return Packing()
     by_partition: dict[Any, list[Candidate]] = {}
     for file in files:
-        if file.left < policy.enough or file.is_due or _is_forced(file, policy):
+        if file.left < policy.limit_reached or file.is_due or _is_forced(file, policy):
             by_partition.setdefault(file.partition, []).append(file)
     bins = [
         part
@@ -125,7 +125,7 @@ def _reason(files: Sequence[Candidate], policy: CompactionPolicy) -> str:
     masked = [file for file in files if file.is_masked]
     if len(small) > FEW:
         reasons.append(f"{len(small)} files are under {policy.small / (1 << 20):.3g} MB")
-    if len(files) > FEW and average < policy.enough:
+    if len(files) > FEW and average < policy.limit_reached:
         reasons.append(f"the average file size is {average / (1 << 20):.1f} MB")
     if unsafe := sum(file.lacks_nan_counts for file in files):
         some = "1 file has" if unsafe == 1 else f"{unsafe} files have"
@@ -164,7 +164,7 @@ def _bins(files: Iterable[Candidate], target: int) -> Iterator[Bin]:
 
 def _shared(bin: Bin, policy: CompactionPolicy) -> Iterator[Bin]:
     """A large bin, split into parts of about the same size for several tasks; each part stays large enough."""
-    whole, least, parts = bin.left, policy.enough * PART, 1
+    whole, least, parts = bin.left, policy.limit_reached * PART, 1
     while parts < MOST_PARTS and whole / (parts * 2) >= least:
         parts *= 2
     current, size, after = list[Candidate](), 0.0, whole

@@ -90,7 +90,7 @@ def _action(found: Survey, bins: tuple[Bin, ...], place: int, parts: int, argume
             "uuid": uuid,
             "part": place,
             "target_bytes": policy.target,
-            "small_bytes": policy.enough,
+            "small_bytes": policy.limit_reached,
             "verify": policy.verify,
             "task_memory_mb": policy.task_memory_mb,
             "delta_encoding": policy.delta_encoding,

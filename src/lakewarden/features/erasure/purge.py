@@ -25,7 +25,7 @@ from lakewarden.engine.files.unreachable import is_own, still_unreachable
 from lakewarden.engine.history.replace_files import ReplaceFiles
 from lakewarden.engine.history.replacement import Replacement
 from lakewarden.engine.proof.byte_search import Needles
-from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavailable
 from lakewarden.features.erasure.hidden.hidden_positions import carry, hidden_positions
@@ -133,8 +133,8 @@ def _purge(action: Action, lake: Writer, lose_columns: bool) -> Outcome:
     requests = still_open(action, lake)
     respell(lake, name, table, requests)
     keys = lake.state.erasure.hidden(str(action.arguments["uuid"]), requests)
-    veil = Veil.of(table.metadata, [key.field_id for key in keys])
-    with veil.over_errors():
+    redaction = Redaction.of(table.metadata, [key.field_id for key in keys])
+    with redaction.of_errors():
         refuse_forbidden(name, table)
         Neighbours(lake).refuse_shared(name, table)
         found = search(
@@ -152,7 +152,7 @@ def _purge(action: Action, lake: Writer, lose_columns: bool) -> Outcome:
         reach("purge.removed")
         stray = erase_strays(lake, name, str(action.arguments["uuid"]), keys, intent.files)
         reach("purge.strays")
-        return record(action, lake, requests, keys, intent, stray, veil)
+        return record(action, lake, requests, keys, intent, stray, redaction)
 
 
 def _replace_everywhere(

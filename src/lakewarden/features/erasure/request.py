@@ -104,7 +104,7 @@ class Request(TakesInput, Control[Registered]):
         desk.record(self.subject or ", ".join(tables), says, asked, result, tables)
 
     def _asked(self, desk: ControlDesk, keys: tuple[KeyAsked, ...]) -> ErasureRequest:
-        now, folding = desk.lake.clock(), Folding.said(self.ignore_case, self.trim)
+        now, folding = desk.lake.clock(), Folding.from_flags(self.ignore_case, self.trim)
         if folding and not any(key.kind == TEXT for key in keys):
             raise BadValue("--ignore-case and --trim require a text key", "Nothing was registered. Remove them.")
         deadline = deadline_from(now, self.deadline) if self.deadline is not None else None

@@ -60,5 +60,5 @@ class Run(TablesOperation):
             result = planner.concluded(result)
         return result
 
-    def enough(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET] | None:
+    def limit_reached(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET] | None:
         return Stop.BUDGET if self.budget is not None and elapsed >= self.budget else None

@@ -36,7 +36,7 @@ class CompactionPolicy:
         return min(self.min_file_size_mb * _MB, self.target // 6)
 
     @property
-    def enough(self) -> int:
+    def limit_reached(self) -> int:
         """Files of at least this size, an eighth of the target, are not rewritten even if the average is small."""
         return max(self.small, self.target // 8)
 

@@ -124,7 +124,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
         visible, shown = _looked(action, lake, name, table)
         if not shown.rows:
             return Outcome()
-        with visible.veil.over_errors():
+        with visible.redaction.of_errors():
             outcome = (_deleted if action.route == SPARK_SQL else _masked)(action, lake, table, shown)
         if outcome is not None:
             return outcome
@@ -203,7 +203,7 @@ def _deleted(action: Action, lake: Writer, table: Table, shown: Shown) -> Outcom
     record_evidence(lake, action, EvidenceKind.HIDDEN, shown.requests, facts)  # before the commit, in case of a kill
     statements.view(view, [(e.file.path, at) for e in shown.files for at in sorted(e.all_positions)])
     try:
-        with statements.telling(lake.stamp.properties()):
+        with statements.with_summary(lake.stamp.properties()):
             statements.delete_rows(branch, view)
     finally:
         statements.drop_view(view)

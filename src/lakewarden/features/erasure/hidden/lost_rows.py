@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.catalog.snapshots import ancestors, stamped
 from lakewarden.engine.rows.position_deletes import is_hide, named_positions
-from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.errors import LakewardenError, OperationNotFound
 from lakewarden.features.erasure.requests.request_keys import fields_of
 from lakewarden.lifecycle.basics import SPARK_SQL, Stamp
@@ -35,7 +35,7 @@ def lost_rows(lake: Reader, name: str, table: Table, request: str) -> list[str]:
     """Sentences for each branch: how many rows of a request do not come back, and why."""
     uuid = str(table.metadata.table_uuid)
     recorded = lake.state.erasure.evidence([EvidenceKind.HIDDEN], request=request, uuid=uuid)
-    veil = Veil.of(table.metadata, fields_of(lake, uuid, [request]))
+    redaction = Redaction.of(table.metadata, fields_of(lake, uuid, [request]))
     found: Counter[tuple[str, _Moment]] = Counter()
     unknown: dict[str, str] = {}
     for evidence in (each for each in recorded if not each.document.get("carried")):
@@ -50,7 +50,7 @@ def lost_rows(lake: Reader, name: str, table: Table, request: str) -> list[str]:
             for moment, rows in _lost(lake, name, table, request, evidence, line):
                 found[branch, moment] += rows
         except LakewardenError as error:
-            unknown[branch] = veil.text(error.message)
+            unknown[branch] = redaction.text(error.message)
     lost = [_sentence(name, table, branch, moment, rows) for (branch, moment), rows in found.items() if rows]
     return lost + [
         f"{name}: it is unknown whether all rows come back on branch {branch}: {why}" for branch, why in unknown.items()

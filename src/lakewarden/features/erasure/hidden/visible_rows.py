@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.position_deletes import named_positions, served_requests
-from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.engine.rows.search import search
 from lakewarden.engine.rows.shares import Owners
 from lakewarden.features.erasure.requests.spelling import new_spellings, with_spellings
@@ -117,9 +117,9 @@ class VisibleRows:
         self._served: dict[str, frozenset[str]] = {}
 
     @cached_property
-    def veil(self) -> Veil:
+    def redaction(self) -> Redaction:
         """Redacts values in paths of the table."""
-        return Veil.of(self._table.metadata, self._fields)
+        return Redaction.of(self._table.metadata, self._fields)
 
     @cached_property
     def _owners(self) -> Owners:
@@ -134,7 +134,7 @@ class VisibleRows:
         """The visible rows of each snapshot."""
         if not self._requests:
             return {snapshot.snapshot_id: Shown() for snapshot in snapshots}
-        with self.veil.over_errors():
+        with self.redaction.of_errors():
             self._search(snapshots)
             return {snapshot.snapshot_id: self._shown(snapshot) for snapshot in snapshots}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_plus
 
 from lakewarden.engine.rows.key_values import KeyValues
-from lakewarden.engine.rows.redaction import telling_fields
+from lakewarden.engine.rows.redaction import revealing_fields
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -27,14 +27,14 @@ def redact_paths(lake: Writer, table: str, metadata: TableMetadata, keys: Sequen
     spelled = spellings(metadata, keys)
     if spelled:
         marks = [f"{name}=" for name in spelled]
-        lake.state.erasure.veil(table, str(metadata.table_uuid), marks, redactor(spelled))
+        lake.state.erasure.redact(table, str(metadata.table_uuid), marks, redactor(spelled))
 
 
 def spellings(metadata: TableMetadata, keys: Sequence[HiddenKey]) -> dict[str, frozenset[str]]:
     """How paths spell the values, by name of the partition field, before encoding."""
     found: dict[str, frozenset[str]] = {}
     for key in [KeyValues(key) for key in keys if key.values]:
-        for name, field in telling_fields(metadata, [key.field_id]):
+        for name, field in revealing_fields(metadata, [key.field_id]):
             found[name] = found.get(name, frozenset()) | key.spelled(field.transform)
     return found
 

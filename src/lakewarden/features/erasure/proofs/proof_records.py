@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.errors import LakewardenError
 from lakewarden.records.erasure import ErasureState, Evidence, EvidenceKind
 
@@ -92,8 +92,8 @@ class Proofs:
         where = (proof.operation, proof.action, table.metadata_location)
         if where not in self._is_of:
             keys = [key for request in proof.requests for key in self._keys[request] if key.uuid == proof.uuid]
-            veil = Veil.of(table.metadata, [key.field_id for key in keys])
-            self._is_of[where] = bool(proof.document["metadata"] == veil.path(table.metadata_location))
+            redaction = Redaction.of(table.metadata, [key.field_id for key in keys])
+            self._is_of[where] = bool(proof.document["metadata"] == redaction.path(table.metadata_location))
         return self._is_of[where]
 
     def _loaded(self, table: str) -> Table | None:

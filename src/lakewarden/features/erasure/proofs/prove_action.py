@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.proof.scan import prove, size
-from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.errors import StalePlan
 from lakewarden.features.erasure.proofs.journal_paths import redact_paths
 from lakewarden.features.erasure.proofs.proof_records import Proofs, ThisRun, to_close
@@ -48,8 +48,8 @@ def action_for(
     The same operation also proves the tables in `together`, by uuid: no earlier proof of them counts.
     """
     uuid = str(table.metadata.table_uuid)
-    veil = Veil.of(table.metadata, fields_of(lake, uuid, requests))
-    with veil.over_errors():
+    redaction = Redaction.of(table.metadata, fields_of(lake, uuid, requests))
+    with redaction.of_errors():
         objects, total = size(table, lake.storage(name.lake))
     return Action(
         verb=PROVE,
@@ -147,8 +147,8 @@ def _looked(action: Action, lake: Writer, table: Table, requests: Sequence[str])
     check_identity(table, action.subject, uuid)
     respell(lake, lake.tables.name(action.subject), table, requests, skip_unreadable=True)  # the proof reports them
     keys = lake.state.erasure.hidden(uuid, requests)
-    veil = Veil.of(table.metadata, [key.field_id for key in keys])
-    with veil.over_errors():
+    redaction = Redaction.of(table.metadata, [key.field_id for key in keys])
+    with redaction.of_errors():
         return prove(
             table,
             keys,

@@ -9,7 +9,7 @@ from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.files.unreachable import is_own
 from lakewarden.engine.history.spark_costs import check_nothing_else_goes, check_nothing_staged, costs, lost_columns
 from lakewarden.engine.history.working_branch import is_working
-from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import Conflict, TableNotFound
 from lakewarden.features.erasure.proofs import prove_action
@@ -55,11 +55,11 @@ def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_col
     refuse_forbidden(name, table)
     spelled = new_spellings(lake, name, table, due.ids)
     keys = with_spellings(lake, lake.state.erasure.hidden(due.uuid, due.ids), spelled, due.ids)
-    veil = Veil.of(table.metadata, [key.field_id for key in keys])
-    with veil.over_errors():
+    redaction = Redaction.of(table.metadata, [key.field_id for key in keys])
+    with redaction.of_errors():
         refuse_strangers(lake, name, table, neighbours)
         found = search(table, keys, lake.files, lake.storage(name.lake))
-    action = _action(lake, name, table, due, found, veil)
+    action = _action(lake, name, table, due, found, redaction)
     check_nothing_staged(table, str(name), planned_snapshots(action), is_planned=False)
     if action.route == SPARK_SQL:
         check_nothing_else_goes(
@@ -110,11 +110,11 @@ def _action(
     table: Table,
     due: Due,
     found: Searched,
-    veil: Veil,
+    redaction: Redaction,
 ) -> Action:
     target = str(name)
     route = route_of_manifests(lake.tables.route(table, name), table)
-    files = FileList.of(PlannedFile(veil.path(m.path), m.bytes, m.content) for m in found.matches.values())
+    files = FileList.of(PlannedFile(redaction.path(m.path), m.bytes, m.content) for m in found.matches.values())
     going = sorted({*found.snapshots, *found.tainted})
     rounds = len(lake.state.erasure.evidence([EvidenceKind.PURGED], uuid=due.uuid, documents=False))
     rows = sum(match.matching for match in found.matches.values() if match.content == "data")

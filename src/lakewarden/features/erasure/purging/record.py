@@ -12,7 +12,7 @@ from lakewarden.lifecycle.failpoints import reach
 from lakewarden.records.erasure import EvidenceKind
 
 if TYPE_CHECKING:
-    from lakewarden.engine.rows.redaction import Veil
+    from lakewarden.engine.rows.redaction import Redaction
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.features.erasure.purging.intent import Intent, OldFile
     from lakewarden.lifecycle.ground import Writer
@@ -39,7 +39,7 @@ def record(
     keys: Sequence[HiddenKey],
     intent: Intent,
     stray: Sequence[OldFile],
-    veil: Veil,
+    redaction: Redaction,
 ) -> Outcome:
     """Record what was done; returns the counts."""
     table = lake.tables.load(action.subject)
@@ -79,23 +79,23 @@ def record(
         },
         "snapshots_expired": counts["snapshots_expired"],
         "files": [
-            {**vars(file), "path": veil.path(file.path), "rows": intent.rows_of(file.path)}
+            {**vars(file), "path": redaction.path(file.path), "rows": intent.rows_of(file.path)}
             for file in (*intent.files.values(), *stray)
         ],
         "copies_removed": len(stray),
         "outside": [
-            {**vars(file), "path": veil.path(file.path), "by_request": intent.rows_of(file.path)}
+            {**vars(file), "path": redaction.path(file.path), "by_request": intent.rows_of(file.path)}
             for file in intent.outside.values()
             if file.path in outside  # otherwise its owner has removed it, or its path was redacted
         ],
         "new_files": [
-            {**vars(file), "path": veil.path(file.path), "instead_of": veil.path(file.instead_of)}
+            {**vars(file), "path": redaction.path(file.path), "instead_of": redaction.path(file.instead_of)}
             for file in intent.new_files.values()
             if sizes[file.path] is not None  # otherwise from an attempt that was never committed
         ],
         "counts": counts,
-        "metadata_before": veil.path(intent.metadata_before or table.metadata_location),
-        "metadata_after": veil.path(table.metadata_location),
+        "metadata_before": redaction.path(intent.metadata_before or table.metadata_location),
+        "metadata_after": redaction.path(table.metadata_location),
         "route": action.route,
     }
     record_evidence(lake, action, EvidenceKind.PURGED, requests, document)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.files.reachable import own_places, reachable_set
 from lakewarden.engine.files.unreachable import still_unreachable
-from lakewarden.engine.history.unreferenced_copies import strays
+from lakewarden.engine.history.unreferenced_copies import unreferenced_copies
 from lakewarden.engine.proof.objects import places
 from lakewarden.engine.storage.quarantine import OWN_FOLDER, batches, forget
 from lakewarden.errors import StorageUnavailable
@@ -44,7 +44,7 @@ def erase_strays(
     """
     table, storage = lake.tables.load(name), lake.storage(name.lake)
     refuse_strangers(lake, name, table, Neighbours(lake))
-    found = list(strays(table, keys, storage, lake.clock() - age_of_orphans(lake), earlier))
+    found = list(unreferenced_copies(table, keys, storage, lake.clock() - age_of_orphans(lake), earlier))
     files = {one.path: OldFile(one.path, kind_of(one.path), one.bytes) for one in found if one.bytes or one.version}
     kept_apart = {path for path in files if f"/{OWN_FOLDER}/" in path}
     records = {path for path in kept_apart if path.endswith("/batch.json")}

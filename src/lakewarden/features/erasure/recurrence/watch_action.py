@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals, fingerprint
-from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.errors import StalePlan, TracesLeft
 from lakewarden.features.erasure.recurrence.returned_values import Returned, read_all, register
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
@@ -76,8 +76,8 @@ def plan_for(lake: Reader, kind: str, name: TableName, again: bool = False) -> P
     if sight is None:
         return Plan(kind, str(name))
     target, metadata = str(name), sight.table.metadata
-    veil = Veil.of(metadata, sight.fields)
-    files = FileList.of(PlannedFile(veil.path(file.path), file.bytes, file.content) for file in sight.files)
+    redaction = Redaction.of(metadata, sight.fields)
+    files = FileList.of(PlannedFile(redaction.path(file.path), file.bytes, file.content) for file in sight.files)
     if not files.count:
         return Plan(kind, target)
     now = Mark.now(metadata, Mark())
@@ -119,15 +119,15 @@ def apply(action: Action, lake: Writer) -> Outcome:
     sight = look(lake, action.subject)
     if sight is None:
         raise StalePlan(f"{action.subject} has no closed requests any more", "Plan again.")
-    veil = Veil.of(sight.table.metadata, sight.fields)
-    with veil.over_errors():
+    redaction = Redaction.of(sight.table.metadata, sight.fields)
+    with redaction.of_errors():
         seen = read_all(lake, action.subject, sight.recognizer, sight.files, sight.since)
     uuid = str(sight.table.metadata.table_uuid)
     came_back = seen.without(lake.state.erasure.hidden(uuid) if seen.returned else ())
     name = lake.tables.name(action.subject)
     asked = register(lake, name, uuid, came_back, at) if action.arguments["again"] else {}
     reach("erasure.asked-again")
-    document = _document(sight, came_back, asked, veil, at) | {"not_read": seen.unreadable}
+    document = _document(sight, came_back, asked, redaction, at) | {"not_read": seen.unreadable}
     requests = tuple(sorted(came_back))
     lake.state.erasure.record(
         Evidence(
@@ -187,7 +187,7 @@ def _proof_mark(table: Table, document: Mapping[str, Any]) -> Mark:
 
 
 def _document(
-    sight: ToWatch, came_back: Mapping[str, Returned], asked: Mapping[str, str], veil: Veil, at: datetime
+    sight: ToWatch, came_back: Mapping[str, Returned], asked: Mapping[str, str], redaction: Redaction, at: datetime
 ) -> dict[str, Any]:
     """The evidence: how far was searched, and what came back, without values."""
     mark = Mark.now(sight.table.metadata, sight.since, sight.files)
@@ -203,7 +203,7 @@ def _document(
                 "request": id,
                 "rows": one.rows,
                 "values": one.number,
-                "files": sorted(veil.path(path) for path in one.files),
+                "files": sorted(redaction.path(path) for path in one.files),
                 "again": asked.get(id, ""),
             }
             for id, one in sorted(came_back.items())

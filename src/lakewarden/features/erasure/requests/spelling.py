@@ -17,7 +17,7 @@ from lakewarden.engine.files.reachable import reachable_set
 from lakewarden.engine.proof.objects import places
 from lakewarden.engine.rows.column_texts import column_names, column_texts
 from lakewarden.engine.rows.new_since import Arrival, Mark, arrivals
-from lakewarden.engine.rows.redaction import Veil
+from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.errors import BrokenTable
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Folding, HiddenKey, KeyAsked
 
@@ -125,7 +125,7 @@ def stored_texts(
 
     files = [file for file in arrivals(table, Mark()) if file.format == "parquet"]
     with (
-        Veil.of(table.metadata, sorted(fields)).over_errors(),
+        Redaction.of(table.metadata, sorted(fields)).of_errors(),
         ThreadPoolExecutor(_READERS, thread_name_prefix="spelling") as readers,
     ):
         for found in readers.map(read, [*files, *left_behind]):

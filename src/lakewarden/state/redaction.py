@@ -12,37 +12,37 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, column, or_, select, union, update
 from sqlalchemy import table as plain_table
 
-from lakewarden.lifecycle.planned_files import veil_files
+from lakewarden.lifecycle.planned_files import redact_files
 from lakewarden.state.tables import action_files, operations, steps
 
-Told = Callable[[str], str]
+Redact = Callable[[str], str]
 _TEXTS = {  # as stored, whatever their type
     "operations": (("id",), ("request", "plan", "findings", "error", "result")),
     "steps": (("operation", "position"), ("says", "facts", "error")),
 }
 
 
-def veil_journal(connection: Connection, table: str, uuid: str, marks: Sequence[str], told: Told) -> None:
+def redact_journal(connection: Connection, table: str, uuid: str, marks: Sequence[str], redact: Redact) -> None:
     """Redact rows that contain one of the marks, whatever they are about, and the files of operations on a table."""
     for name, (keys, texts) in _TEXTS.items():
-        _veil_texts(connection, name, keys, texts, marks, told)
+        _redact_texts(connection, name, keys, texts, marks, redact)
     for row in connection.execute(_lists_of(table, uuid)).all():
-        veiled = veil_files(bytes(row.packed), told)
-        if veiled != row.packed:
+        redacted = redact_files(bytes(row.packed), redact)
+        if redacted != row.packed:
             same = (action_files.c.operation == row.operation) & (action_files.c.action == row.action)
-            connection.execute(update(action_files).where(same).values(packed=veiled))
+            connection.execute(update(action_files).where(same).values(packed=redacted))
 
 
-def _veil_texts(
-    connection: Connection, name: str, keys: Sequence[str], texts: Sequence[str], marks: Sequence[str], told: Told
+def _redact_texts(
+    connection: Connection, name: str, keys: Sequence[str], texts: Sequence[str], marks: Sequence[str], redact: Redact
 ) -> None:
     rows = plain_table(name, *(column(each) for each in (*keys, *texts)))
-    telling = or_(*(rows.c[text].contains(mark, autoescape=True) for text in texts for mark in marks))
-    for row in connection.execute(select(rows).where(telling)).mappings().all():
-        veiled = {text: told(row[text]) for text in texts if row[text] is not None}
-        if any(veiled[text] != row[text] for text in veiled):
+    matching = or_(*(rows.c[text].contains(mark, autoescape=True) for text in texts for mark in marks))
+    for row in connection.execute(select(rows).where(matching)).mappings().all():
+        redacted = {text: redact(row[text]) for text in texts if row[text] is not None}
+        if any(redacted[text] != row[text] for text in redacted):
             place = [rows.c[key] == bindparam(f"at_{key}", row[key]) for key in keys]
-            connection.execute(update(rows).where(*place).values(veiled))
+            connection.execute(update(rows).where(*place).values(redacted))
 
 
 def _lists_of(table: str, uuid: str) -> Select[Any]:

@@ -55,7 +55,7 @@ def told(database: Database) -> Database:
 
 def test_values_are_gone_from_every_row_and_list(told: Database) -> None:
     for table, uuid in UUIDS.items():
-        SqlTombstones(told).veil(table, uuid, ["email="], TOLD)
+        SqlTombstones(told).redact(table, uuid, ["email="], TOLD)
     assert "a%2Bb" not in everything(told) and "%C3%A9" not in everything(told)
     record = SqlJournal(told).get("op-1")
     assert record.error and record.error["message"] == f"{path('*')} is gone"
@@ -69,21 +69,21 @@ def test_values_are_gone_from_every_row_and_list(told: Database) -> None:
 def test_a_table_is_known_under_the_name_that_it_had_and_by_its_name_alone(
     told: Database, table: str, uuid: str
 ) -> None:
-    SqlTombstones(told).veil(table, uuid, ["email="], TOLD)
+    SqlTombstones(told).redact(table, uuid, ["email="], TOLD)
     assert paths_of(told, "op-1") == sorted([path("*"), path("*"), path("c%40x.org")])
     assert paths_of(told, "op-2") == [path("a%2Bb%40x.org")]
 
 
 def test_lists_of_other_tables_are_not_looked_at(told: Database) -> None:
-    SqlTombstones(told).veil(PEOPLE, UUIDS[PEOPLE], ["email="], TOLD)
+    SqlTombstones(told).redact(PEOPLE, UUIDS[PEOPLE], ["email="], TOLD)
     assert paths_of(told, "op-2") == [path("a%2Bb%40x.org")]
 
 
 def test_a_second_time_changes_nothing(told: Database) -> None:
     store = SqlTombstones(told)
-    store.veil(PEOPLE, UUIDS[PEOPLE], ["email="], TOLD)
+    store.redact(PEOPLE, UUIDS[PEOPLE], ["email="], TOLD)
     before = everything(told)
-    store.veil(PEOPLE, UUIDS[PEOPLE], ["email="], TOLD)
+    store.redact(PEOPLE, UUIDS[PEOPLE], ["email="], TOLD)
     assert everything(told) == before
 
 
@@ -117,7 +117,7 @@ def test_values_are_known_however_paths_and_the_journal_spell_them(
     told, journal = path(encoded(value)), SqlJournal(database)
     journal.add(operation("op-1", PEOPLE, told))
     journal.move("op-1", State.CANCELLED, NOW, findings=(Finding(PEOPLE, f"{told} is not there"),))
-    SqlTombstones(database).veil(PEOPLE, UUIDS[PEOPLE], ["email="], redactor({"email": frozenset({value})}))
+    SqlTombstones(database).redact(PEOPLE, UUIDS[PEOPLE], ["email="], redactor({"email": frozenset({value})}))
     record = journal.get("op-1")
     assert [record.findings[0].message, record.steps[0].says] == [f"{path('*')} is not there", f"compact {path('*')}"]
     assert record.plan.actions[0].says == f"compact {path('*')}" and paths_of(database, "op-1") == [path("*")]
@@ -129,8 +129,8 @@ def hive(found: re.Match[str]) -> str:
 
 
 def test_a_veil_is_over_these_values_alone() -> None:
-    veil: Callable[[str], str] = TOLD
-    assert veil(f'{{"path": "{path("a%2Bb%40x.org")}"}}') == f'{{"path": "{path("*")}"}}'
-    assert veil(path("a%2bb@x.org")) == path("*")  # however it is encoded
-    assert veil(path("aa%40x.org")) == path("aa%40x.org")
-    assert veil("mail=a%2Bb%40x.org/x") == "mail=a%2Bb%40x.org/x"
+    redact: Callable[[str], str] = TOLD
+    assert redact(f'{{"path": "{path("a%2Bb%40x.org")}"}}') == f'{{"path": "{path("*")}"}}'
+    assert redact(path("a%2bb@x.org")) == path("*")  # however it is encoded
+    assert redact(path("aa%40x.org")) == path("aa%40x.org")
+    assert redact("mail=a%2Bb%40x.org/x") == "mail=a%2Bb%40x.org/x"
