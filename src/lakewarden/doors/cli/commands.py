@@ -72,11 +72,15 @@ def derive(declared: type[Request]) -> click.Command:
     """The command of one declaration."""
     positional, documents = declared.positional(), declared.documents()
     fields = declared.fields()
-    params: list[click.Parameter] = [_argument(name, fields[name]) for name in positional]
+    params: list[click.Parameter] = [
+        click.Argument([name], required=fields[name].is_required(), shell_complete=_completer(fields[name]), type=str)
+        for name in positional
+    ]
     params += [_option(name, field) for name, field in fields.items() if name not in positional]
     params += [option for field in fields.values() if _reads_input(field) for option in _file_options()]
     params += _operation_options() if issubclass(declared, Operation) else []
-    params += [_needless_apply()] if issubclass(declared, Control) else []
+    if issubclass(declared, Control):  # scripts may pass --apply to every command; a control acts without it too
+        params.append(click.Option(["--apply"], is_flag=True, hidden=True))
     params += _global_options()
 
     def callback(**values: Any) -> int:
@@ -88,7 +92,8 @@ def derive(declared: type[Request]) -> click.Command:
             **_about_the_plan(values if issubclass(declared, Operation) else {}),
         )
         values.pop("apply", None)
-        explicit = {name: value for name, value in values.items() if _is_given(context, name)}
+        default = click.core.ParameterSource.DEFAULT
+        explicit = {name: value for name, value in values.items() if context.get_parameter_source(name) is not default}
         for name in (name for name, field in fields.items() if _reads_input(field)):
             about_file = (explicit.pop(option, None) for option in ("from_file", "header", "column"))
             given = replace(given, input=ValueInput(explicit.pop(name, ()), *about_file))
@@ -128,10 +133,6 @@ def _help(declared: type[Request]) -> str:
     return "\n".join(lines)
 
 
-def _argument(name: str, field: FieldInfo) -> click.Argument:
-    return click.Argument([name], required=field.is_required(), shell_complete=_completer(field), type=str)
-
-
 def _option(name: str, field: FieldInfo) -> click.Option:
     flag, inner = f"--{name.replace('_', '-')}", _inner(field.annotation)
     common: dict[str, Any] = {"help": _described(field), "shell_complete": _completer(field)}
@@ -164,10 +165,6 @@ def _flat(ctx: click.Context, param: click.Parameter, values: Any) -> Any:
 
 def _reads_input(field: FieldInfo) -> bool:
     return any(isinstance(mark, ReadsInput) for mark in marks(field))
-
-
-def _is_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
 def _file_options() -> list[click.Parameter]:
@@ -206,11 +203,6 @@ def _operation_options() -> list[click.Parameter]:
             help="Wait this long for tables that other operations hold.",
         ),
     ]
-
-
-def _needless_apply() -> click.Parameter:
-    """Accepted for scripts that pass --apply to every command; a control acts without it too."""
-    return click.Option(["--apply"], is_flag=True, hidden=True)
 
 
 def _global_options() -> list[click.Parameter]:

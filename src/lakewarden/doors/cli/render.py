@@ -210,7 +210,8 @@ class Screen:
         table = _facts_table()
         for name, value in plain.items():
             if value not in (None, "", [], {}):
-                shown = Text("\n".join(value)) if _are_lines(value) else _cell(value, units.get(name))
+                are_lines = isinstance(value, list) and any(" " in str(item) for item in value)
+                shown = Text("\n".join(value)) if are_lines else _cell(value, units.get(name))
                 table.add_row(title(name), shown)
         self.out.print(table)
         for name, value in facts.items():
@@ -244,10 +245,6 @@ def _facts_table() -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     return table
-
-
-def _are_lines(value: Any) -> bool:
-    return isinstance(value, list) and any(" " in str(item) for item in value)
 
 
 def _is_nested(value: Any) -> bool:

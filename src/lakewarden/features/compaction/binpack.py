@@ -87,10 +87,6 @@ class Packing:
     def files(self) -> int:
         return sum(len(bin.files) for bin in self.bins)
 
-    @property
-    def bytes(self) -> int:
-        return sum(bin.bytes for bin in self.bins)
-
     def files_after(self, policy: CompactionPolicy) -> int:
         """The expected number of files after the rewrite."""
         return sum(max(1, -(-bin.bytes // policy.target)) for bin in self.bins)
