@@ -294,7 +294,7 @@ class TestWhatDoesNotComeBack:
         now, uuid = lake.warden.ground.clock(), str(table.metadata.table_uuid)
 
         def intended(*snapshots: int) -> None:
-            document = {"snapshots": list(snapshots), "files": []}
+            document = {"snapshots": list(snapshots), "dirty": list(snapshots), "files": []}
             lake.warden.ground.state.erasure.record(
                 Evidence(EvidenceKind.INTENT, "main.crm.people", uuid, "op-1", "a", now, (asked.id,), document)
             )
