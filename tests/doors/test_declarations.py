@@ -67,8 +67,8 @@ class TestDocuments:
     @pytest.mark.parametrize(
         ("text", "told"),
         [
-            (b"name: a\nname: b\n", "stdin cannot be read, line 1, column 1: key 'name' is there twice"),
-            (b'{"name": "a", "name": "b"}', "key 'name' is there twice"),
+            (b"name: a\nname: b\n", "stdin cannot be read, line 1, column 1: duplicate key 'name'"),
+            (b'{"name": "a", "name": "b"}', "duplicate key 'name'"),
             (b"name: [", "stdin cannot be read, line 1"),
             (b"\xff", "stdin is not UTF-8 text"),
             (b"title: a\n", "definition.title: Extra inputs are not permitted"),

@@ -107,9 +107,24 @@ CASES = [
     Bad(["version", "tag", "sales.orders", "a\nb"], "BadValue", "name: a name cannot contain control characters", HELP),
     Bad(["version", "tag", "sales.orders", "x" * 256], "BadValue", "name: ", HELP),
     Bad(["version", "tag", "sales.orders", "v9", "--note", "x" * 1001], "BadValue", "note: ", HELP),
-    Bad(["version", "read", "sales.orders", "--where", "id >"], "BadFilter", "--where cannot be read", "Comparisons"),
-    Bad(["version", "read", "sales.orders", "--where", "'" * 99], "BadFilter", "--where cannot be read", "Comparisons"),
-    Bad(["version", "read", "sales.orders", "--where", "id = 'x'"], "BadFilter", "--where does not fit", "Comparisons"),
+    Bad(
+        ["version", "read", "sales.orders", "--where", "id >"],
+        "BadFilter",
+        "--where cannot be parsed",
+        "Supported: comparisons",
+    ),
+    Bad(
+        ["version", "read", "sales.orders", "--where", "'" * 99],
+        "BadFilter",
+        "--where cannot be parsed",
+        "Supported: comparisons",
+    ),
+    Bad(
+        ["version", "read", "sales.orders", "--where", "id = 'x'"],
+        "BadFilter",
+        "--where does not fit",
+        "Supported: comparisons",
+    ),
     Bad(
         ["version", "read", "sales.orders", "--where", "idd > 1"],
         "BadFilter",
@@ -148,7 +163,7 @@ CASES = [
     Bad(
         ["table", "list"],
         "ConfigProblem",
-        "asks for ${LAKEWARDEN_TEST_UNSET}, which is not set",
+        "uses ${LAKEWARDEN_TEST_UNSET}, which is not set",
         "export LAKEWARDEN_TEST_UNSET=…",
         damage=_setting(state="${LAKEWARDEN_TEST_UNSET}"),
     ),
@@ -163,7 +178,7 @@ CASES = [
     Bad(
         ["table", "list"],
         "CatalogUnavailable",
-        "catalog.db is not there",
+        "catalog.db does not exist",
         "lakewarden lake init",
         1,
         damage=lambda lake: (lake.folder / "lake/catalog.db").unlink(),

@@ -789,7 +789,7 @@ class TestStorage:
         assert "secret" not in repr(Access("http://host", "secret1", "secret2", "secret3"))
 
     def test_unknown(self) -> None:
-        with pytest.raises(RewriteFault, match="there is no way to carrier://pigeon"):
+        with pytest.raises(RewriteFault, match="cannot access carrier://pigeon"):
             TaskStorage(Access()).at("carrier://pigeon/x")
 
 

@@ -164,7 +164,7 @@ def test_types_that_iceberg_does_not_promote_are_refused(before: Any, after: Any
 
 def test_a_value_that_does_not_fit_is_not_told() -> None:
     projection = Projection(pa.schema([field("name", pa.binary(), 1)]), pa.schema([field("name", pa.string(), 1)]))
-    with pytest.raises(RewriteFault, match="^column name holds a value that is no string$"):
+    with pytest.raises(RewriteFault, match="^column name holds a value that is not of type string$"):
         projection.apply(pa.RecordBatch.from_pydict({"name": [b"secret\xff"]}))
 
 
