@@ -262,7 +262,7 @@ def _remove(action: Action, lake: Writer, intent: Intent) -> Intent:
     name = lake.tables.name(action.subject)
     table, storage = lake.tables.load(name), lake.storage(name.lake)
     free = frozenset(still_unreachable(table, [*intent.files, *intent.outside]))
-    done = intent.of_free(free)
+    done = intent.of_free(free, partial(is_own, table))
     removed = storage.erase_all(
         list(done.files), own_places(table), lambda so_far, all: lake.progress(so_far, all, "files removed")
     )

@@ -125,10 +125,12 @@ class Intent:
         outside = {f.path: OutsideFile(f.path, f.kind, f.bytes, 0) for f in files if f.path not in own}
         return replace(self, files={**self.files, **own}, outside={**self.outside, **outside})
 
-    def of_free(self, free: Collection[str]) -> Intent:
-        """Only the files that are unreachable now."""
-        files = {path: file for path, file in self.files.items() if path in free}
-        return replace(self, files=files, outside={p: file for p, file in self.outside.items() if p in free})
+    def of_free(self, free: Collection[str], is_own: Callable[[str], bool]) -> Intent:
+        """Only the files that are unreachable now. A recorded file outside of the table's location is never deleted."""
+        own = {path: file for path, file in self.files.items() if path in free and is_own(path)}
+        recorded = {p: OutsideFile(p, f.kind, f.bytes, self.rows_dropped.get(p, 0)) for p, f in self.files.items()}
+        outside = {p: file for p, file in {**recorded, **self.outside}.items() if p in free and not is_own(p)}
+        return replace(self, files=own, outside=outside)
 
     def document(self) -> dict[str, Any]:
         return {
@@ -149,7 +151,7 @@ class Intent:
     def of(document: Mapping[str, Any]) -> Intent:
         return Intent(
             files={file["path"]: OldFile(**file) for file in document["files"]},
-            outside={file["path"]: OutsideFile(**file) for file in document["outside"]},
+            outside={file["path"]: OutsideFile(**file) for file in document.get("outside", ())},
             new_files={file["path"]: NewFile(**file) for file in document["new_files"]},
             refs={ref["name"]: RefBefore(**ref) for ref in document["refs"]},
             snapshots=frozenset(document["snapshots"]),
