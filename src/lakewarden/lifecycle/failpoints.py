@@ -37,10 +37,7 @@ def arm(specification: str) -> None:
 
 
 def when(point: str, act: Callable[[], object], times: int = 1) -> list[str]:
-    """Within this process: call a function the first `times` times that a point is passed.
-
-    Returns a list with an entry for each pass.
-    """
+    """Call a function the first `times` times that a point is passed; returns a list with an entry per pass."""
     passed: list[str] = []
 
     def meanwhile(name: str, number: int) -> None:

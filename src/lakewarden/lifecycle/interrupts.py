@@ -44,10 +44,7 @@ def raise_pending() -> None:
 
 
 def listen(*signals: signal.Signals) -> dict[signal.Signals, Any]:
-    """Handle these signals from now on; returns the previous handlers.
-
-    An ignored signal, as under nohup, stays ignored. Only the main thread receives signals.
-    """
+    """Handle these signals from now on, except ignored ones as under nohup; returns the previous handlers."""
     before = {each: signal.getsignal(each) for each in signals} if _is_main() else {}
     before = {each: handler for each, handler in before.items() if handler not in (signal.SIG_IGN, None, _receive)}
     for each in before:

@@ -31,10 +31,7 @@ class PlannedFile:
 
 @dataclass(frozen=True)
 class FileList:
-    """The files of an action: their number, total size, and a digest of all of them.
-
-    Lists with the same digest are equal, whether or not their items are loaded.
-    """
+    """The files of an action: number, size, and a digest that makes lists equal even if items are not loaded."""
 
     count: int = 0
     bytes: Bytes = 0

@@ -67,10 +67,7 @@ def requirement(declared: Kind) -> Kind:
 
 @dataclass(frozen=True)
 class Unread:
-    """A requirement of a kind that was unknown when its plan was loaded: resolved when it is needed.
-
-    By then the operation has been imported, with the kinds that it registers.
-    """
+    """A requirement of a kind that was unknown when its plan was loaded: resolved once the operation is imported."""
 
     document: Mapping[str, Any]
 

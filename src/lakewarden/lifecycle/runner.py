@@ -108,10 +108,7 @@ class Runner:
         return record
 
     def run(self, id: str, wait: timedelta = timedelta(), by_its_id: bool = True) -> Report:
-        """Apply a stored operation to its end, from wherever it is; raises what went wrong.
-
-        An operation that was paused on request continues only if it is resumed by its id.
-        """
+        """Apply a stored operation to its end; one paused on request continues only with `by_its_id`."""
         record = self.journal.get(id)
         if not record.plan.actions:
             raise StateUnavailable(f"operation {record.id} cannot be run", "; ".join(record.plan.warnings))
@@ -149,10 +146,7 @@ class Runner:
             return self.journal.get(record.id)
 
     def unfinished(self) -> tuple[list[Record], list[Record]]:
-        """Operations that have started and not ended: those that no process runs, and those that are held.
-
-        Without those that were paused on request.
-        """
+        """Started operations that have not ended nor been paused on request: those not running, and those held."""
         begun, keys = self._begun()
         held = [record for record in begun if _key(record.id) in keys]
         free = [record for record in begun if _key(record.id) not in keys]
@@ -302,7 +296,6 @@ class Runner:
 
 
 def _key(operation: str) -> str:
-    """The lease of a running operation."""
     return f"operation:{operation}"
 
 

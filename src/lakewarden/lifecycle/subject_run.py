@@ -150,10 +150,7 @@ class SubjectRun:
         return self._means.open_writer(stamp, fence, self._progress_callback(action))
 
     def _check(self, action: Action, only_which: bool = False) -> None:
-        """Refuse as stale unless the action's requirements hold, naming what changed.
-
-        With `only_which`, check only that the subject is the planned one.
-        """
+        """Refuse as stale unless the action's requirements hold; with `only_which`, those that identify the subject."""
         needs = [need for need in action.requires if need.identifies or not only_which]
         moved = [broken for need in needs if (broken := need.broken(self._run.lake, action.files))]
         if moved:

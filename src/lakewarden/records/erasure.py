@@ -156,17 +156,11 @@ class TombstoneReader(Protocol):
         operation: str = "",
         documents: bool = True,
     ) -> Sequence[Evidence]:
-        """What was done or found, oldest first: about a request, in a table, by an operation.
-
-        Documents can be large; without `documents`, they are not read and are empty.
-        """
+        """What was done or found, oldest first; without `documents`, which can be large, these are empty."""
         ...
 
     def at_work(self, request: str) -> Sequence[str]:
-        """The operations that are erasing rows of a request, or have just done so.
-
-        Each has recorded an intent, and still holds the lease of the table.
-        """
+        """Operations that recorded an intent to erase rows of a request, and still hold the lease of the table."""
         ...
 
     def identity(self) -> str:
@@ -217,10 +211,7 @@ class Tombstones(TombstoneReader, Protocol):
         ...
 
     def record(self, evidence: Evidence) -> None:
-        """Record evidence, replacing what the same action recorded of the same kind.
-
-        An intent is refused as a stale plan if one of its requests is no longer open.
-        """
+        """Record evidence, replacing the same action's; an intent is stale if one of its requests is not open."""
         ...
 
 

@@ -63,10 +63,7 @@ class Database:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """A transaction, committed at the end of the body and rolled back if it raises.
-
-        Nested in another one of the same thread, it is part of that one.
-        """
+        """A transaction, rolled back if the body raises; nested in another of this thread, it is part of that one."""
         outer: Connection | None = getattr(self._open, "connection", None)
         if outer is not None:
             yield outer
@@ -196,7 +193,6 @@ def _server(url: URL) -> str:
 
 
 def _secrets(url: URL) -> set[str]:
-    """The password in every encoding."""
     given = [value for name, value in url.query.items() if "password" in name]
     plain = {str(url.password or ""), *(str(value) for value in given)} - {""}
     return {form for secret in plain for form in (secret, quote(secret, safe=""), quote_plus(secret))}

@@ -68,10 +68,7 @@ def refuse_erased(connection: Connection, request: str, harmless: Sequence[Evide
 
 
 def forget_intents(connection: Connection, requests: Sequence[str]) -> None:
-    """Delete the intents of requests that ended: their paths may contain a value.
-
-    Intents for other requests stay until those are purged.
-    """
+    """Delete the intents of ended requests, whose paths may contain a value, unless other requests need them."""
     for start in range(0, len(requests), FEW):
         connection.execute(_links_of_intents(requests[start : start + FEW]))
     connection.execute(_unneeded_intents())
@@ -93,7 +90,6 @@ def _evidence(row: Any, requests: tuple[str, ...], documents: bool) -> Evidence:
 
 
 def _requests_of(connection: Connection, about: Select[Any]) -> dict[int, tuple[str, ...]]:
-    """The requests that evidence is about."""
     link = erasure_evidence_requests.c
     numbers = about.with_only_columns(erasure_evidence.c.number).order_by(None)
     order = (link.evidence, link.request)

@@ -11,9 +11,8 @@ _MAY_LACK_HOST = ("hdfs", "viewfs")
 
 
 def same_place(location: str) -> str:
-    """One spelling per location: `file:/x`, `file:///x` and `/x` are one file, and so are s3:, s3a: and s3n:.
-
-    Only the scheme and doubled slashes are normalised; nothing is looked up.
+    """One spelling per location, without lookups: `file:/x`, `file:///x` and `/x` are equal, and so are s3:, s3a:,
+    s3n:.
     """
     return "".join(apart(location))
 

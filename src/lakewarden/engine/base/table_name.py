@@ -79,7 +79,6 @@ def parse_time(text: str) -> datetime | None:
 
 
 def _split(text: str) -> tuple[list[str], str | None]:
-    """The dotted parts and the ref, unquoted."""
     if not text.strip():
         raise _bad(text, "it is empty")
     if len(text) > _LONGEST:

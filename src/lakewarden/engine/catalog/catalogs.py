@@ -213,7 +213,6 @@ def _spark_catalog(settings: LakeSettings) -> dict[str, str]:
 
 
 def _jdbc(uri: str) -> dict[str, str]:
-    """The JDBC settings for an SQLAlchemy URL."""
     common = {"type": "jdbc", "jdbc.schema-version": "V1"}
     if uri.startswith("sqlite"):
         return common | {"uri": f"jdbc:sqlite:{_file_of(uri)}"}

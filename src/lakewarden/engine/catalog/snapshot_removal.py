@@ -48,10 +48,7 @@ def still_needed(metadata: TableMetadata, snapshots: Iterable[int], tags: Mappin
 def iceberg_would_also_take(
     metadata: TableMetadata, snapshots: Iterable[int], tags: Iterable[str], now_ms: int
 ) -> list[str]:
-    """What Iceberg's own expiry would also remove, as text: it also applies the ages that refs set for themselves.
-
-    This follows its decisions when called with these snapshot ids and no age limit.
-    """
+    """What Iceberg's own expiry of these snapshots would also remove, as text: it applies the ages that refs set."""
     soon = now_ms + _SOON_MS  # refs that expire while it runs are removed as well
     times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots}
     parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}

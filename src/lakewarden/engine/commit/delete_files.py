@@ -144,7 +144,6 @@ def _masked_heads(
 
 
 def _by_manifest(files: SnapshotFiles, paths: Collection[str]) -> dict[str, set[str]]:
-    """Delete files by the manifest that lists them."""
     return by_manifest(delete for delete in (files.deletes if paths else ()) if delete.path in paths)
 
 

@@ -161,7 +161,6 @@ def _name(schema: Schema, id: int) -> str | None:
 
 
 def _path(schema: Schema, id: int | None) -> tuple[str, ...]:
-    """The names from the top level to a column within structs."""
     if id is None:
         return ()
     return (*_path(schema, schema._lazy_id_to_parent.get(id)), schema.find_field(id).name)

@@ -38,8 +38,6 @@ _NOTHING = {f"total-{what}": "0" for what in COUNTED}
 
 @dataclass
 class _Tally:
-    """Counts for a snapshot's summary, added and removed."""
-
     added: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
     removed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
 
@@ -73,10 +71,7 @@ def count(counts: MutableMapping[str, int], file: DataFile) -> None:
 
 
 class Draft:
-    """A snapshot on top of a head, or the first one, and the metadata files written for it.
-
-    As a context manager it deletes those files if the body raises.
-    """
+    """A snapshot on top of a head, or the first one. Leaving it by an exception deletes its metadata files."""
 
     def __init__(self, table: Table, head: Snapshot | None, stamp: Stamp, reader: Manifests) -> None:
         self.table = table
@@ -179,10 +174,7 @@ class Draft:
         return Attempt(at_refs(uuid, {branch: head, **refs}), updates, self.discard, self.snapshot_id)
 
     def updates(self, branch: str, facts: Mapping[str, str], operation: str = "replace") -> tuple[TableUpdate, ...]:
-        """Write the manifest list; returns the updates for the catalog.
-
-        `operation` is what the snapshot does to rows; `replace` changes files and no rows.
-        """
+        """Write the manifest list; returns the updates for the catalog. The operation `replace` changes no rows."""
         from pyiceberg.manifest import write_manifest_list
         from pyiceberg.table.snapshots import Operation, Snapshot, Summary
         from pyiceberg.table.update import AddSnapshotUpdate

@@ -88,8 +88,6 @@ class RefChange(Change[None]):
 
 
 class _Statements:
-    """Runs one change as Spark statements."""
-
     def __init__(self, desk: Desk, spark: Spark, change: RefChange) -> None:
         self._tables, self._fence = desk.tables, desk.fence
         self._spark = spark

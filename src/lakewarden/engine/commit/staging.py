@@ -111,15 +111,11 @@ class Staging:
         return self._reported(name, branch, base, before, frozenset(replaced if through_spark else ()))
 
     def sweep(self, table_name: str) -> int:
-        """Remove staging branches that earlier runs of the action left at a table; returns their number.
-
-        Branches that other operations left are removed too, unless they are running.
-        """
+        """Remove staging branches at a table, of earlier runs of the action and of operations that are not running."""
         return self._sweep(self._desk.tables.name(table_name), self._of_action)
 
     @property
     def _of_action(self) -> str:
-        """The prefix of an action's branches."""
         return f"lakewarden-staging-{self._desk.stamp.operation}-{self._desk.stamp.action}"
 
     @property
@@ -202,7 +198,6 @@ def _metadata(table: Table, snapshot_id: int) -> tuple[str, ...]:
 
 
 def _added(table: Table, snapshot_id: int) -> list[ManifestEntry]:
-    """The files that a snapshot added."""
     from pyiceberg.manifest import ManifestEntryStatus
 
     snapshot = table.snapshot_by_id(snapshot_id)

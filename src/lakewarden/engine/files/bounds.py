@@ -57,10 +57,7 @@ class Bounds:
 
 
 def bounds_of(table: Table, groups: Mapping[Key, Iterable[LiveFile]]) -> dict[Key, Bounds]:
-    """The bounds of each group of files, read from their manifests one entry at a time.
-
-    Read them before the rewrite: the manifests may expire meanwhile.
-    """
+    """The bounds of each group of files. Read before the rewrite, because the manifests may expire meanwhile."""
     schema = table.schema()
     found = {key: Bounds(schema) for key in groups}
     wanted: dict[str, dict[str, Bounds]] = {}

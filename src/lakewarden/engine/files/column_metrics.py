@@ -67,7 +67,6 @@ def metrics_of(table: TableMetadata, footer: Any, nans: Mapping[int, int]) -> di
 
 
 def _types(table: TableMetadata) -> dict[int, IcebergType]:
-    """The type of every column that the table has or had."""
     newest_last = [*table.schemas, table.schema()]
     return {id_: schema.find_type(id_) for schema in newest_last for id_ in schema.field_ids}
 
@@ -124,7 +123,6 @@ def _mode(text: str) -> str:
 
 
 def _bounds(kind: IcebergType, chunks: list[Any], mode: str) -> tuple[bytes | None, bytes | None]:
-    """A column's minimum and maximum, encoded as bounds."""
     from pyiceberg.types import BinaryType, DecimalType, StringType, UUIDType
 
     found = [chunk.statistics for chunk in chunks if chunk.is_stats_set and chunk.statistics.has_min_max]
@@ -193,6 +191,5 @@ def _raised_bytes(value: bytes, length: int) -> bytes | None:
 
 
 def _start(row_group: Any) -> int:
-    """The offset of a row group in its file."""
     first = row_group.column(0)
     return int(min(first.dictionary_page_offset or first.data_page_offset, first.data_page_offset))

@@ -229,10 +229,7 @@ class Files:
         return SnapshotFiles(table.io, manifests, self.reader, about)
 
     def across(self, table: Table, snapshots: Iterable[Snapshot]) -> tuple[dict[str, LiveFile], dict[str, DeleteFile]]:
-        """All data files and delete files of several snapshots, by path, without which deletes apply.
-
-        A manifest that several snapshots share is read once.
-        """
+        """All data files and delete files of several snapshots, by path; shared manifests are read once."""
         about = f"table {'.'.join(table.name())}"
         with translating(about):
             lists = [manifests_of(table.io, snapshot) for snapshot in snapshots]
@@ -310,10 +307,7 @@ def _delete_files(shared: _Shared, entries: Iterable[ManifestEntry], manifest: s
 
 
 class _Shared:
-    """Interned values that many files of one table share.
-
-    For one table only: equal partition values of one spec have the same type and encoding there.
-    """
+    """Interned values of one table, where equal partition values of one spec have the same type and encoding."""
 
     def __init__(self) -> None:
         self._values: dict[Any, Any] = {}

@@ -52,10 +52,7 @@ class Manifests:
     def files(
         self, io: FileIO, manifest: ManifestFile, compact: Callable[[Iterable[ManifestEntry], str], Iterable[Value]]
     ) -> tuple[Value, ...]:
-        """The live files of a manifest in a compact form, without keeping the entries.
-
-        A manifest lists either data files or delete files, so there is one form for each.
-        """
+        """The live files of a manifest in a compact form, one for data files and one for delete files."""
         path = manifest.manifest_path
         return self._files.get(path, lambda: tuple(compact(stream_entries(io, manifest), path)))
 

@@ -49,10 +49,7 @@ class CarriedDeletes:
         self._waiting: set[str] = set()  # written, but not committed
 
     def concerns(self, io: FileIO, entry: ManifestEntry) -> bool:
-        """Whether a delete file masks rows of a replaced data file.
-
-        The entry of a removed file may have no file to read: then its bounds decide.
-        """
+        """Whether a delete file masks rows of a replaced data file; for removed files, as far as bounds show."""
         from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus
 
         file = entry.data_file
@@ -128,7 +125,6 @@ class CarriedDeletes:
         return f"{self._token}-{number}-deletes.parquet"
 
     def _read(self, io: FileIO, file: DataFile) -> Iterator[tuple[str, Any]]:
-        """Paths of data files, each with some positions."""
         import numpy
         import pyarrow as pa
         import pyarrow.parquet as pq

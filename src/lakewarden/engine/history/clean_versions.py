@@ -114,7 +114,6 @@ class CleanVersions:
     def _listed(
         self, manifests: Sequence[ManifestFile], new_id: int, sequence: int
     ) -> tuple[list[ManifestFile], Counter[str]]:
-        """The manifests of a new snapshot, and its totals."""
         listed, totals = [], Counter[str]()
         for manifest in manifests:
             known = self._survey[manifest]

@@ -97,7 +97,6 @@ class Survey:
         return Listed(is_dirty, bool(removed), counts, places, frozenset(partitions), obsolete)
 
     def _goes(self, file: DataFile) -> bool:
-        """Whether a file has no replacement."""
         replacement = self._change.replacements.get(file.file_path)
         return file.file_path in self._change.obsolete or (replacement is not None and replacement.file is None)
 

@@ -136,10 +136,7 @@ class _Cleanse:
         return self._table is not None and not by_client(self._table)
 
     def restored_refs(self, table: Table) -> Attempt | None:
-        """Restore refs that were created at the same moment on snapshots that expired.
-
-        None of their files has been deleted yet.
-        """
+        """Restore refs created at the same moment on snapshots that expired, none of whose files is deleted yet."""
         from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
         gone = self.outcome.snapshots if self.outcome else ()

@@ -127,8 +127,6 @@ class SparkCleansing:
 
 @dataclass
 class _Run:
-    """One cleansing in progress."""
-
     load: Callable[[], Table]
     name: TableName
     stamp: Stamp

@@ -140,7 +140,6 @@ class ParquetInput:
             start = stop
 
     def _window(self, number: int, parts: list[list[int]], start: int, stop: int) -> Any:
-        """A range of rows of a row group, with all columns."""
         columns: list[Any] = []
         for part in parts:
             found = list(_within(self._iterate(number, part, self._width(part) or 0.0), start, stop))

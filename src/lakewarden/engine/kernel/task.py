@@ -45,10 +45,7 @@ def parts() -> list[ModuleType]:
 
 
 def run_task(groups: Sequence[Group], layout: Layout, access: Access) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """What `mapInArrow` runs over `spark.range(0, len(groups), 1, len(groups))`: one report per id, as JSON.
-
-    The result has the schema `REPORT_SCHEMA`.
-    """
+    """What `mapInArrow` runs over `spark.range(0, len(groups), 1, len(groups))`: reports as `REPORT_SCHEMA`."""
 
     def task(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -92,8 +89,6 @@ def pack(values: Any) -> bytes:
 
 
 class _Rewriting:
-    """The rewrite of one group."""
-
     def __init__(self, group: Group, layout: Layout, access: Access, drops: Sequence[Wanted]) -> None:
         self._started = time.monotonic()
         self._group, self._layout = group, layout

@@ -150,8 +150,6 @@ class Outputs:
 
 
 class _OutputFile:
-    """One Parquet file being written."""
-
     def __init__(self, storage: TaskStorage, path: str, schema: Any, options: dict[str, Any]) -> None:
         self._path = path
         self._rows = self._row_groups = 0
@@ -198,7 +196,6 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _options(layout: Layout, schema: Any, votes: DictionaryVotes, table: Any) -> dict[str, Any]:
-    """The writer options for a file that begins with these rows."""
     found = leaves(schema)
     with_dictionary = {leaf.path for leaf in found if votes.won(leaf) and not _outgrows(leaf, table, layout)}
     codec = layout.codec.lower()
@@ -225,7 +222,6 @@ def _options(layout: Layout, schema: Any, votes: DictionaryVotes, table: Any) ->
 
 
 def _plain(leaf: Leaf, layout: Layout) -> str:
-    """The encoding of a column without a dictionary."""
     return "DELTA_BINARY_PACKED" if layout.delta_encoding and _counts(leaf.type) else "PLAIN"
 
 

@@ -131,7 +131,6 @@ class _Manifest:
                     yield from key.lower(bound, where) if side == "lower" else key.upper(bound, where)
 
     def _others(self, entry: Mapping[str, Any], partition: Sequence[Any]) -> Iterator[bytes]:
-        """All other text and bytes of an entry."""
         ours = {place for place, _, _ in self._partition}
         for place, value in enumerate(partition):
             if place not in ours:
@@ -198,7 +197,6 @@ def _summary(raw: bytes, transform: str, key: WantedKey, where: str) -> Iterator
 
 
 def _data(file: AvroFile, keys: Sequence[WantedKey], texts: Texts) -> Iterator[Trace]:
-    """Rows of a data or delete file in Avro format."""
     columns = [(key, names) for key in keys for names in _columns(file.schema, key)]
     rows = dict.fromkeys(range(len(columns)), 0)
     pile = Pile(texts)

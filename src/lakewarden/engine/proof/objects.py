@@ -134,8 +134,6 @@ def reach(table: Table, keys: Sequence[WantedKey], storage: StoredFiles, known: 
 
 
 class _Following:
-    """One traversal from a table's metadata to its files."""
-
     def __init__(self, table: Table, keys: Sequence[WantedKey], storage: StoredFiles, known: ReachableSet) -> None:
         self._table = table
         self._keys = keys

@@ -218,7 +218,6 @@ def _task(group: FileGroup, folder: str) -> Group:
 def _rewritten(
     table: Table, group: FileGroup, report: GroupReport, footers: Mapping[str, Any], about: str
 ) -> RewrittenGroup:
-    """One group, ready to publish, once all checks pass."""
     rows_in = sum(file.rows for file in group.files)
     rows_out = sum(footers[output.path].metadata.num_rows for output in report.outputs)
     if report.rows_in != rows_in or rows_out != rows_in - report.rows_masked - report.rows_dropped:
@@ -261,7 +260,6 @@ def _check_failures(about: str, reports: Any) -> None:
 
 @contextmanager
 def _explaining_missing_module() -> Iterator[None]:
-    """Explain what to do if the executors lack a module."""
     try:
         yield
     except SparkUnavailable as error:

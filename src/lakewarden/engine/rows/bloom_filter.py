@@ -77,7 +77,6 @@ def _turned(word: int, by: int) -> int:
 
 
 def _blocks(source: Any, offset: int | None) -> bytes | None:
-    """A filter's bits, if it exists and is of a known kind."""
     if offset is None:
         return None
     head = source.read_at(_HEADER_BYTES, offset)

@@ -97,7 +97,6 @@ def comparable(column: Any, values: Any) -> tuple[Any, Any]:
 
 
 def _pruned(column: Any, wanted: Any) -> Any:
-    """A column with only the wanted fields of a struct."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

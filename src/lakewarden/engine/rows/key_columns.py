@@ -36,8 +36,6 @@ class Looked:
 
 @dataclass(frozen=True)
 class _Column:
-    """Where a key column is in a file."""
-
     key: KeyValues
     path: str
     chunk: int
@@ -163,7 +161,6 @@ def _batches(file: Any, groups: Sequence[int], columns: Sequence[_Column]) -> It
 
 
 def _matching(batch: Any, columns: Sequence[_Column]) -> int:
-    """The number of rows of a batch that hold a value of any key."""
     import pyarrow.compute as pc
 
     from lakewarden.engine.kernel.schema import column_at, find

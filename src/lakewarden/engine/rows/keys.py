@@ -99,10 +99,7 @@ def as_arrow(kind: str, values: Sequence[str]) -> pa.Array:
 
 
 def widest(kind: str, values: Sequence[str]) -> pa.Array:
-    """Canonical texts in the widest type of their family, which all of a column's files can be read as.
-
-    The column may have been promoted since the request, and hold values too large for its former type.
-    """
+    """Canonical texts in the widest type of their family: the column may have been promoted since the request."""
     import pyarrow as pa
 
     made = as_arrow(kind, values)

@@ -112,10 +112,7 @@ def write(
 
 
 def write_rows(io: FileIO, path: str, runs: Mapping[str, Sequence[Any]], requests: Iterable[str] = ()) -> int:
-    """Write paths of data files with positions, given as arrays; returns the number of rows.
-
-    The footer of a hide file lists the requests it serves.
-    """
+    """Write paths of data files with positions, given as arrays; returns the number of rows."""
     import pyarrow.parquet as pq
 
     rows = 0
@@ -174,7 +171,6 @@ def _note_named(batch: Any, wanted: Any, found: dict[str, set[int]]) -> None:
 
 
 def _of_vector(content: bytes, delete: DeleteFile) -> dict[str, set[int]]:
-    """The rows that a deletion vector masks in its data file."""
     from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
     from pyiceberg.table.puffin import PuffinFile
 

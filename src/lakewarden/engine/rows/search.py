@@ -72,8 +72,6 @@ class Searched:
 
 @dataclass(frozen=True)
 class _Suspect:
-    """A live file that metadata does not rule out."""
-
     file: DataFile = field(repr=False)
     keys: tuple[KeyValues, ...]
     by_partition: frozenset[int]

@@ -55,8 +55,6 @@ class _Column:
 
 @dataclass(frozen=True)
 class _File:
-    """A data file, as far as its rows are attributed to requests."""
-
     path: str
     rows: int
     spec_id: int

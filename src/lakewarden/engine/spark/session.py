@@ -162,10 +162,7 @@ class Spark:
 
 
 def _choose_python(master: str, given: object) -> None:
-    """Set the Python for Spark's workers: the configured one, or locally this one.
-
-    Spark reads it from the environment only.
-    """
+    """Set the Python for Spark's workers in the environment: the configured one, or locally this one."""
     if given:
         os.environ["PYSPARK_PYTHON"] = str(given)
     elif master.startswith("local"):

@@ -171,7 +171,6 @@ class TableStatements:
 
 
 def _on(name: TableName, branch: str) -> str:
-    """The identifier of a branch of a table."""
     return identifier(name.lake, name.identifier, f"branch_{branch}")
 
 

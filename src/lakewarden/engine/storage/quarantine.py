@@ -74,10 +74,7 @@ class Batch:
 
 
 def stash(storage: Storage, batch: Batch, progress: Progress | None = None) -> Moved:
-    """Move files into a batch; the result includes files that an earlier attempt moved.
-
-    Files are added to an existing batch. Can be called again after a failure, to continue.
-    """
+    """Move files into a new or existing batch, or continue after a failure; the result includes earlier moves."""
     known = find(storage, batch.location, batch.id)
     whole = _joined(batch, known)
     if not whole.files:
@@ -130,10 +127,7 @@ def existing(storage: StoredFiles, location: str, id: str) -> Batch:
 
 
 def restore(storage: Storage, batch: Batch, progress: Progress | None = None) -> Moved:
-    """Move every file of a batch back, and remove the batch. Can be called again to continue.
-
-    Refuses, and restores nothing, if another file is at one of the original paths.
-    """
+    """Move every file of a batch back, unless another file is in place, and remove the batch. Can be repeated."""
     _refuse_if_taken(storage, batch)
     moved = storage.move_all([(batch.place(file), file.path) for file in batch.files], progress)
     if moved.failed:
@@ -217,7 +211,6 @@ def _refuse_if_taken(storage: Storage, batch: Batch) -> None:
 
 
 def _end(storage: Storage, batch: Batch) -> None:
-    """Delete the record, and the folders if they are empty."""
     removed = storage.delete_all([batch.record])
     if removed.failed:
         raise StorageUnavailable(f"{batch.record} cannot be deleted: {removed.failed[0][1]}", "Check its permissions.")

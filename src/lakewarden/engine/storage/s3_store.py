@@ -204,7 +204,6 @@ def _client(properties: Mapping[str, str]) -> Any:
 
 @contextmanager
 def _translating(about: str) -> Iterator[None]:
-    """Translate boto3's errors."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -221,7 +220,6 @@ def _key(location: str) -> tuple[str, str]:
 
 
 def _by_bucket(locations: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Locations by bucket and key."""
     buckets: dict[str, dict[str, str]] = {}
     for location in locations:
         bucket, key = _key(location)

@@ -86,8 +86,6 @@ class ObjectVersions:
 
 
 class _VersionReader(io.RawIOBase):
-    """Reads one version of an object in chunks."""
-
     def __init__(self, client: Any, bucket: str, key: str, version: StoredVersion) -> None:
         super().__init__()
         self._client = client

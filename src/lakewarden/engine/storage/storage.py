@@ -256,10 +256,7 @@ class Storage(StoredFiles):
         return removed
 
     def move(self, source: str, target: str) -> bool:
-        """Ensure that a file is at another location; False if it is at neither.
-
-        Completes an interrupted move. Never overwrites another file.
-        """
+        """Ensure that a file is at another location, without overwriting another; False if it is at neither."""
         with translating(source):
             return self._put(source, target) is not None
 
@@ -287,10 +284,7 @@ class Storage(StoredFiles):
                 self._stores.filesystem(location).create_dir(arrow_path(location), recursive=True)
 
     def remove_empty_folder(self, location: str) -> None:
-        """Remove a folder if it is empty.
-
-        In object stores this works only for folders that were created as objects with a trailing slash.
-        """
+        """Remove a folder if it is empty; in object stores, only one that was created as an object."""
         with translating(location):
             self._stores.of(location).remove_empty_folder(location)
 
