@@ -1,6 +1,6 @@
-"""`lakewarden demo`: makes a small lake that looks lived in, and shows on it what Lakewarden does.
+"""`lakewarden demo`: creates a small lake with a realistic history, and runs the main features on it.
 
-Every command that it shows is really run, by the same code that a typed one would be.
+Every command that it shows is really run, by the same code that runs a typed one.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _SUBJECTS = """
 subjects: {customer: {crm.customers: id, sales.orders: customer_id, web.events: customer_id}}
 """
 _NEXT = (
-    ("lake doctor", "is everything around the lake well?"),
+    ("lake doctor", "check everything Lakewarden depends on"),
     ("table show crm.customers", "columns, partitions, branches, tags"),
     ("version read sales.orders@month-end --where \"status = 'open'\" --limit 5", "read any version"),
     ("version branch sales.orders@month-end what-if", "start a branch from a tag"),
-    ("compaction analyze --all", "which tables need it, why, and what it would bring"),
-    ("policy show sales.orders", "what holds for a table, and where that was said"),
-    ("orphan find --all", "files that no version of a table needs"),
-    ("erasure list", "who asked to be forgotten, and how far that is"),
-    ("operation show ID", "all that an operation did"),
+    ("compaction analyze --all", "which tables need it, why, and what it would save"),
+    ("policy show sales.orders", "the settings of a table, and where each comes from"),
+    ("orphan find --all", "files that no version references"),
+    ("erasure list", "erasure requests and their progress"),
+    ("operation show ID", "everything an operation did"),
 )
 
 
-@click.command("demo", short_help="Make a small lake and show on it what Lakewarden does")
+@click.command("demo", short_help="Create a small lake and run the main features on it")
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("demo-lake"))
 @click.option("--fresh", is_flag=True, help="Replace the lake of an earlier demo.")
 @click.option("--config", hidden=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; what is shown goes to stderr.")
 def command(directory: Path, fresh: bool, config: str | None, as_json: bool) -> int:
-    """Make a small lake in DIRECTORY (./demo-lake unless given) and show on it what Lakewarden does.
+    """Create a small lake in DIRECTORY (default: ./demo-lake) and run the main features on it.
 
-    It takes a minute or two: Spark starts once, on this machine.
+    It takes a minute or two. Spark starts once, on this machine.
     """
     from rich.console import Console
 
@@ -71,7 +71,7 @@ def command(directory: Path, fresh: bool, config: str | None, as_json: bool) -> 
 
 
 def _summary(directory: Path) -> dict[str, Any]:
-    """The lake that the demo made, for programs."""
+    """The demo's lake, as a document."""
     from lakewarden.warden import Warden
 
     with Warden.open(directory) as warden:
@@ -82,9 +82,9 @@ def _clear(directory: Path, fresh: bool) -> None:
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return
     if not (directory / _MARK).is_file():
-        raise AlreadyExists(f"{directory} holds something that is not a demo", "Name another folder.")
+        raise AlreadyExists(f"{directory} is not empty and not a demo", "Name another folder.")
     if not fresh:
-        raise AlreadyExists(f"{directory} holds an earlier demo", "Replace it with --fresh, or name another folder.")
+        raise AlreadyExists(f"{directory} has an earlier demo", "Replace it with --fresh, or name another folder.")
     shutil.rmtree(directory)
 
 
@@ -101,66 +101,66 @@ class _Tour:
         from lakewarden.doors.cli.render import Screen
         from lakewarden.warden import Warden
 
-        self._title("A lake that looks lived in")
+        self._title("Create a lake with a realistic history")
         with Screen(as_json=False).watching():
             warden = Warden.open(self._directory)
             spark = warden.ground.spark
             for done in fill(spark):
                 self._console.print(f"  {done}", style="dim")
 
-        self._title("What is there? Answered from metadata, without Spark")
+        self._title("What is in it? From metadata, without Spark")
         self._type("table", "list")
         self._type("version", "list", "sales.orders", "--limit", "4")
 
-        self._title("The books are closed: one name for this state of every table")
+        self._title("The books are closed: tag the current version of every table")
         self._type("version", "tag", "*.*", "month-end", "--keep", "365d", "--note", "books closed")
         before = _totals(warden)
 
-        self._title("Then a load goes wrong: yesterday's orders once more, a hundred times too dear")
+        self._title("Then a load goes wrong: yesterday's orders again, with amounts 100 times too high")
         load_day(spark, DAYS - 1, factor=100)
         self._type("version", "list", "sales.orders", "--limit", "2")
         broken = _totals(warden)
 
-        self._title("Take it back: first the plan, which changes nothing, then the same with --apply")
+        self._title("Roll it back: first the plan, which changes nothing, then the same command with --apply")
         self._type("version", "rollback", "sales.orders@month-end")
         self._type("version", "rollback", "sales.orders@month-end", "--apply")
         after = _totals(warden)
         self._compare(before, broken, after)
 
-        self._title("Nothing is lost: the bad state has a name too, and the journal says who did what")
+        self._title("Nothing is lost: the bad version is tagged too")
         self._type("version", "list", "sales.orders", "--tagged")
 
-        self._title("In the morning: how well are the tables, and what helps most?")
+        self._title("Table health: the worst tables first, each with the command that helps most")
         self._type("table", "health")
-        self._title("All the upkeep that the policies ask for: the plan first, then the same with --apply")
+        self._title("All upkeep that the policies ask for: the plan first, then the same command with --apply")
         self._type("policy", "run")
         self._type("policy", "run", "--apply")
         self._type("table", "health")
         self._same(after, _totals(warden), "upkeep")
 
-        self._title("Old versions: each one kept or expired, with every reason; every file that goes is in the plan")
+        self._title("Retention: each version is kept or expired for a reason, and the plan lists every file to be removed")
         self._type("retention", "expire", "sales.orders", "--keep-last", "3", "--keep-days", "0")
         self._type("retention", "expire", "sales.orders", "--keep-last", "3", "--keep-days", "0", "--apply")
         self._same(after, _totals(warden), "expiry")
-        self._title("What went is in quarantine for seven days, from where it can be brought back")
+        self._title("Removed files stay in quarantine for seven days and can be restored")
         self._type("orphan", "list")
-        self._title("Why is storage still high? What only one tag or branch keeps, the largest first")
+        self._title("Why is storage still high? What only one tag or branch keeps, largest first")
         self._type("version", "held", "sales.orders")
 
-        self._title("Customer 42 asks to be forgotten. Whose rows these are, the configuration tells for every table")
+        self._title("Customer 42 asks for erasure. The configuration names the key column of every table")
         self._console.print(f"\n  {_SUBJECTS.strip()}", style="dim", markup=False)
         self._type("erasure", "request", "--subject", "customer", "--value", _CUSTOMER, "--deadline", "30d")
-        self._title("What erasing takes, version by version, in every branch and tag; then the same with --apply")
+        self._title("What would be erased, per version, in every branch and tag; then the same command with --apply")
         self._type("erasure", "purge", "--all")
         self._type("erasure", "purge", "--all", "--apply")
         request = warden.erasure.list()[0].id
-        self._title("Every tag is where it was, all others' rows are in it, and there is a certificate")
+        self._title("Every tag still exists with all other rows, and there is a certificate")
         self._type("version", "read", "sales.orders@month-end", "--where", f"customer_id = {_CUSTOMER}", "--raw")
         self._type("version", "list", "sales.orders", "--tagged")
         page = self._directory / "certificate.html"
         self._type("erasure", "certificate", request, "--out", str(page))
         self._type("erasure", "check-certificate", str(page), "--key", warden.lake.key().public_key)
-        self._title("The value itself is forgotten, but shown again it is recognised, by a keyed digest")
+        self._title("The value is no longer stored, but a keyed digest still recognises it")
         self._type("erasure", "recognise", request, "--value", _CUSTOMER)
         self._type("operation", "list")
         self._end()
@@ -190,7 +190,7 @@ class _Tour:
 
     def _same(self, before: _Totals, after: _Totals, what: str) -> None:
         if before != after:
-            raise LakewardenError(f"after the demo's {what} its orders are not what they were", "This is a defect.")
+            raise LakewardenError(f"after the demo's {what} its orders are not the same as before", "This is a defect.")
 
     def _end(self) -> None:
         self._title(f"The lake stays in {self._directory}. Try next, with --config {self._directory}:")

@@ -1,4 +1,4 @@
-"""Fills an embedded lake so that it looks lived in: daily loads, corrections, small files, a schema change.
+"""Fills an embedded lake with a realistic history: daily loads, corrections, small files, a schema change.
 
 All rows are made by Spark from row numbers, so every run makes the same lake.
 """
@@ -69,7 +69,7 @@ def fill(spark: Spark) -> Iterator[str]:
 
 
 def load_day(spark: Spark, day: int, factor: int = 1) -> None:
-    """Load one day of orders; a wrong factor makes the kind of bad load that everybody has seen."""
+    """Load one day of orders; a wrong factor makes a typical bad load."""
     orders = _ORDERS.format(**_range(day, ORDERS_A_DAY))
     columns = f"id, customer_id, CAST(amount * {int(factor)} AS DECIMAL(10, 2)), status, ordered_at"
     spark.sql(f"INSERT INTO main.sales.orders SELECT {columns} FROM ({orders})")  # noqa: S608 - constants
