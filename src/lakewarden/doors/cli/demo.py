@@ -138,7 +138,7 @@ class _Tour:
         self._type("table", "health")
         self._same(after, _totals(warden), "upkeep")
 
-        self._title("Retention: each version is kept or expired for a reason, and the plan lists every file to be removed")
+        self._title("Retention: each version is kept or expired for a reason; the plan lists every file to be removed")
         self._type("retention", "expire", "sales.orders", "--keep-last", "3", "--keep-days", "0")
         self._type("retention", "expire", "sales.orders", "--keep-last", "3", "--keep-days", "0", "--apply")
         self._same(after, _totals(warden), "expiry")
