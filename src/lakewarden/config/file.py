@@ -92,17 +92,19 @@ def _interpolate(data: Any, variables: Mapping[str, str], path: Path) -> Any:
 
 
 def _problems(path: Path, error: ValidationError) -> ConfigProblem:
-    told, hints = [], []
+    problems, hints = [], []
     for problem in error.errors(include_url=False, include_input=False):
         named = ".".join(str(part) for part in problem["loc"])
         where = named if named.isprintable() else repr(named)  # no line breaks in messages
         if problem["type"] == "extra_forbidden":
             known = _known_keys(problem["loc"][:-1])
-            told.append(f"unknown key {where}")
+            problems.append(f"unknown key {where}")
             hints.append(did_you_mean(str(problem["loc"][-1]), known, f"Known keys: {', '.join(sorted(known))}."))
         else:
-            told.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
-    return ConfigProblem(f"{path}: {'; '.join(told)}", " ".join(dict.fromkeys(hints)) or "Correct it and try again.")
+            problems.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
+    return ConfigProblem(
+        f"{path}: {'; '.join(problems)}", " ".join(dict.fromkeys(hints)) or "Correct it and try again."
+    )
 
 
 def _known_keys(location: tuple[int | str, ...]) -> list[str]:

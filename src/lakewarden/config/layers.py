@@ -32,9 +32,11 @@ def merged(usual: LayerSettings | None, given: LayerSettings | None) -> LayerSet
     """A layer with missing values taken from the default layer."""
     if usual is None or given is None:
         return given or usual or LayerSettings()
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in given.model_fields_set:
         before, now = getattr(usual, name), getattr(given, name)
         both = isinstance(before, BaseModel) and isinstance(now, BaseModel)
-        said[name] = before.model_copy(update={key: getattr(now, key) for key in now.model_fields_set}) if both else now
-    return usual.model_copy(update=said)
+        values[name] = (
+            before.model_copy(update={key: getattr(now, key) for key in now.model_fields_set}) if both else now
+        )
+    return usual.model_copy(update=values)

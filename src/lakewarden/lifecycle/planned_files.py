@@ -68,10 +68,10 @@ def unpack_files(packed: bytes) -> FileList:
     return replace(listed, digest=columns["redacted"]) if "redacted" in columns else listed
 
 
-def redact_files(packed: bytes, told: Callable[[str], str]) -> bytes:
+def redact_files(packed: bytes, redact: Callable[[str], str]) -> bytes:
     """Redact the paths in a packed list, such as those with an erased value."""
     columns = json.loads(zlib.decompress(packed))
-    paths = [told(path) for path in columns["path"]]
+    paths = [redact(path) for path in columns["path"]]
     if paths == columns["path"]:
         return packed
     redacted = {**columns, "path": paths, "redacted": unpack_files(packed).digest}

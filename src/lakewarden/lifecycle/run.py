@@ -26,7 +26,7 @@ from lakewarden.lifecycle.states import Stop
 
 _LOOK_EVERY = timedelta(seconds=1)
 _AT_ITS_LIMIT = (Stop.BUDGET, Stop.PAUSE)
-_TOLD = 5  # failures in the message; the details have all
+_SHOWN = 5  # failures in the message; the details have all
 
 
 class Halted(KeyboardInterrupt):
@@ -189,12 +189,12 @@ def refusal(plan: Plan, operation: str | None = None, left: int = 0) -> Lakeward
 
 def defect(run: Run, subject: str, error: Exception) -> LakewardenError:
     """An unexpected exception as an error without its message, which may contain anything."""
-    told = LakewardenError(
+    failure = LakewardenError(
         f"unexpected error on {subject} ({type(error).__name__})",
         hint=f"See the log, under {run.record.id}.",
     )
-    told.__cause__ = error
-    return told
+    failure.__cause__ = error
+    return failure
 
 
 def _is_number(value: Any) -> bool:
@@ -204,12 +204,12 @@ def _is_number(value: Any) -> bool:
 def _some_failed(plan: Plan, failures: list[dict[str, Any]], hint: str, operation: str | None, left: int) -> SomeFailed:
     refused = [{"subject": r.subject, "code": "refused", "message": r.message, "hint": ""} for r in plan.refused]
     all_failures = failures + refused
-    told = "; ".join(f"{failure['subject']}: {failure['message']}" for failure in all_failures[:_TOLD])
-    more = f"; and {len(all_failures) - _TOLD} more" if len(all_failures) > _TOLD else ""
+    shown = "; ".join(f"{failure['subject']}: {failure['message']}" for failure in all_failures[:_SHOWN])
+    more = f"; and {len(all_failures) - _SHOWN} more" if len(all_failures) > _SHOWN else ""
     of = len(plan.subjects) + len(refused)
     others = f"{left} {'action' if left == 1 else 'actions'} on others not done" if left else "the others are done"
     return some_failed([failure["code"] for failure in all_failures])(
-        f"{len(all_failures)} of {of} failed, {others}: {told}{more}",
+        f"{len(all_failures)} of {of} failed, {others}: {shown}{more}",
         hint=hint,
         failures=all_failures,
         operation=operation,

@@ -206,7 +206,7 @@ class Tombstones(TombstoneReader, Protocol):
         """Withdraw or close several open requests, all or none."""
         ...
 
-    def redact(self, table: str, uuid: str, marks: Sequence[str], told: Callable[[str], str]) -> None:
+    def redact(self, table: str, uuid: str, marks: Sequence[str], redact: Callable[[str], str]) -> None:
         """Redact the journal: rows with one of the marks, and the file lists of operations on a table."""
         ...
 

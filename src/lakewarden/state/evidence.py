@@ -41,16 +41,16 @@ def read_evidence(connection: Connection, about: About, documents: bool = True) 
     return [_evidence(row, requests.get(row.number, ()), documents) for row in connection.execute(wanted)]
 
 
-def write_evidence(connection: Connection, told: Evidence) -> None:
+def write_evidence(connection: Connection, evidence: Evidence) -> None:
     """Record evidence, replacing what the same action recorded before."""
-    row = {name: getattr(told, name) for name in ("table", "uuid", "operation", "action", "at")}
-    packed = zlib.compress(json.dumps(told.document).encode(), level=1)
-    connection.execute(_recorded_before(told))
+    row = {name: getattr(evidence, name) for name in ("table", "uuid", "operation", "action", "at")}
+    packed = zlib.compress(json.dumps(evidence.document).encode(), level=1)
+    connection.execute(_recorded_before(evidence))
     made = connection.execute(
         insert(erasure_evidence).returning(erasure_evidence.c.number),
-        {**row, "kind": str(told.kind), "packed": packed},
+        {**row, "kind": str(evidence.kind), "packed": packed},
     ).scalar_one()
-    links = [{"evidence": made, "request": request} for request in told.requests]
+    links = [{"evidence": made, "request": request} for request in evidence.requests]
     if links:
         connection.execute(insert(erasure_evidence_requests), links)
 
@@ -78,9 +78,9 @@ def operations_at_work(connection: Connection, request: str, now: datetime) -> l
     return list(connection.execute(_leases_of_intents(request, now)).scalars())
 
 
-def _identity(told: Evidence) -> tuple[object, ...]:
+def _identity(evidence: Evidence) -> tuple[object, ...]:
     """Identifies a record; row numbers are reused after the last row is deleted."""
-    return told.kind, told.operation, told.action, told.at
+    return evidence.kind, evidence.operation, evidence.action, evidence.at
 
 
 def _evidence(row: Any, requests: tuple[str, ...], documents: bool) -> Evidence:

@@ -48,10 +48,10 @@ def explain(error: DBAPIError, place: str, secrets: Iterable[str]) -> StateUnava
         for kind, (what, hint) in _SQLITE.items():
             if name.startswith(kind):
                 return StateUnavailable(f"{place} {what}", hint=hint)
-    said = _redacted(_first_words(error), secrets)
+    message = _redacted(_first_words(error), secrets)
     if isinstance(error, OperationalError | InterfaceError) and _found_no_server(error):
-        return StateUnavailable(f"{place} does not respond: {said}", hint=_NO_ANSWER)
-    return StateUnavailable(f"{place} refused: {said}", hint=_LOOK)
+        return StateUnavailable(f"{place} does not respond: {message}", hint=_NO_ANSWER)
+    return StateUnavailable(f"{place} refused: {message}", hint=_LOOK)
 
 
 def _found_no_server(error: DBAPIError) -> bool:

@@ -142,8 +142,8 @@ def _plan(row: RowMapping) -> Plan:
     try:
         return Plan.from_json(row["plan"])
     except ValueError:
-        told = "Its plan cannot be read: another version of Lakewarden wrote it."
-        return Plan(row["kind"], row["target"], warnings=(told,))
+        unreadable = "Its plan cannot be read: another version of Lakewarden wrote it."
+        return Plan(row["kind"], row["target"], warnings=(unreadable,))
 
 
 def _unpacked(packed: bytes) -> FileList:

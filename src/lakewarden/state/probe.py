@@ -50,8 +50,12 @@ class StateProbe:
                 current = is_current(connection, database.place)
             except StateUnavailable as error:
                 return [*checks, Check("control database schema", "failed", error.message, error.hint)]
-        told = f"revision {HEAD}" if current else f"revision {schema or 'none'}, migrated to {HEAD} on first use"
-        return [*checks, Check("control database schema", "ok", told), _clock(there - (before + (after - before) / 2))]
+        revisions = f"revision {HEAD}" if current else f"revision {schema or 'none'}, migrated to {HEAD} on first use"
+        return [
+            *checks,
+            Check("control database schema", "ok", revisions),
+            _clock(there - (before + (after - before) / 2)),
+        ]
 
     def _sharing(self) -> list[Check]:
         if self._database.kind != "sqlite" or not self._remote_lakes:

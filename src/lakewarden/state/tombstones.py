@@ -128,9 +128,9 @@ class SqlTombstones:
         self._database.wipe(tombstones.name, erasure_evidence.name)
         return ended
 
-    def redact(self, table: str, uuid: str, marks: Sequence[str], told: Callable[[str], str]) -> None:
+    def redact(self, table: str, uuid: str, marks: Sequence[str], redact: Callable[[str], str]) -> None:
         with self._database.begin() as connection:
-            redact_journal(connection, table, uuid, marks, told)
+            redact_journal(connection, table, uuid, marks, redact)
 
     def evidence(
         self,

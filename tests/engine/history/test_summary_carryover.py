@@ -136,7 +136,7 @@ def test_what_tells_a_value_is_left_out_wherever_it_is(people: People) -> None:
         asked.append(text)
         return "person1" in text.lower()
 
-    people.cleanse(people.rewritten({email(1)}, tells=tells))
+    people.cleanse(people.rewritten({email(1)}, reveals=tells))
     assert "person1" not in str(told(people)).lower()
     assert told(people)["owner"] == "crm" and told(people)["kafka.connect.commit-id"] == "c1"
     assert "owner" in asked and "crm" in asked

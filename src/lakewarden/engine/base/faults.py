@@ -82,34 +82,36 @@ def quietly_read(path: str, hint: str, about: str = "", is_mapped: bool = False)
 def translate(error: Exception, about: str) -> LakewardenError | None:
     """The error to show for a library's exception; None if it looks like a bug."""
     family = type(error).__module__.split(".")[0]
-    said = first_line(error)
+    message = first_line(error)
     if family == "sqlalchemy":
-        if "locked" in said:
-            held = f"{about}: the catalog's database is locked by another process: {said}"
+        if "locked" in message:
+            held = f"{about}: the catalog's database is locked by another process: {message}"
             return CatalogBusy(held, "Try again in a moment.")
         return CatalogUnavailable(
-            f"{about}: the catalog's database does not respond: {said}",
+            f"{about}: the catalog's database does not respond: {message}",
             "Check the lake's catalog uri, or run lakewarden lake doctor.",
         )
     if is_refusal(error):
         return CatalogUnavailable(
-            f"{about}: the catalog refuses: {said}", "Check the credentials in the lake's catalog section."
+            f"{about}: the catalog refuses: {message}", "Check the credentials in the lake's catalog section."
         )
     if family in ("requests", "urllib3", "botocore", "thrift", "hive_metastore") or _is_rest(error):
         return CatalogUnavailable(
-            f"{about}: the catalog does not respond: {said}", "Run lakewarden lake doctor for details."
+            f"{about}: the catalog does not respond: {message}", "Run lakewarden lake doctor for details."
         )
     if isinstance(error, FileNotFoundError):
-        return BrokenTable(f"{about}: a file it needs is missing: {said}", "Was it deleted or moved manually?")
+        return BrokenTable(f"{about}: a file it needs is missing: {message}", "Was it deleted or moved manually?")
     if isinstance(error, PermissionError) or _is_read_only(error):
-        return StorageUnavailable(f"{about}: the storage cannot be written or read: {said}", "Check its permissions.")
+        return StorageUnavailable(
+            f"{about}: the storage cannot be written or read: {message}", "Check its permissions."
+        )
     if isinstance(error, OSError):
         return StorageUnavailable(
-            f"{about}: the storage does not respond: {said}", "Run lakewarden lake doctor for details."
+            f"{about}: the storage does not respond: {message}", "Run lakewarden lake doctor for details."
         )
     if family in ("pydantic", "pydantic_core", "json") or _is_unreadable_metadata(error):
         return BrokenTable(
-            f"{about}: its metadata cannot be read: {said}", "The file is corrupt, or not Iceberg metadata."
+            f"{about}: its metadata cannot be read: {message}", "The file is corrupt, or not Iceberg metadata."
         )
     return None
 
@@ -117,8 +119,8 @@ def translate(error: Exception, about: str) -> LakewardenError | None:
 def first_line(error: BaseException) -> str:
     """The first line of a message, without the statement or link that libraries append."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = lines[0] if lines else type(error).__name__
-    return said[:300]
+    message = lines[0] if lines else type(error).__name__
+    return message[:300]
 
 
 def _is_unreadable_metadata(error: Exception) -> bool:

@@ -120,9 +120,9 @@ def _naming_unreadable_file(name: TableName) -> Iterator[None]:
         found = next((match for line in reversed(causes) if (match := _FILE.search(line))), None)
         if found is None:
             raise
-        said = causes[-1].strip().removeprefix("Caused by: ")[:300]
+        cause = causes[-1].strip().removeprefix("Caused by: ")[:300]
         raise BrokenTable(
-            f"table {name}: Spark could not read {found[0]}: {said}",
+            f"table {name}: Spark could not read {found[0]}: {cause}",
             "Nothing was changed. Restore that file, or roll back to a version without it.",
         ) from error
 

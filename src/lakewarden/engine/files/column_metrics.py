@@ -35,7 +35,7 @@ def metrics_of(table: TableMetadata, footer: Any, nans: Mapping[int, int]) -> di
     types = _types(table)
     ids = [leaf.field_id for leaf in leaves(footer.schema.to_arrow_schema())]
     modes = metrics_modes(table)
-    told: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "record_count": footer.num_rows,
         "column_sizes": {},
         "value_counts": {},
@@ -49,21 +49,21 @@ def metrics_of(table: TableMetadata, footer: Any, nans: Mapping[int, int]) -> di
         if field_id is None or field_id not in types:
             continue
         chunks = [footer.row_group(number).column(place) for number in range(footer.num_row_groups)]
-        told["column_sizes"][field_id] = sum(chunk.total_compressed_size for chunk in chunks)
+        metrics["column_sizes"][field_id] = sum(chunk.total_compressed_size for chunk in chunks)
         mode = modes.get(field_id, _USUAL)  # dropped columns: earlier versions still have them
         if mode == "none" or footer.schema.column(place).max_repetition_level:  # list elements are not rows
             continue
-        told["value_counts"][field_id] = sum(chunk.num_values for chunk in chunks)
+        metrics["value_counts"][field_id] = sum(chunk.num_values for chunk in chunks)
         if all(chunk.is_stats_set and chunk.statistics.has_null_count for chunk in chunks):
-            told["null_value_counts"][field_id] = sum(chunk.statistics.null_count for chunk in chunks)
+            metrics["null_value_counts"][field_id] = sum(chunk.statistics.null_count for chunk in chunks)
         is_floating = isinstance(types[field_id], FloatType | DoubleType)
         if is_floating and field_id in nans:
-            told["nan_value_counts"][field_id] = nans[field_id]
+            metrics["nan_value_counts"][field_id] = nans[field_id]
         if mode != "counts" and (field_id in nans or not is_floating):
             lower, upper = _bounds(types[field_id], chunks, mode)
-            told["lower_bounds"] |= {field_id: lower} if lower is not None else {}
-            told["upper_bounds"] |= {field_id: upper} if upper is not None else {}
-    return told
+            metrics["lower_bounds"] |= {field_id: lower} if lower is not None else {}
+            metrics["upper_bounds"] |= {field_id: upper} if upper is not None else {}
+    return metrics
 
 
 def _types(table: TableMetadata) -> dict[int, IcebergType]:
@@ -150,9 +150,9 @@ def _hides_values(chunk: Any) -> bool:
     """Whether a row group has values that its statistics leave out; for floating point columns, only NaN."""
     if chunk.physical_type in ("FLOAT", "DOUBLE") or chunk.num_values == 0:
         return False
-    told = chunk.statistics if chunk.is_stats_set else None
-    is_empty = told is not None and told.has_null_count and told.null_count == chunk.num_values
-    return not is_empty and (told is None or not told.has_min_max)
+    metrics = chunk.statistics if chunk.is_stats_set else None
+    is_empty = metrics is not None and metrics.has_null_count and metrics.null_count == chunk.num_values
+    return not is_empty and (metrics is None or not metrics.has_min_max)
 
 
 def _unscaled(stored: int | bytes) -> int:

@@ -111,8 +111,8 @@ def referenced_data_file(file: DataFile) -> str | None:
     from pyiceberg.table.delete_file_index import _referenced_data_file_path
 
     fields = file._data
-    told = fields[_REFERENCED_DATA_FILE] if len(fields) > _REFERENCED_DATA_FILE else None
-    return told or _referenced_data_file_path(file)
+    referenced = fields[_REFERENCED_DATA_FILE] if len(fields) > _REFERENCED_DATA_FILE else None
+    return referenced or _referenced_data_file_path(file)
 
 
 def is_deletion_vector(file: DataFile) -> bool:

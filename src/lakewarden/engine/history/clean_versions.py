@@ -52,7 +52,7 @@ class CleanVersions:
         self._reader, self._stamp = reader, stamp
         self._token = uuid.uuid4().hex[:8]
         metadata = table.metadata
-        self._summaries = Summaries(metadata.snapshots, lineage_of(metadata.properties), change.tells)
+        self._summaries = Summaries(metadata.snapshots, lineage_of(metadata.properties), change.reveals)
         self._rewritten: dict[str, _Written] = {}
         self._kept: dict[str, ManifestFile] = {}
         self._inhabited: set[int] = set()
@@ -197,7 +197,7 @@ class CleanVersions:
         from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
         counts = {f"total-{what}": str(totals[what]) for what in COUNTED}
-        told = {**self._summaries.carried(old), **counts, **self._change.facts, **self._stamp.properties()}
+        summary = {**self._summaries.carried(old), **counts, **self._change.facts, **self._stamp.properties()}
         return Snapshot.model_validate(
             {
                 "snapshot-id": new_id,
@@ -205,7 +205,7 @@ class CleanVersions:
                 "sequence-number": sequence,
                 "timestamp-ms": old.timestamp_ms,
                 "schema-id": old.schema_id,
-                "summary": Summary(Operation.OVERWRITE, **told),
+                "summary": Summary(Operation.OVERWRITE, **summary),
             }
         )
 

@@ -117,7 +117,7 @@ class _Cleanse:
             reach("cleansing.written")
             superseded = self._superseded(table, lists, dirty, new)
             self._about_to(superseded)
-            self._planned = self._told(table, dirty, new, superseded)
+            self._planned = self._result(table, dirty, new, superseded)
             return self._attempt(table, dirty, new)
         except BaseException:
             new.discard()
@@ -182,7 +182,7 @@ class _Cleanse:
             next(iter(made.values()), None),
         )
 
-    def _told(self, table: Table, dirty: set[int], new: CleanVersions, superseded: Sequence[str]) -> Cleansed:
+    def _result(self, table: Table, dirty: set[int], new: CleanVersions, superseded: Sequence[str]) -> Cleansed:
         moved = {
             name: (ref.snapshot_id, new.made[ref.snapshot_id].snapshot_id)
             for name, ref in table.metadata.refs.items()

@@ -42,7 +42,7 @@ class Cleansing(Change[Cleansed | None]):
     """Files without a replacement, because no ref reaches them: their snapshots expire too. Refused if a ref does."""
     tainted: frozenset[int] = frozenset()
     """Snapshots to expire because their own metadata, such as a summary, reveals a value."""
-    tells: Callable[[str], bool] = field(default=lambda text: False, repr=False)
+    reveals: Callable[[str], bool] = field(default=lambda text: False, repr=False)
     """Whether a text contains an erased value: such keys and values of a summary are not carried over."""
     facts: Mapping[str, str] = field(default_factory=dict)
     about_to: Callable[[Sequence[str]], None] = field(default=lambda files: None, repr=False)

@@ -76,9 +76,11 @@ def check_nothing_staged(table: Table, name: str, snapshots: Collection[int], is
     No ref reaches it yet. A snapshot that a ref was moved to is published, and in that ref's history.
     """
     notes = {snapshot.snapshot_id: notes_of(snapshot) for snapshot in table.metadata.snapshots}
-    published = {told.get("published-wap-id") for told in notes.values()}
+    published = {summary.get("published-wap-id") for summary in notes.values()}
     waiting = [
-        id for id, told in notes.items() if id in snapshots and told.get("wap.id") and told["wap.id"] not in published
+        id
+        for id, summary in notes.items()
+        if id in snapshots and summary.get("wap.id") and summary["wap.id"] not in published
     ]
     if not waiting:
         return

@@ -38,11 +38,11 @@ class Summaries:
     """The summaries of a table's snapshots; each is read once, however many were built on it."""
 
     def __init__(
-        self, versions: Iterable[Snapshot], over_gaps: Mapping[int, int], tells: Callable[[str], bool]
+        self, versions: Iterable[Snapshot], over_gaps: Mapping[int, int], reveals: Callable[[str], bool]
     ) -> None:
-        """`over_gaps` are ancestors of snapshots whose parents expired; texts that `tells` accepts are left out."""
+        """`over_gaps` are ancestors of snapshots whose parents expired; texts that `reveals` accepts are left out."""
         self._versions = {version.snapshot_id: version for version in versions}
-        self._over_gaps, self._tells = over_gaps, tells
+        self._over_gaps, self._reveals = over_gaps, reveals
         self._how_far: dict[int, Mapping[str, str]] = {}
 
     def carried(self, version: Snapshot) -> dict[str, str]:
@@ -53,7 +53,7 @@ class Summaries:
             if not _OF_THE_OLD_ONE.fullmatch(key) and not _says_how_far(key)
         }
         both = {**own, **self._writers(version.snapshot_id)}
-        return {key: value for key, value in both.items() if not self._tells(key) and not self._tells(value)}
+        return {key: value for key, value in both.items() if not self._reveals(key) and not self._reveals(value)}
 
     def _writers(self, version: int | None) -> Mapping[str, str]:
         """The progress of writers at a snapshot: what they would find, looking back from it."""
@@ -70,9 +70,9 @@ class Summaries:
 
 def _notes(version: Snapshot) -> dict[str, str]:
     """A snapshot's summary, in which a staged write that a ref reaches counts as published."""
-    told = notes_of(version)
-    notes = {key: value for key, value in told.items() if key != _STAGED}
-    return {_PUBLISHED: told[_STAGED], **notes} if _STAGED in told else notes
+    summary = notes_of(version)
+    notes = {key: value for key, value in summary.items() if key != _STAGED}
+    return {_PUBLISHED: summary[_STAGED], **notes} if _STAGED in summary else notes
 
 
 def _says_how_far(key: str) -> bool:

@@ -52,7 +52,7 @@ def unreferenced_copies(
     earlier = {same_place(entry.metadata_file) for entry in table.metadata.metadata_log}
     earlier |= {same_place(path) for path in superseded}
 
-    def tells(found: StoredObject) -> bool:
+    def may_be_erased(found: StoredObject) -> bool:
         return bool(reader.look(found, reached).traces) and (
             _is_left_behind(found, before) or same_place(found.path) in earlier or _is_outdated(found, earlier, storage)
         )
@@ -65,7 +65,7 @@ def unreferenced_copies(
     every = candidates()
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="strays") as threads:
         while some := list(islice(every, _AT_A_TIME)):
-            yield from (one for one, telling in zip(some, threads.map(tells, some), strict=True) if telling)
+            yield from (one for one, is_wanted in zip(some, threads.map(may_be_erased, some), strict=True) if is_wanted)
 
 
 def _is_left_behind(found: StoredObject, before: datetime) -> bool:

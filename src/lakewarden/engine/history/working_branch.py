@@ -92,8 +92,8 @@ def leftover_snapshots(table: Table) -> set[int]:
 
 
 def _origin(snapshot: Snapshot) -> int | None:
-    told = notes_of(snapshot).get(CLEANSED, "")
-    return int(told) if told.isascii() and told.isdigit() else None
+    origin = notes_of(snapshot).get(CLEANSED, "")
+    return int(origin) if origin.isascii() and origin.isdigit() else None
 
 
 class WorkingBranch:
@@ -154,12 +154,12 @@ class WorkingBranch:
     def _forget(self) -> None:
         """Until no manifest lists a removed file, and the last snapshot has its summary."""
         steps: list[Callable[[], None]] = [self._append_nothing, self._merge_manifests, self._rewrite_all]
-        if self._is_made() and not self._tells_of_removed():
+        if self._is_made() and not self._lists_removed():
             return
         for step in steps:
             step()
             reach("spark_cleansing.forgotten")
-            if not self._tells_of_removed():
+            if not self._lists_removed():
                 return
         raise VerificationFailed(
             f"table {self._about}: manifests written by Spark still list removed files",
@@ -185,7 +185,7 @@ class WorkingBranch:
         table = self._load()
         return self._rows.is_revealed_by(table, self._head(table).snapshot_id)
 
-    def _tells_of_removed(self) -> bool:
+    def _lists_removed(self) -> bool:
         table = self._load()
         manifests = manifests_of(table.io, self._head(table))
         return any(manifest.deleted_files_count != 0 for manifest in manifests)

@@ -73,8 +73,8 @@ def fault(error: Exception, file: str) -> RewriteFault:
         kind = "memory"
     elif isinstance(error, pa.ArrowException | OSError):
         kind = "unreadable"
-    said = first_line(error)
-    return RewriteFault(kind, f"{type(error).__name__}: {said}" if kind == "defect" else said, file)
+    message = first_line(error)
+    return RewriteFault(kind, f"{type(error).__name__}: {message}" if kind == "defect" else message, file)
 
 
 def split(location: str) -> tuple[str, str, str]:

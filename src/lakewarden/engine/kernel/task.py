@@ -71,8 +71,8 @@ def _rewrite(rewriting: _Rewriting) -> GroupReport:
         rewriting.run()
     except Exception as error:  # noqa: BLE001 - any error goes into the report
         rewriting.abandon()
-        told = fault(error, rewriting.at)
-        return rewriting.report(Failure(told.kind, told.message, told.file))
+        found = fault(error, rewriting.at)
+        return rewriting.report(Failure(found.kind, found.message, found.file))
     except BaseException:
         rewriting.abandon()
         raise

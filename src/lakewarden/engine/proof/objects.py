@@ -156,7 +156,7 @@ class _Following:
         lists = dict.fromkeys((snapshot.manifest_list, True) for snapshot in metadata.snapshots)
         statistics = [*metadata.statistics, *metadata.partition_statistics]
         yield from metadata_files(self._table)
-        yield from (ReachableFile(told.statistics_path, "statistics") for told in statistics)
+        yield from (ReachableFile(file.statistics_path, "statistics") for file in statistics)
         yield from traverse(lists, self._look, _READERS, "reach")
 
     def _look(self, task: tuple[str, bool]) -> Iterator[ReachableFile | Branch[tuple[str, bool]]]:

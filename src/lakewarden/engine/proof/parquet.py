@@ -186,8 +186,8 @@ def _leaves(schema: pa.Schema) -> Iterator[Leaf]:
             for number in range(field.type.num_fields):
                 yield from walk(field.type.field(number), names)
         else:
-            told = (field.metadata or {}).get(_FIELD_ID)
-            yield names, int(told) if told is not None else None
+            field_id = (field.metadata or {}).get(_FIELD_ID)
+            yield names, int(field_id) if field_id is not None else None
 
     for field in schema:
         yield from walk(field, ())

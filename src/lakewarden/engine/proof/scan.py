@@ -100,7 +100,7 @@ class _Looking:
         self._stopped = False
         self._read = self._total = 0
         self._next_word = 0.0
-        self._told: list[Looked] = []
+        self._with_traces: list[Looked] = []
         self._unread: list[StoredObject] = []
         self._problems: dict[tuple[str, str], str] = {}
         self._kinds: Counter[str] = Counter()
@@ -120,13 +120,13 @@ class _Looking:
     def proof(self, table: Table) -> Proof:
         """The result, once it is known which doubtful traces remaining rows explain."""
         self._look_at(self._still_unread())
-        doubts = {trace.doubt for looked in self._told for trace in looked.traces if trace.doubt is not None}
+        doubts = {trace.doubt for looked in self._with_traces for trace in looked.traces if trace.doubt is not None}
         left: set[Doubt] = set()
         if doubts:
             with closing(live_data(self._reached, table, self._keys, self._storage)) as files:
                 left = unexplained(doubts, self._keys, files, self._storage)
         proof = Proof(self._redaction.path(table.metadata_location), len(table.metadata.snapshots))
-        for looked in self._told:
+        for looked in self._with_traces:
             found = list(self._places(looked, left))
             if not self._is_young(looked.found):
                 proof.places += found
@@ -233,7 +233,7 @@ class _Looking:
             with self._lock:
                 self._read = max(self._read, self._bytes)
         if looked.traces:
-            self._told.append(looked)
+            self._with_traces.append(looked)
 
     def _is_live(self, found: StoredObject) -> bool:
         """By the newest metadata: an unreferenced object may have been committed since."""
@@ -249,9 +249,9 @@ class _Looking:
         return self._known.redacted(self._redaction.path(path))
 
     def _places(self, looked: Looked, left: set[Doubt]) -> Iterator[Place]:
-        told = [trace for trace in looked.traces if trace.doubt is None or trace.doubt in left]
-        wheres = Counter(trace.where for trace in told if not isinstance(trace.doubt, Around))
-        wheres |= Counter({trace.where for trace in told})  # several spellings of one text count once
+        traces = [trace for trace in looked.traces if trace.doubt is None or trace.doubt in left]
+        wheres = Counter(trace.where for trace in traces if not isinstance(trace.doubt, Around))
+        wheres |= Counter({trace.where for trace in traces})  # several spellings of one text count once
         path, version = self._shown(looked.found.path), looked.found.version_id
         for where, times in wheres.items():
             shown = self._known.redacted(where) + ("" if times == 1 else f" ({times} times)")

@@ -54,8 +54,8 @@ class Texts:
         self.shortest = max(SHORTEST, math.ceil(math.log(max(total_bytes * values, 1) / _CHANCE, 256)))
         every = set(needles_of(keys))
         long = {needle for needle in every if len(needle) >= self.shortest}
-        telling = {needle for needle in long if not _LIKE_NUMBERS.fullmatch(needle)}
-        needles = Needles(telling)
+        distinctive = {needle for needle in long if not _LIKE_NUMBERS.fullmatch(needle)}
+        needles = Needles(distinctive)
         vocabulary = _vocabulary(table, self._places)
         names = {hit.needle for hit in needles.within(vocabulary)}
         numbers = {needle for needle in every if len(needle) >= SHORTEST and _LIKE_NUMBERS.fullmatch(needle)}

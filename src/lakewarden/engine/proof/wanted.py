@@ -213,8 +213,8 @@ def transformed(key: WantedKey, transform: str, values: Iterable[Any]) -> dict[T
 
 def wanted_keys(metadata: TableMetadata, keys: Sequence[HiddenKey]) -> list[WantedKey]:
     """The keys of a table, with every name that each of them ever had."""
-    told = " ".join(str(value) for value in metadata.properties.values())
-    cuts = frozenset({_CUT, *(int(length) for length in re.findall(r"truncate\((\d{1,6})\)", told))})
+    properties = " ".join(str(value) for value in metadata.properties.values())
+    cuts = frozenset({_CUT, *(int(length) for length in re.findall(r"truncate\((\d{1,6})\)", properties))})
     by_id: dict[int, list[HiddenKey]] = {}
     for key in keys:
         by_id.setdefault(key.field_id, []).append(key)

@@ -243,19 +243,21 @@ def _check_failures(about: str, reports: Any) -> None:
     if not failures:
         return
     first, more = failures[0], f" (and {len(failures) - 1} more)" if failures[1:] else ""
-    said = f"{about}: {first.message}{more}"
-    if first.file and first.file not in said:
-        said += f": {first.file}"
+    message = f"{about}: {first.message}{more}"
+    if first.file and first.file not in message:
+        message += f": {first.file}"
     if first.kind == "no-field-ids":
-        raise BrokenTable(said, "Nothing was changed. It was not written for Iceberg: give the table a name mapping.")
+        raise BrokenTable(
+            message, "Nothing was changed. It was not written for Iceberg: give the table a name mapping."
+        )
     if first.kind in ("missing", "unreadable", "rows", "schema"):
         hint = "Nothing was changed. Restore that file, or roll back to a version without it."
-        raise BrokenTable(said, hint, file=first.file or "")
+        raise BrokenTable(message, hint, file=first.file or "")
     if first.kind in ("unwritable", "storage"):
-        raise StorageUnavailable(said, "Nothing was changed. Run lakewarden lake doctor for details.")
+        raise StorageUnavailable(message, "Nothing was changed. Run lakewarden lake doctor for details.")
     if first.kind == "checksum":
-        raise VerificationFailed(said, "Nothing was published.")
-    raise LakewardenError(said, "Nothing was changed.")
+        raise VerificationFailed(message, "Nothing was published.")
+    raise LakewardenError(message, "Nothing was changed.")
 
 
 @contextmanager

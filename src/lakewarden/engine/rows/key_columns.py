@@ -135,12 +135,12 @@ def _may_hold(source: Any, footer: Any, number: int, columns: Sequence[_Column])
 
 
 def _chunk_may_hold(source: Any, chunk: Any, column: _Column) -> bool:
-    told = chunk.statistics if chunk.is_stats_set else None
-    if told is not None and told.has_null_count and told.null_count == chunk.num_values:
+    statistics = chunk.statistics if chunk.is_stats_set else None
+    if statistics is not None and statistics.has_null_count and statistics.null_count == chunk.num_values:
         return False
     low = high = None
-    if told is not None and told.has_min_max:
-        low, high = column.key.statistic(told.min_raw), column.key.statistic(told.max_raw)
+    if statistics is not None and statistics.has_min_max:
+        low, high = column.key.statistic(statistics.min_raw), column.key.statistic(statistics.max_raw)
         if not column.key.may_be_within(low, high):
             return False
     few = column.key.within(low, high, MOST_VALUES)

@@ -208,11 +208,11 @@ def _predicate(version: Resolved, schema: Schema, where: str) -> BooleanExpressi
     try:
         bind(schema, predicate, case_sensitive=True)
     except ValueError as error:
-        said = first_line(error)
-        unknown = re.search(r"find field with name (.+), case_sensitive", said)
+        message = first_line(error)
+        unknown = re.search(r"find field with name (.+), case_sensitive", message)
         near = did_you_mean(unknown[1], schema.column_names, hint) if unknown else hint
-        said = f"there is no column {unknown[1]}" if unknown else said
-        raise BadFilter(f"--where does not fit {version.reference}: {said}", near) from None
+        message = f"there is no column {unknown[1]}" if unknown else message
+        raise BadFilter(f"--where does not fit {version.reference}: {message}", near) from None
     except (TypeError, NotImplementedError) as error:
         raise BadFilter(f"--where does not fit {version.reference}: {first_line(error)}", hint) from None
     return predicate

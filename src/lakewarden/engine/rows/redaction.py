@@ -61,8 +61,8 @@ class Redaction:
         """
         if not self.names:
             return text
-        told = "|".join(re.escape(name) for name in sorted(self.names, key=len, reverse=True))
-        return re.sub(rf"(?<=/)({told})=[^/\n]*", r"\1=*", text)
+        names = "|".join(re.escape(name) for name in sorted(self.names, key=len, reverse=True))
+        return re.sub(rf"(?<=/)({names})=[^/\n]*", r"\1=*", text)
 
     @contextmanager
     def of_errors(self) -> Iterator[None]:

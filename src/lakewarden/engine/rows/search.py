@@ -158,7 +158,7 @@ class _Search:
             live={file.file_path: file.file_size_in_bytes for file in live},
             suspects=tuple(suspect for suspect in suspects if suspect.keys),
             images={file.file_path: (file.record_count, found) for file in live if (found := sieve.images(file))},
-            removed={file.file_path: tale for file in removed if (tale := sieve.mentioned_by(file))},
+            removed={file.file_path: mention for file in removed if (mention := sieve.mentioned_by(file))},
         )
 
     def _entries(self, manifest: ManifestFile) -> Iterable[ManifestEntry]:
@@ -181,15 +181,15 @@ class _Search:
             for path, (rows, images) in listing.images.items():
                 if path not in matches or rows > matches[path].matching:
                     surviving |= images
-        telling = {
+        revealing = {
             manifest
             for manifest, listing in listings.items()
-            if any(path not in live and tale.is_trace(surviving) for path, tale in listing.removed.items())
+            if any(path not in live and mention.is_trace(surviving) for path, mention in listing.removed.items())
         }
         return frozenset(
             snapshot.snapshot_id
             for snapshot in snapshots
-            if telling.intersection(lists[snapshot.snapshot_id])
+            if revealing.intersection(lists[snapshot.snapshot_id])
             or self._sieve.mentioned_by_summary(notes_of(snapshot)).is_trace(surviving)
         )
 

@@ -84,9 +84,9 @@ def _fetch(jar: Jar, cache: Path, java: Java, ivy_settings: str | None) -> None:
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         fetched = Path(folder) / jar.file_name
         if ended.returncode or not fetched.is_file():
-            said = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip(" .:")]
+            output = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip(" .:")]
             raise SparkUnavailable(
-                f"cannot fetch {jar.coordinate}: {said[-1] if said else 'Ivy gave no reason'}",
+                f"cannot fetch {jar.coordinate}: {output[-1] if output else 'Ivy gave no reason'}",
                 f"Without network access, put {jar.file_name} into {cache}.",
             )
         if not _is_good(jar, fetched):

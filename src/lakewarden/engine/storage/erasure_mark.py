@@ -84,7 +84,7 @@ class MarkProbe:
     def __call__(self) -> Sequence[Check]:
         try:
             control = self.control()
-            refused = [told for told in self.tables.read_all(self.tables.names(), self._look(control)) if told]
+            refused = [found for found in self.tables.read_all(self.tables.names(), self._look(control)) if found]
         except LakewardenError as error:
             return [
                 Check(_PART, "warning", f"it is unknown whether hidden rows stay hidden: {error.message}", error.hint)

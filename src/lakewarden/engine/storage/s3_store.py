@@ -129,8 +129,8 @@ class S3Store:
             in_order = list(keys)
             for start in range(0, len(in_order), _PAGE):
                 with _translating(f"s3://{bucket}"):
-                    said = self._delete(bucket, in_order[start : start + _PAGE])
-                problems |= {keys[key]: why for key, why in said.items()}
+                    failed = self._delete(bucket, in_order[start : start + _PAGE])
+                problems |= {keys[key]: why for key, why in failed.items()}
         return problems
 
     def move(self, file: StoredFile, target: str) -> None:
@@ -180,7 +180,7 @@ def _client(properties: Mapping[str, str]) -> Any:
     import boto3
     from botocore.config import Config
 
-    def told(name: str) -> str | None:
+    def setting(name: str) -> str | None:
         return properties.get(f"s3.{name}") or properties.get(f"client.{name}")
 
     virtual = properties.get("s3.force-virtual-addressing")
@@ -188,10 +188,10 @@ def _client(properties: Mapping[str, str]) -> Any:
     return boto3.session.Session().client(
         "s3",
         endpoint_url=properties.get("s3.endpoint"),
-        aws_access_key_id=told("access-key-id"),
-        aws_secret_access_key=told("secret-access-key"),
-        aws_session_token=told("session-token"),
-        region_name=told("region"),
+        aws_access_key_id=setting("access-key-id"),
+        aws_secret_access_key=setting("secret-access-key"),
+        aws_session_token=setting("session-token"),
+        region_name=setting("region"),
         config=Config(
             s3={"addressing_style": style},
             max_pool_connections=2 * THREADS,

@@ -205,7 +205,7 @@ def _replace_everywhere(
         replacements=rewritten.replacements,
         obsolete=rewritten.obsolete,
         tainted=found.tainted,
-        tells=_mentions(keys),
+        reveals=_mentions(keys),
         about_to=about_to,
     )
     try:
