@@ -296,7 +296,7 @@ def test_no_file_is_written_on_the_server(shared: Client, tmp_path: Path) -> Non
     for out in (str(tmp_path / "rows.csv"), "rows.parquet", ""):
         response = shared.get("version", "read", version="sales.orders", out=out)
         assert response.status_code == 400
-        assert str(error_of(response)["message"]).startswith("out: files of the server")
+        assert str(error_of(response)["message"]).startswith("out: REST does not")
     assert not (tmp_path / "rows.csv").exists()
 
 

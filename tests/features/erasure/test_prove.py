@@ -505,7 +505,7 @@ class TestRefused:
         lake.run("erasure", "withdraw", withdrawn)
         with pytest.raises(Conflict, match="already closed") as told:
             lake.warden.erasure.prove(closed).apply()
-        assert "lakewarden erasure watch" in told.value.hint and "forgotten" in told.value.hint
+        assert "lakewarden erasure watch" in told.value.hint and "values were deleted" in told.value.hint
         with pytest.raises(Conflict, match="already withdrawn"):
             lake.warden.erasure.prove(withdrawn).apply()
 

@@ -165,8 +165,8 @@ class TestOutside:
         [told] = left_outside(lake, asked)
         assert (told["path"], told["kind"], told["rows"]) == (f"file://{shared}", "data", 1)
         said = lake.warden.erasure.certificate(asked)
-        assert [line for line in said.not_covered if f"file://{shared}," in line and "still holds 1 such row" in line]
-        assert "Not removed was 1 file outside" in said.says
+        assert [line for line in said.not_covered if f"file://{shared}," in line and "still holds 1 erased row" in line]
+        assert "1 file outside of the tables' locations was not deleted" in said.says
         assert not [file for file in said.removed_files if "shared" in file.path]
         assert [file for file in said.removed_files if file.kind == "data" and file.sha256]
 

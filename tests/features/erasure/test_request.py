@@ -144,7 +144,7 @@ class TestSubjects:
         configured(lake, subjects={"customer": {"crm.people": "email", "web.people": "user.email"}})
         done = lake.warden.erasure.request(subject="customer", value=["p3@example.org"])
         assert (done.tables, done.values) == (["main.crm.people", "main.web.people"], 1)
-        assert [note for note in done.notes if "web.others has email, user.email too" in note]
+        assert [note for note in done.notes if "web.others also has email, user.email" in note]
         assert any("Other engines still see these rows" in note for note in done.notes)
         assert ids(lake) == [0, 1, 2, 4, 5]
         assert ids(lake, "web.people") == ids(lake, "web.others") == [0, 1, 2, 3, 4, 5]
