@@ -178,7 +178,7 @@ class TestTimes:
         document["snapshots"] = [each for each in document["snapshots"] if each["snapshot-id"] != orders.ids[1]]
         path.write_text(json.dumps(document))
         assert orders.at(orders.moment(0).isoformat()) == orders.ids[0]
-        with pytest.raises(VersionNotFound, match="what main.sales.orders was at .* UTC has expired") as caught:
+        with pytest.raises(VersionNotFound, match="the version of main.sales.orders at .* UTC has expired") as caught:
             orders.at(orders.moment(1).isoformat())
         assert caught.value.hint == "lakewarden version list main.sales.orders shows the remaining versions."
         with pytest.raises(VersionNotFound, match="has no snapshot"):
@@ -340,7 +340,7 @@ class TestBroken:
         local(lake.create("sales.a").metadata_location).unlink()
         lake.create("sales.b")
         first, second = lake.warden.table.list()
-        assert first.table == "main.sales.a" and "not there" in first.problem and first.rows is None
+        assert first.table == "main.sales.a" and "is missing" in first.problem and first.rows is None
         assert second.table == "main.sales.b" and second.problem == "" and second.rows == 4
 
     def test_a_tag_at_a_snapshot_that_is_gone(self, lake: Lake) -> None:

@@ -115,7 +115,7 @@ class TestRefused:
         ) as caught:
             resolve([JAR], cache, ivy.gives(b"something else"))
         assert JAR.sha256[:12] in caught.value.message
-        assert "It was not kept." in caught.value.hint
+        assert "was not kept." in caught.value.hint
         assert list(cache.iterdir()) == []
 
     def test_another_checksum_does_not_replace_what_was_there(self, cache: Path, ivy: Ivy) -> None:

@@ -138,7 +138,7 @@ class TestStorage:
             checks = open_lake.warden.lake.doctor(skip_spark=True)
         (check,) = [check for check in checks if check.part == "main: storage"]
         assert check.state == "failed" and check.found.startswith("cannot write: ")
-        assert check.advice == f"Look at file://{warehouse}."
+        assert check.advice == f"Check file://{warehouse}."
         assert digest(open_lake.folder) == before
 
     def test_one_that_is_not_there(self, lake: Lake) -> None:
