@@ -86,7 +86,7 @@ def test_without_hidden_rows_nothing_is_added(lake: SmallLake) -> None:
 def test_upkeep_and_health_notice_it(lake: SmallLake) -> None:
     before = hidden(lake)
     (healthy,) = lake.warden.table.health(PEOPLE)
-    assert "seen again" not in healthy.worst
+    assert "visible again" not in healthy.worst
     moved_back(lake, before)
     assert seen(lake) == [0, 1, 2, 3, 4, 5]
     (found,) = lake.warden.table.health(PEOPLE)
@@ -98,7 +98,7 @@ def test_upkeep_and_health_notice_it(lake: SmallLake) -> None:
     assert seen(lake) == [0, 2, 3, 5]  # and not who was only asked for
     assert lake.warden.policy.run(PEOPLE, only=["hide"]).is_empty
     (found,) = lake.warden.table.health(PEOPLE)
-    assert "seen again" not in found.worst
+    assert "visible again" not in found.worst
 
 
 def test_a_branch_at_an_old_version_is_noticed(lake: SmallLake) -> None:
