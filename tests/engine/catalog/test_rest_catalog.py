@@ -331,7 +331,7 @@ class TestExpiry:
             running.communicate(timeout=60)
             assert "theirs" not in lake.refs()
 
-            with pytest.raises(StalePlan, match="tag theirs was made"):
+            with pytest.raises(StalePlan, match="tag theirs was created"):
                 lake.warden.operation.resume(lake.warden.operation.list()[0].id, wait="20s")
 
             assert lake.refs()["theirs"] == oldest

@@ -20,4 +20,4 @@ def test_a_tag_loses_columns_that_the_table_has_no_more(lake: Lake) -> None:
     table.append(pa.table({"id": [2]}))
     table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "new").commit()
     assert lost_columns(table, ["main", "old", "work", "new"]) == {"old": ["name"]}  # branches show it no more
-    assert any("it loses name for good" in told for told in costs(table, ["old"]))
+    assert any("it permanently loses name" in told for told in costs(table, ["old"]))

@@ -67,7 +67,7 @@ def test_an_empty_one_holds_nothing() -> None:
 
 
 def test_other_forms_are_not_taken_for_empty() -> None:
-    with pytest.raises(ValueError, match="not known"):
+    with pytest.raises(ValueError, match="unknown sketch format"):
         holds_one_of(bytes([1, 4, 3, 0, 0, 0, 0xCC, 0x93]) + bytes(8), key("long", "0"))
 
 
