@@ -242,7 +242,7 @@ class TestState:
         code = run(["lake", "doctor", "--skip-spark", "--config", str(lake.folder)])
         captured = capsys.readouterr()
         assert code in (1, 3) and "Traceback" not in captured.out + captured.err
-        assert "something went wrong" not in captured.err
+        assert "an unexpected error occurred" not in captured.err
 
 
 @pytest.mark.spark
