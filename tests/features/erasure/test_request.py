@@ -230,7 +230,7 @@ class TestSpellings:
         asked = {"key": "email", "value": ["P4@example.ORG"], "ignore_case": True, "trim": True}
         done = lake.warden.erasure.request("crm.people", **asked)
         assert (done.values, occurrences(done)) == (1, {"main.crm.people": 1})
-        assert any("other spellings are stored there, and included" in note for note in done.notes)
+        assert any("other spellings are stored there and included" in note for note in done.notes)
         assert ids(lake) == [0, 1, 2, 3, 5]
         add(lake, {9: "p4@example.ORG "})
         assert 9 in ids(lake)  # until somebody looks again
