@@ -102,9 +102,8 @@ def _problems(path: Path, error: ValidationError) -> ConfigProblem:
             hints.append(did_you_mean(str(problem["loc"][-1]), known, f"Known keys: {', '.join(sorted(known))}."))
         else:
             problems.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
-    return ConfigProblem(
-        f"{path}: {'; '.join(problems)}", " ".join(dict.fromkeys(hints)) or "Correct it and try again."
-    )
+    hint = " ".join(dict.fromkeys(hints)) or "Correct it and try again."
+    return ConfigProblem(f"{path}: {'; '.join(problems)}", hint)
 
 
 def _known_keys(location: tuple[int | str, ...]) -> list[str]:

@@ -45,9 +45,7 @@ class LakeSettings(Section):
         if catalog["type"] in ("sql", "rest", "hive") and not catalog.get("uri"):
             raise ValueError(f"a catalog of type {catalog['type']} needs a uri")
         if catalog["type"] == "sql" and not _SQL_ADDRESS.match(str(catalog["uri"])):
-            raise ValueError(
-                "the uri of a catalog of type sql must look like sqlite:///file or postgresql+psycopg://host"
-            )
+            raise ValueError("the uri of an sql catalog must look like sqlite:///file or postgresql+psycopg://host")
         return catalog
 
     @property

@@ -35,8 +35,7 @@ def merged(usual: LayerSettings | None, given: LayerSettings | None) -> LayerSet
     values: dict[str, Any] = {}
     for name in given.model_fields_set:
         before, now = getattr(usual, name), getattr(given, name)
-        both = isinstance(before, BaseModel) and isinstance(now, BaseModel)
-        values[name] = (
-            before.model_copy(update={key: getattr(now, key) for key in now.model_fields_set}) if both else now
-        )
+        if isinstance(before, BaseModel) and isinstance(now, BaseModel):
+            now = before.model_copy(update={key: getattr(now, key) for key in now.model_fields_set})
+        values[name] = now
     return usual.model_copy(update=values)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -22,19 +21,16 @@ from lakewarden.state.tables import erasure_evidence, erasure_evidence_requests,
 FEW = 1_000  # ids per query; databases limit the number of parameters
 
 
-@dataclass(frozen=True)
-class About:
-    """Selects evidence: of some kinds, about a request or a table, or by an operation."""
-
-    kinds: Sequence[EvidenceKind] = ()
-    request: str = ""
-    uuid: str = ""
-    operation: str = ""
-
-
-def read_evidence(connection: Connection, about: About, documents: bool = True) -> list[Evidence]:
+def read_evidence(
+    connection: Connection,
+    kinds: Sequence[EvidenceKind],
+    request: str = "",
+    uuid: str = "",
+    operation: str = "",
+    documents: bool = True,
+) -> list[Evidence]:
     """What was done or found, oldest first, optionally without documents."""
-    wanted = _evidence_about(about)
+    wanted = _evidence_about(kinds, request, uuid, operation)
     requests = _requests_of(connection, wanted)
     if not documents:
         wanted = wanted.with_only_columns(*(each for each in erasure_evidence.c if each.name != "packed"))
@@ -57,9 +53,9 @@ def write_evidence(connection: Connection, evidence: Evidence) -> None:
 
 def refuse_erased(connection: Connection, request: str, harmless: Sequence[Evidence]) -> None:
     """Refuse if a purge was about to erase rows of a request, or did, except for evidence known to be harmless."""
-    about = About([EvidenceKind.INTENT, EvidenceKind.PURGED], request)
+    kinds = [EvidenceKind.INTENT, EvidenceKind.PURGED]
     known = {_identity(each) for each in harmless}
-    new = [each for each in read_evidence(connection, about, documents=False) if _identity(each) not in known]
+    new = [each for each in read_evidence(connection, kinds, request, documents=False) if _identity(each) not in known]
     if new:
         raise Conflict(
             f"a purge is erasing rows of request {request} in {new[0].table}, or has just done so",
@@ -101,18 +97,18 @@ def _requests_of(connection: Connection, about: Select[Any]) -> dict[int, tuple[
     }
 
 
-def _evidence_about(about: About) -> Select[Any]:
+def _evidence_about(kinds: Sequence[EvidenceKind], request: str, uuid: str, operation: str) -> Select[Any]:
     """Evidence of some kinds, about a request or a table, or by an operation, oldest first."""
     query = select(erasure_evidence).order_by(erasure_evidence.c.number)
-    if about.kinds:
-        query = query.where(erasure_evidence.c.kind.in_([str(kind) for kind in about.kinds]))
-    if about.request:
+    if kinds:
+        query = query.where(erasure_evidence.c.kind.in_([str(kind) for kind in kinds]))
+    if request:
         link = erasure_evidence_requests.c
-        query = query.where(erasure_evidence.c.number.in_(select(link.evidence).where(link.request == about.request)))
-    if about.uuid:
-        query = query.where(erasure_evidence.c.uuid == about.uuid)
-    if about.operation:
-        query = query.where(erasure_evidence.c.operation == about.operation)
+        query = query.where(erasure_evidence.c.number.in_(select(link.evidence).where(link.request == request)))
+    if uuid:
+        query = query.where(erasure_evidence.c.uuid == uuid)
+    if operation:
+        query = query.where(erasure_evidence.c.operation == operation)
     return query
 
 

@@ -32,7 +32,6 @@ from lakewarden.state.database import Database
 from lakewarden.state.digests import SIZE, Blocks, Digester, Recognizer
 from lakewarden.state.evidence import (
     FEW,
-    About,
     forget_intents,
     operations_at_work,
     read_evidence,
@@ -141,9 +140,8 @@ class SqlTombstones:
         operation: str = "",
         documents: bool = True,
     ) -> Sequence[Evidence]:
-        about = About(kinds, request, uuid, operation)
         with self._database.connect() as connection:
-            return read_evidence(connection, about, documents)
+            return read_evidence(connection, kinds, request, uuid, operation, documents)
 
     def at_work(self, request: str) -> Sequence[str]:
         with self._database.connect() as connection:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from lakewarden.errors import BrokenTable, CatalogBusy, CatalogUnavailable, LakewardenError, StorageUnavailable
 
+_DOCTOR = "Run lakewarden lake doctor for details."
 _UNNAMED = "It was not written for Iceberg: give the table a name mapping."
 _MAPPED = (
     "The table has a name mapping, but rows are erased only from files with field ids. "
@@ -96,9 +97,7 @@ def translate(error: Exception, about: str) -> LakewardenError | None:
             f"{about}: the catalog refuses: {message}", "Check the credentials in the lake's catalog section."
         )
     if family in ("requests", "urllib3", "botocore", "thrift", "hive_metastore") or _is_rest(error):
-        return CatalogUnavailable(
-            f"{about}: the catalog does not respond: {message}", "Run lakewarden lake doctor for details."
-        )
+        return CatalogUnavailable(f"{about}: the catalog does not respond: {message}", _DOCTOR)
     if isinstance(error, FileNotFoundError):
         return BrokenTable(f"{about}: a file it needs is missing: {message}", "Was it deleted or moved manually?")
     if isinstance(error, PermissionError) or _is_read_only(error):
@@ -106,9 +105,7 @@ def translate(error: Exception, about: str) -> LakewardenError | None:
             f"{about}: the storage cannot be written or read: {message}", "Check its permissions."
         )
     if isinstance(error, OSError):
-        return StorageUnavailable(
-            f"{about}: the storage does not respond: {message}", "Run lakewarden lake doctor for details."
-        )
+        return StorageUnavailable(f"{about}: the storage does not respond: {message}", _DOCTOR)
     if family in ("pydantic", "pydantic_core", "json") or _is_unreadable_metadata(error):
         return BrokenTable(
             f"{about}: its metadata cannot be read: {message}", "The file is corrupt, or not Iceberg metadata."

@@ -74,13 +74,8 @@ class ObjectReader:
         except NotLookedInto as error:
             return Looked(found, "other", is_live, name, str(error))
         except Exception as error:  # noqa: BLE001 - decoders raise anything on damaged files
-            return Looked(
-                found,
-                "other",
-                is_live,
-                name,
-                f"it is damaged, or not of the format it begins with ({_kind(error)})",
-            )
+            problem = f"it is damaged, or not of the format it begins with ({type(error).__name__})"
+            return Looked(found, "other", is_live, name, problem)
         return Looked(found, kind, is_live, [*name, *traces])
 
     def _name(self, path: str) -> list[Trace]:
@@ -204,7 +199,3 @@ class _Stopped(Exception):
 
 def stop() -> None:
     raise _Stopped
-
-
-def _kind(error: Exception) -> str:
-    return type(error).__name__
