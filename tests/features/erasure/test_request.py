@@ -242,7 +242,7 @@ class TestSpellings:
         assert ids(lake, raw=True) == [0, 1, 2, 3, 5]
         lake.warden.erasure.certificate(done.id, out=tmp_path / "c.html")
         said = lake.warden.erasure.certificate(done.id)
-        assert said.says.startswith("Of 1 key value, 1 occurred in main.crm.people: its 4 rows were erased")
+        assert said.says.startswith("Of 1 key value, 1 occurred in main.crm.people: 4 rows were erased")
         assert (said.values, said.ignoring) == (1, "case,trim") and len(said.value_hashes) == 5
         add(lake, {10: "P4@EXAMPLE.ORG"})
         with pytest.raises(LakewardenError, match="1 value came back"):
