@@ -34,8 +34,8 @@ format: $(BASE) ## format the code and apply automatic fixes
 	@$(BIN)/ruff format
 	@$(BIN)/ruff check --fix
 
-soak: $(TEST) ## kill at random moments, and read with every reader: make soak ROUNDS=30 SEED=1
-	@$(BIN)/pytest -n 2 tests/soak tests/lifecycle/test_upkeep_crashes.py tests/lifecycle/test_erasure_crashes.py --rounds $(ROUNDS) --seed $(SEED) --all-readers
+soak: $(TEST) ## kill at random moments and at every step, in every form: make soak ROUNDS=30 SEED=1
+	@$(BIN)/pytest -n 2 --soak --rounds $(ROUNDS) --seed $(SEED)
 
 bench: $(SPARK) ## run every benchmark in bench
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done

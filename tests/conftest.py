@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden.lifecycle import failpoints
-from tests.small_lake import SmallLake
+from tests.small_lake import SQLITE, SmallLake
 
 if TYPE_CHECKING:
     from tests.services.postgres import Postgres
@@ -29,13 +29,30 @@ pytest_plugins = [
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rounds", type=int, default=3, help="how often the tests in tests/soak go round")
+    parser.addoption(
+        "--soak", action="store_true", help="run the tests marked soak or rounds, and these at full length"
+    )
+    parser.addoption("--rounds", type=int, default=3, help="how many rounds the random tests run")
     parser.addoption("--seed", type=int, default=20261115, help="what their random choices start from")
-    parser.addoption("--all-readers", action="store_true", help="also older releases of Iceberg, and many more tables")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for PostgreSQL or for a folder, by fixture or by parameter, carries its mark."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what uses PostgreSQL or a folder, by fixture or parameter; deselect what this kind of run does not need."""
+    _mark(items)
+    soak = bool(config.getoption("soak"))
+    chosen = [item for item in items if _is_run(item, soak)]
+    if len(chosen) < len(items):
+        left_out = set(items).difference(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = chosen
+
+
+def _is_run(item: pytest.Item, soak: bool) -> bool:
+    marked = item.get_closest_marker("soak") is not None
+    return marked or item.get_closest_marker("rounds") is not None if soak else not marked
+
+
+def _mark(items: list[pytest.Item]) -> None:
     for item in items:
         asked = [*getattr(item, "fixturenames", ()), *getattr(getattr(item, "callspec", None), "params", {}).values()]
         if "postgres" in asked or "migrated_postgres" in asked:
@@ -44,13 +61,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.files)
 
 
+@pytest.fixture
+def soaking(pytestconfig: pytest.Config) -> bool:
+    """Whether this is `make soak`: then a test tries every case, else the one where most is at stake."""
+    return bool(pytestconfig.getoption("soak"))
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def state_url(request: pytest.FixtureRequest) -> str:
     """The control database, on each kind that is supported."""
     if request.param == "sqlite":
-        return "sqlite:///lakewarden.db"
+        return SQLITE
     postgres: Postgres = request.getfixturevalue("postgres")
-    return postgres.new_database()
+    return postgres.migrated_database()
 
 
 @pytest.fixture
@@ -73,11 +96,23 @@ def any_format(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-@pytest.fixture
-def orders(any_lake: SmallLake, any_format: int) -> SmallLake:
-    """A lake with sales.orders in it: three versions, on each format and each kind of control database."""
-    any_lake.create("sales.orders", any_format)
-    return any_lake
+@pytest.fixture(
+    params=[
+        pytest.param((1, "sqlite"), id="v1-sqlite"),
+        pytest.param((2, "postgres"), id="v2-postgres", marks=pytest.mark.postgres),
+        pytest.param((3, "sqlite"), id="v3-sqlite", marks=pytest.mark.spark),
+    ]
+)
+def orders(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SmallLake]:
+    """A lake with sales.orders in it: three versions, on each format, one of them with PostgreSQL for its state.
+
+    Neither depends on the other: `any_lake` and `any_format` are for tests that need all of one kind.
+    """
+    format, database = request.param
+    state = request.getfixturevalue("postgres").migrated_database() if database == "postgres" else SQLITE
+    with SmallLake(tmp_path / "lake", state) as lake:
+        lake.create("sales.orders", format)
+        yield lake
 
 
 @pytest.fixture(autouse=True)

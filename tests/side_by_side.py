@@ -1,8 +1,8 @@
-"""How tests are shared out between workers: all that need Spark go to one, so that there is one session of it.
+"""How tests are distributed to workers: a file at a time, the files with Spark first, so that both end together.
 
-Those that start Spark only in processes of their own are another lot, which shares servers. The rest goes by file, so
-that what a file makes for its tests is made once. Workers know which tests need Spark, since they collect them, and
-whoever shares them out knows only names: the workers write those down.
+Each worker has one Spark session. Tests that start Spark only in separate processes form one lot, which shares the
+servers. Workers know the marks of the tests that they collect, but the scheduler knows only names: the workers write
+down which tests are in that lot. The scheduler keeps the order in which the workers collected the tests.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_MARKS = ("own_processes", "spark")
+_LOT = "own_processes"
 _KEY = "lots_of_tests"
 _lots = pytest.StashKey[Path]()
 
 
-class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
-    """By file, but everything with Spark together."""
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+    """A file at a time, but everything with the mark of the lot together."""
 
     @cached_property
-    def _by_name(self) -> dict[str, str]:
-        return dict(json.loads(self.config.stash[_lots].read_text()))
+    def _in_lot(self) -> frozenset[str]:
+        return frozenset(json.loads(self.config.stash[_lots].read_text()))
 
     def _split_scope(self, nodeid: str) -> str:
-        return self._by_name.get(nodeid) or nodeid.partition("::")[0]
+        return _LOT if nodeid in self._in_lot else nodeid.partition("::")[0]
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
-    return OneSpark(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,13 +47,23 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput[_KEY] = str(node.config.stash[_lots])
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a worker: the lot first, then files by how many of their tests use Spark, then the others by their length."""
+    if _KEY in getattr(config, "workerinput", {}):
+        with_spark, tests = dict[Path, int](), dict[Path, int]()
+        for item in items:
+            with_spark[item.path] = with_spark.get(item.path, 0) + bool(item.get_closest_marker("spark"))
+            tests[item.path] = tests.get(item.path, 0) + 1
+        items.sort(key=lambda item: (not item.get_closest_marker(_LOT), -with_spark[item.path], -tests[item.path]))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """In a worker: write down which test is of which lot, before the names are sent."""
-    told = getattr(session.config, "workerinput", {}).get(_KEY)
-    if told is not None:
-        marked = ((item.nodeid, [mark for mark in _MARKS if item.get_closest_marker(mark)]) for item in session.items)
-        lots = {name: marks[0] for name, marks in marked if marks}
-        written = Path(f"{told}-{session.config.workerinput['workerid']}")  # type: ignore[attr-defined]
-        written.write_text(json.dumps(lots))
-        written.replace(told)
+    """In a worker: write down which tests are in the lot, before their names are sent."""
+    target = getattr(session.config, "workerinput", {}).get(_KEY)
+    if target is not None:
+        names = [item.nodeid for item in session.items if item.get_closest_marker(_LOT)]
+        written = Path(f"{target}-{session.config.workerinput['workerid']}")  # type: ignore[attr-defined]
+        written.write_text(json.dumps(names))
+        written.replace(target)

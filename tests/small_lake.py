@@ -9,11 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 import yaml
 
 from lakewarden import Warden
-from lakewarden.features.lake.init import Init
+from tests import warm_process
+from tests.new_lake import new_lake
 
+SQLITE = "sqlite:///lakewarden.db"
+SQLITE_FIRST, POSTGRES_FIRST = (
+    pytest.mark.parametrize("state_url", [first, pytest.param(other, marks=pytest.mark.soak)], indirect=True)
+    for first, other in (("sqlite", "postgres"), ("postgres", "sqlite"))
+)
+"""For tests that start many processes: one control database in `make test`, the other in `make soak`."""
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string())])
 # Here statements move a few rows: what Spark compiles and plans anew for many takes longer than moving them.
 SPARK_FOR_LITTLE = {
@@ -27,9 +35,9 @@ SPARK_FOR_LITTLE = {
 class SmallLake:
     """One installation in a folder, and what tests do to it from outside."""
 
-    def __init__(self, folder: Path, state: str = "sqlite:///lakewarden.db", lease_timeout: str = "60s") -> None:
+    def __init__(self, folder: Path, state: str = SQLITE, lease_timeout: str = "60s") -> None:
         self.folder = folder
-        Init(directory=folder).make()
+        new_lake(folder, has_state=state == SQLITE)
         config = folder / "lakewarden.yaml"
         settings = yaml.safe_load(config.read_text())
         settings["state"] = state
@@ -95,18 +103,16 @@ class SmallLake:
         return os.environ | {"LAKEWARDEN_FAILPOINTS": failpoints}
 
     def run(self, *arguments: str, failpoints: str = "", check: int | None = 0) -> subprocess.CompletedProcess[str]:
-        """Run a command in a process of its own."""
-        environment = self.environment(failpoints)
-        done = subprocess.run(
-            self.command(*arguments), env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
+        """Run a command in a separate process."""
+        done = warm_process.run(["--config", str(self.folder), *arguments], self.environment(failpoints))
         if check is not None:
             assert done.returncode == check, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
-    def python(self, code: str, *arguments: str) -> None:
-        """Run a piece of Python in a process of its own."""
-        subprocess.run([sys.executable, "-c", code, *arguments], check=True, timeout=180)
+    def python(self, code: str, *arguments: str) -> str:
+        """Run a piece of Python in a separate process; answers with what it printed."""
+        command = [sys.executable, "-c", code, *arguments]
+        return subprocess.run(command, check=True, timeout=300, stdout=subprocess.PIPE, text=True).stdout
 
     def sql_elsewhere(self, *statements: str) -> None:
         """Run statements on the lake's own Spark in a process of its own."""

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.engine.files.manifests import Manifests
-from lakewarden.features.lake.init import Init
 from lakewarden.lifecycle.basics import Stamp
 from lakewarden.warden import Warden
 from tests.engine.direct_commits import DirectCommits
+from tests.new_lake import new_lake
 
 NOBODY = 65534
 STAMP = Stamp("op-20261115-101112-ab12cd", "0123456789ab", "tester")
@@ -34,7 +34,7 @@ class Lake:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        Init(directory=folder).make()
+        new_lake(folder)
         self.warden = Warden.open(folder)
 
     @property

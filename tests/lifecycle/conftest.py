@@ -13,6 +13,7 @@ from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
 from lakewarden.state.leases import SqlLeases
 from tests.lifecycle.house import House
+from tests.new_lake import new_state
 
 if TYPE_CHECKING:
     from tests.services.postgres import Postgres
@@ -30,9 +31,10 @@ def any_house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]
     if request.param == "memory":
         yield House()
         return
-    url = f"sqlite:///{tmp_path}/state.db"
     if request.param == "postgres":
         server: Postgres = request.getfixturevalue("postgres")
-        url = server.new_database()
+        url = server.migrated_database()
+    else:
+        url = new_state(tmp_path / "state.db")
     with closing(Database(url)) as database:
         yield House(SqlJournal(database), SqlLeases(database))

@@ -1,6 +1,7 @@
 """A real PostgreSQL for tests: Debian's, started once a run on a free port, and ended by its pid.
 
-The fixture `postgres` gives `new_database()`, the URL of a fresh and empty database each time it is called.
+The fixture `postgres` gives `new_database()`, the URL of a fresh and empty database each time it is called, and
+`migrated_database()`, one with the tables of a control database.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -21,6 +23,8 @@ from typing import Any
 
 import psycopg
 import pytest
+
+from lakewarden.state.database import Database
 
 PASSWORD = "correct-horse-battery"
 
@@ -32,13 +36,23 @@ class Postgres:
     port: int
     process: subprocess.Popen[bytes]
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    _migrated: list[str] = field(default_factory=list)
 
-    def new_database(self) -> str:
-        """The URL of a database that nothing is in."""
+    def new_database(self, template: str = "template1") -> str:
+        """The URL of a database that nothing is in but what its template has."""
         name = f"lakewarden_{next(self._numbers)}"
         with psycopg.connect(self.conninfo("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return f"postgresql+psycopg://warden:{PASSWORD}@127.0.0.1:{self.port}/{name}"
+
+    def migrated_database(self) -> str:
+        """The URL of a control database that is up to date and has no rows: a copy of one that is made once."""
+        if not self._migrated:
+            url = self.new_database()
+            with closing(Database(url)) as database, database.connect():
+                pass
+            self._migrated.append(url.rpartition("/")[2])
+        return self.new_database(template=self._migrated[0])
 
     def conninfo(self, name: str) -> str:
         return f"host=127.0.0.1 port={self.port} user=warden password={PASSWORD} dbname={name} connect_timeout=5"
@@ -92,7 +106,7 @@ def _served(programs: Path, folder: Path, account: dict[str, Any]) -> Iterator[P
         _wait_until_it_answers(server, folder / "log")
         yield server
     finally:
-        process.send_signal(signal.SIGINT)  # fast shutdown: it ends the sessions that are left
+        process.send_signal(signal.SIGQUIT)  # at once: nobody needs the hundreds of databases on disk any more
         try:
             process.wait(20)
         except subprocess.TimeoutExpired:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from lakewarden.lifecycle.journal import Journal
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
 from tests.lifecycle.memory_stores import MemoryJournal
+from tests.new_lake import new_state
 
 if TYPE_CHECKING:
     from tests.services.postgres import Postgres
@@ -28,25 +28,13 @@ def migrated_postgres(postgres: Postgres) -> Iterator[Database]:
     database.close()
 
 
-@pytest.fixture(scope="session")
-def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SQLite file with the schema, to be copied by tests that only care about rows."""
-    file = tmp_path_factory.mktemp("migrated") / "state.db"
-    database = Database(f"sqlite:///{file}")
-    with database.connect():
-        pass
-    database.close()
-    return file
-
-
 @pytest.fixture
 def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Database]:
     """Makes a control database of a kind, without any rows in it."""
 
     def make(kind: str) -> Database:
         if kind == "sqlite":
-            shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "state.db")
-            database = Database(f"sqlite:///{tmp_path}/state.db")
+            database = Database(new_state(tmp_path / "state.db"))
             request.addfinalizer(database.close)
             return database
         shared: Database = request.getfixturevalue("migrated_postgres")

@@ -10,11 +10,12 @@ from lakewarden.errors import LakeNotFound, NotFound
 from tests.small_lake import SmallLake
 
 
-def test_lists_tables_with_what_their_metadata_says(orders: SmallLake, any_format: int) -> None:
-    orders.create("crm.customers", appends=0)
-    orders.warden.version.tag("sales.orders", "v1").apply()
+def test_lists_tables_with_what_their_metadata_says(lake: SmallLake, any_format: int) -> None:
+    lake.create("sales.orders", any_format)
+    lake.create("crm.customers", appends=0)
+    lake.warden.version.tag("sales.orders", "v1").apply()
 
-    empty, full = orders.warden.table.list()
+    empty, full = lake.warden.table.list()
 
     assert (empty.table, empty.rows, empty.files, empty.snapshots) == ("main.crm.customers", 0, 0, 0)
     assert (full.table, full.format, full.rows, full.snapshots, full.tags) == ("main.sales.orders", any_format, 6, 3, 1)

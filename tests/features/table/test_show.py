@@ -11,13 +11,14 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 from tests.small_lake import SmallLake
 
 
-def test_shows_what_the_metadata_says(orders: SmallLake, any_format: int) -> None:
-    orders.warden.version.tag("sales.orders", "v1", note="first").apply()
+def test_shows_what_the_metadata_says(lake: SmallLake, any_format: int) -> None:
+    lake.create("sales.orders", any_format)
+    lake.warden.version.tag("sales.orders", "v1", note="first").apply()
 
-    shown = orders.warden.table.show("sales.orders")
+    shown = lake.warden.table.show("sales.orders")
 
     assert (shown.table, shown.format, shown.rows, shown.snapshots) == ("main.sales.orders", any_format, 6, 3)
-    assert shown.current_snapshot_id == orders.head()
+    assert shown.current_snapshot_id == lake.head()
     assert [(ref.name, ref.note) for ref in shown.refs] == [("main", ""), ("v1", "first")]
     assert shown.changed_by.startswith("spark-sql (format v3" if any_format == 3 else "commit")
 
