@@ -1,4 +1,7 @@
-"""What grows with a lake grows in proportion to it: counted in steps, loads and bytes, never by a clock."""
+"""What grows with a lake grows in proportion to it: counted in steps, loads and bytes, never by a clock.
+
+Covers `engine/catalog/known_metadata.py`.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -85,15 +86,18 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:
 
 def _is_ours(name: str) -> bool:
     """Whether this is a module or a package of Lakewarden, and not a name within one."""
-    path = SOURCE.parent.joinpath(*name.split("."))
-    return name.startswith("lakewarden.") and (path.is_dir() or path.with_suffix(".py").is_file())
+    return name in OURS
 
 
 def violations(module: str, code: str) -> list[str]:
     """What a module (`features.version.tag`) imports against the law."""
+    return against_the_law(module, imports(ast.parse(code)))
+
+
+def against_the_law(module: str, imported: Iterable[tuple[str, bool]]) -> list[str]:
     part = module.split(".")[0]
     found = []
-    for name, for_types in imports(ast.parse(code)):
+    for name, for_types in imported:
         root, _, rest = name.partition(".")
         if root in ONLY_IN and not for_types and not module.startswith(ONLY_IN[root]):
             found.append(f"{module} imports {root}")
@@ -144,30 +148,42 @@ def cycle(graph: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-def _ours(code: str) -> set[str]:
-    """The modules of Lakewarden that some code imports, for types too."""
-    names = (name for name, _ in imports(ast.parse(code)))
-    return {name.removeprefix("lakewarden.") for name in names if name.startswith("lakewarden.")}
+def _ours(imported: Iterable[tuple[str, bool]]) -> set[str]:
+    """Those of some imports that are modules of Lakewarden."""
+    return {name.removeprefix("lakewarden.") for name, _ in imported if name.startswith("lakewarden.")}
 
 
 MODULES = sorted(SOURCE.rglob("*.py"))
-GRAPH = {_module(path): _ours(path.read_text()) for path in MODULES}
+OURS = {f"lakewarden.{_module(path)}" for path in MODULES}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_every_module_keeps_the_law(path: Path) -> None:
-    assert violations(_module(path), path.read_text()) == []
+@cache
+def _trees() -> dict[str, ast.Module]:
+    return {_module(path): ast.parse(path.read_text()) for path in MODULES}
+
+
+@cache
+def _imports() -> dict[str, list[tuple[str, bool]]]:
+    return {module: list(imports(tree)) for module, tree in _trees().items()}
+
+
+def _graph() -> dict[str, set[str]]:
+    return {module: _ours(imported) for module, imported in _imports().items()}
+
+
+def test_every_module_keeps_the_law() -> None:
+    assert [told for module, imported in _imports().items() for told in against_the_law(module, imported)] == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Neither when they run, nor for types, nor within functions."""
-    assert cycle(GRAPH) == []
+    assert cycle(_graph()) == []
 
 
 @pytest.mark.parametrize("code", ["{}", "if TYPE_CHECKING:\n    {}", "def f():\n    {}"])
 def test_a_planted_circle_is_found(code: str) -> None:
-    planted = _ours(code.format("from lakewarden.warden import Warden"))
-    assert {"errors", "warden"} <= set(cycle({**GRAPH, "errors": planted}))
+    planted = _ours(imports(ast.parse(code.format("from lakewarden.warden import Warden"))))
+    assert {"errors", "warden"} <= set(cycle({**_graph(), "errors": planted}))
 
 
 @pytest.mark.parametrize(
@@ -213,27 +229,18 @@ def test_types_may_be_named_where_code_may_not_be_used() -> None:
     assert violations("lifecycle.ground", code) == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["version", "--help"],
-        ["version", "tag", "--help"],
-        ["demo", "--help"],
-        ["lake", "key", "--help"],
-        ["erasure", "certificate", "--help"],
-    ],
-)
-def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+def test_help_loads_nothing_heavy() -> None:
+    """All in one process: what one of them loads is there for the next."""
     heavy = ["pyiceberg", "pyspark", "fastapi", "sqlalchemy", "pyarrow", "pandas", "alembic", "yaml", "rich.console"]
     heavy += ["cryptography"]
+    asked = ["", "version", "version tag", "demo", "lake key", "erasure certificate"]
     code = (
-        "import sys\nfrom lakewarden.doors.cli.main import run\n"
-        f"assert run({arguments!r}) == 0\n"
-        f"print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
+        f"import sys\nfrom lakewarden.doors.cli.main import run\nfor words in {asked!r}:\n"
+        "    assert run([*words.split(), '--help']) == 0\n"
+        f"    print(words, [name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "[]"
+    assert done.stderr.splitlines() == [f"{words} []" for words in asked]
 
 
 def test_only_the_noun_that_was_asked_for_is_imported() -> None:
@@ -248,9 +255,9 @@ def test_only_the_noun_that_was_asked_for_is_imported() -> None:
 def test_data_path_never_reaches_into_the_jvm() -> None:
     """It must run over Spark Connect (design §4)."""
     reaching = {
-        f"{path.name}: {node.attr}"
-        for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        f"{module}: {node.attr}"
+        for module, tree in _trees().items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr in ("_jvm", "_jsc", "sparkContext", "_sc", "rdd")
     }
     assert reaching == set()

@@ -1,4 +1,7 @@
-"""The Python door as a shell and a notebook show it."""
+"""The Python door as a shell and a notebook show it.
+
+Covers `lifecycle/signature.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The configuration file: what it takes, and how it says what is wrong with it."""
+"""The configuration file: what it takes, and how it says what is wrong with it.
+
+Covers `config/document.py`, `config/environment.py`, `config/erasure.py`, `config/lakes.py`, `config/leases.py`,
+`config/orphans.py`, `config/spark.py` and `config/tables.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where a setting of a table comes from: the nearest that says anything wins, each value by itself."""
+"""Where a setting of a table comes from: the nearest that says anything wins, each value by itself.
+
+Covers `config/compaction.py`, `config/layers.py`, `config/retention.py` and `config/settings.py`.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests import killing
-from tests.small_lake import SmallLake
+from tests.small_lake import POSTGRES_FIRST, SQLITE_FIRST, SmallLake
 
 TABLES = ("sales.a", "sales.b")
 MANY = tuple(f"sales.t{number}" for number in range(6))
@@ -48,6 +48,7 @@ def points_passed(lake: SmallLake, trace: Path, *arguments: str) -> list[str]:
     return trace.read_text().split()
 
 
+@POSTGRES_FIRST
 def test_an_operation_of_two_actions_killed_at_every_step(two_tables: SmallLake, tmp_path: Path) -> None:
     lake = two_tables
     points = points_passed(lake, tmp_path / "trace", "version", "tag", "sales.*", "undisturbed")
@@ -94,6 +95,7 @@ def test_a_rollback_in_two_statements_killed_between_them(tmp_path: Path) -> Non
         assert [row.state for row in lake.warden.operation.list()] == ["done"]
 
 
+@SQLITE_FIRST
 def test_a_dead_holder_keeps_its_table_no_longer_than_the_timeout(two_tables: SmallLake) -> None:
     lake = two_tables
     lake.run("version", "tag", "sales.a", "v1", failpoints="kill@subject.leased", check=None)
@@ -136,6 +138,7 @@ def commits_to(lake: SmallLake, name: str) -> int:
 
 
 @pytest.mark.slow
+@SQLITE_FIRST
 def test_tables_side_by_side_killed_in_the_midst_of_several(many_tables: SmallLake, tmp_path: Path) -> None:
     lake, trace = many_tables, tmp_path / "trace"
     run = ("version", "tag", "sales.*", "undisturbed")
@@ -158,6 +161,7 @@ def test_tables_side_by_side_killed_in_the_midst_of_several(many_tables: SmallLa
             assert commits_to(lake, name) == commits[name], number
 
 
+@POSTGRES_FIRST
 def test_tables_side_by_side_are_all_left_between_two_actions_by_an_interrupt(
     many_tables: SmallLake, tmp_path: Path
 ) -> None:

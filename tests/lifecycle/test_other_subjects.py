@@ -14,7 +14,7 @@ from lakewarden.errors import LeaseHeld, StalePlan
 from lakewarden.lifecycle.plan import Plan
 from tests import killing
 from tests.lifecycle import note
-from tests.small_lake import SmallLake
+from tests.small_lake import SQLITE_FIRST, SmallLake
 
 INSTALLED = "from tests.lifecycle import note; note.install()"
 
@@ -41,6 +41,7 @@ def append(tmp_path: Path, line: str) -> tuple[str, ...]:
     return ("note", "append", "--line", line, *(each for n in "ab" for each in ("--file", str(tmp_path / "notes" / n))))
 
 
+@SQLITE_FIRST
 def test_an_operation_on_files_killed_at_every_step(notes: SmallLake, tmp_path: Path) -> None:
     trace, expected = tmp_path / "trace", {"a": "a\n0\n", "b": "b\n0\n"}
     killing.run(notes, *append(tmp_path, "0"), failpoints=f"trace:{trace}", first=INSTALLED)

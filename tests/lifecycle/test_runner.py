@@ -1,4 +1,7 @@
-"""The runner, with everything it works with in memory: order, states, progress and failures."""
+"""The runner, with everything it works with in memory: order, states, progress and failures.
+
+Covers `lifecycle/run.py` and `lifecycle/subject_run.py`.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 from sqlalchemy.exc import OperationalError
 
-from tests.small_lake import SmallLake
+from tests.small_lake import POSTGRES_FIRST, SQLITE_FIRST, SmallLake
 
 
 @pytest.fixture
@@ -30,6 +30,7 @@ def until(path: Path) -> None:
         time.sleep(0.02)
 
 
+@POSTGRES_FIRST
 def test_the_second_is_refused_with_the_first_ones_id(shared: SmallLake, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     first = shared.start("version", "tag", "sales.orders", "first", "--json", failpoints=f"wait@commit.ready:{gate}")
@@ -47,6 +48,7 @@ def test_the_second_is_refused_with_the_first_ones_id(shared: SmallLake, tmp_pat
     assert set(shared.refs()) == {"main", "first"}
 
 
+@SQLITE_FIRST
 def test_the_second_can_wait(shared: SmallLake, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     first = shared.start("version", "tag", "sales.orders", "first", failpoints=f"wait@commit.ready:{gate}")
@@ -63,7 +65,9 @@ def test_the_second_can_wait(shared: SmallLake, tmp_path: Path) -> None:
         process.communicate()
 
 
-@pytest.mark.parametrize("point", ["action.checked", "commit.ready", "commit.fenced"])
+@pytest.mark.parametrize(
+    "point", ["commit.fenced", *(pytest.param(at, marks=pytest.mark.soak) for at in ("action.checked", "commit.ready"))]
+)
 def test_a_runner_that_was_taken_over_publishes_nothing(shared: SmallLake, tmp_path: Path, point: str) -> None:
     gate = tmp_path / "gate"
     first = shared.start("version", "tag", "sales.orders", "v1", "--json", failpoints=f"wait@{point}:{gate}")

@@ -111,6 +111,7 @@ def _rows_deleted_on_read(lake: SmallLake) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rounds
 def test_expiry_and_manifests_killed_at_every_step(tmp_path: Path) -> None:
     """No Spark: one process after the other."""
     ward = Ward(tmp_path, _old_versions_and_many_manifests)
@@ -124,17 +125,18 @@ def test_expiry_and_manifests_killed_at_every_step(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_compaction_killed(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    """Each run starts Spark of its own: CI kills it where most is at stake, soaks at all points that it passes once
-    there are new files. Those of the runner and of commits are killed without Spark, here and in test_crashes."""
+@pytest.mark.rounds
+def test_a_compaction_killed(tmp_path: Path, soaking: bool) -> None:
+    """Each run starts its own Spark: `make test` kills it when the commit has landed and is not yet recorded,
+    `make soak` at every point after new files were written. test_crashes kills runs without Spark at every point."""
     ward = Ward(tmp_path, _rows_deleted_on_read)
     run = ("policy", "run", "--apply")
     points = ward.points(tmp_path / "trace", *run)
     first = points.index("rewrite.written")
-    at_stake = ("rewrite.written", "compaction.rewritten", "commit.landed")
-    wanted = (*at_stake, "rewrite.checked", "commit.ready", "commit.fenced", "commit.staged", "action.applied")
+    before = ("rewrite.written", "rewrite.checked", "compaction.rewritten", "commit.ready", "commit.fenced")
+    wanted = (*before, "commit.staged", "commit.landed", "action.applied")
     killed_at = {point: points.index(point, first) + 1 for point in wanted}
-    for point in wanted if int(pytestconfig.getoption("rounds")) > 3 else at_stake:
+    for point in wanted if soaking else ("commit.landed",):
         ward.kill(killed_at[point], point, *run)
 
 

@@ -43,7 +43,7 @@ from tests.small_lake import SmallLake
 from tests.soak.appending import TABLE, ids_of
 from tests.soak.test_upkeep import _Writer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rounds]
 
 
 @pytest.fixture
@@ -129,7 +129,9 @@ def _rows(table: Any, file: LiveFile) -> list[dict[str, Any]]:
         return rows
 
 
-def test_killed_in_the_midst_of_others(shop: SmallLake, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_killed_in_the_midst_of_others(
+    shop: SmallLake, tmp_path: Path, soaking: bool, pytestconfig: pytest.Config
+) -> None:
     rounds, seed = int(pytestconfig.getoption("rounds")), int(pytestconfig.getoption("seed"))
     chance, others, over = random.Random(seed), Others(shop, seed), threading.Event()
     others.append()
@@ -144,7 +146,7 @@ def test_killed_in_the_midst_of_others(shop: SmallLake, tmp_path: Path, pytestco
     try:
         for number in range(2, 2 + rounds):
             kind = chance.choice(["append", "append", "overwrite", "stage"])
-            if kind == "stage" and rounds <= 3:  # each starts a Spark of its own
+            if kind == "stage" and not soaking:  # each starts its own Spark
                 kind = "append"
             killed_at = chance.randint(1, points[kind])
             killing.run(shop, failpoints=f"kill@{killed_at}", code=-signal.SIGKILL, first=_act(shop, number, kind))
@@ -212,14 +214,19 @@ def kill_at(point: str, time: int) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("replaces", [False, True], ids=["appended", "replaced"])
-@pytest.mark.parametrize("format", [2, 3], ids=lambda version: f"v{version}")
-def test_staged_rows_killed_at_every_step(
-    tmp_path: Path, format: int, replaces: bool, pytestconfig: pytest.Config
-) -> None:
+@pytest.mark.parametrize(
+    ("format", "replaces"),
+    [
+        pytest.param(2, False, id="v2-appended"),
+        pytest.param(3, True, id="v3-replaced"),
+        pytest.param(2, True, id="v2-replaced", marks=pytest.mark.soak),
+        pytest.param(3, False, id="v3-appended", marks=pytest.mark.soak),
+    ],
+)
+def test_staged_rows_killed_at_every_step(tmp_path: Path, format: int, replaces: bool, soaking: bool) -> None:
     """The same action is run again, as a resumed operation does: its rows are there once, and nothing else is.
 
-    One session serves all of it; CI kills where most is at stake.
+    One session serves all of it; `make test` kills when rows are staged and when the commit has landed.
     """
     with SmallLake(tmp_path / "lake") as lake:
         lake.catalog.create_namespace("shop")
@@ -231,7 +238,7 @@ def test_staged_rows_killed_at_every_step(
         failpoints.arm("")
         expected = [*range(4), *([] if replaces else [100])]
         shop.check(*expected)
-        at_stake = ("staging.written", "commit.landed") if int(pytestconfig.getoption("rounds")) <= 3 else points
+        at_stake = points if soaking else ("staging.written", "commit.landed")
         for number, point in enumerate(points, start=1):
             if point in at_stake:
                 stamp, out = replace(STAMP, action=f"{number:012x}"), shop.known() if replaces else {}

@@ -32,7 +32,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("mail", pa.string())])
 MANY_VERSIONS = {"write.metadata.previous-versions-max": "10000"}  # else the table itself forgets its oldest metadata
 _PATIENT = timedelta(seconds=30)
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rounds]
 
 
 def mail(id: int) -> str:

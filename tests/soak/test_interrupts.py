@@ -16,7 +16,7 @@ import pytest
 
 from tests.small_lake import SmallLake
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.own_processes]
+pytestmark = [pytest.mark.slow, pytest.mark.rounds, pytest.mark.spark, pytest.mark.own_processes]
 
 LONGEST = 14.0
 COMMAND = ("compaction", "compact", "sales.*", "--rewrite-all", "--apply")

@@ -20,7 +20,7 @@ from tests.readers.tables import Table
 from tests.readers.test_readers import ask, compact, hide, purge
 from tests.small_lake import SmallLake
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]
 PYSPARK = "3.5.9"
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.small_lake import SmallLake
+from tests.small_lake import SQLITE_FIRST, SmallLake
 
 TABLES = tuple(f"sales.t{number}" for number in range(5))
 
@@ -27,6 +27,8 @@ def busy(tmp_path: Path, state_url: str) -> Iterator[SmallLake]:
 
 
 @pytest.mark.slow
+@pytest.mark.rounds
+@SQLITE_FIRST
 def test_killed_at_a_random_moment(busy: SmallLake, pytestconfig: pytest.Config) -> None:
     rounds, seed = int(pytestconfig.getoption("rounds")), int(pytestconfig.getoption("seed"))
     chance = random.Random(seed)

@@ -24,7 +24,7 @@ from tests.readers.tables import Row, person
 from tests.readers.test_readers import Operation, ask, compact, expire, hide, look, purge
 from tests.small_lake import SmallLake
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,7 @@ _TRIES = 40  # of a writer that loses its races
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
+    pytest.mark.rounds,
     # PyIceberg deletes by rewriting, and says so
     pytest.mark.filterwarnings("ignore:Merge on read is not yet supported"),
 ]

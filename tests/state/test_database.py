@@ -1,4 +1,7 @@
-"""How the control database is opened, what it refuses, and how it says so."""
+"""How the control database is opened, what it refuses, and how it says so.
+
+Covers `state/failures.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The schema migrates itself at first use; HEAD and the tables say what the revisions say."""
+"""The schema migrates itself at first use; HEAD and the tables say what the revisions say.
+
+Covers `state/migrations/env.py` and `state/migrations/versions/0001_control_state.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Evidence about requests for erasure in the control database, and how purges and withdrawals exclude each other."""
+"""Evidence about requests for erasure in the control database, and how purges and withdrawals exclude each other.
+
+Covers `state/evidence.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The command line: documents for programs, tables for people, exit codes, help, completion, and no JVM."""
+"""The command line: documents for programs, tables for people, exit codes, help, completion, and no JVM.
+
+Covers `doors/cli/completion.py` and `doors/cli/execution.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`lakewarden demo`, as a newcomer runs it."""
+"""`lakewarden demo`, as a newcomer runs it.
+
+Covers `doors/cli/demo_lake.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Plans and reports for people: cut where they are long, with totals, sizes and what is left."""
+"""Plans and reports for people: cut where they are long, with totals, sizes and what is left.
+
+Covers `lifecycle/plan_text.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Expiry by the older tool's names: the classes, and the script as a file, a module and a command."""
+"""Expiry by the older tool's names: the classes, and the script as a file, a module and a command.
+
+Covers `doors/compat/script.py`.
+"""
 
 from __future__ import annotations
 

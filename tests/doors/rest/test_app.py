@@ -1,4 +1,7 @@
-"""Every capability over REST: the same documents as on the command line, and errors as documents."""
+"""Every capability over REST: the same documents as on the command line, and errors as documents.
+
+Covers `doors/rest/health.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A lake in a real REST catalog: the server checks what commits require, and writes the metadata."""
+"""A lake in a real REST catalog: the server checks what commits require, and writes the metadata.
+
+Covers `engine/commit/lost_refs.py`.
+"""
 
 from __future__ import annotations
 

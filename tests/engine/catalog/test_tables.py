@@ -1,4 +1,7 @@
-"""Looking up tables and versions of them by name, without a JVM."""
+"""Looking up tables and versions of them by name, without a JVM.
+
+Covers `engine/base/faults.py`, `engine/base/route.py` and `engine/catalog/contents.py`.
+"""
 
 from __future__ import annotations
 

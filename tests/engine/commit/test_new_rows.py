@@ -1,6 +1,8 @@
 """Rows that are appended, or replace exact files: once, on whatever head there is, and right for every reader.
 
 No JVM: files are written by hand, others write with PyIceberg. What Spark stages is in `test_staging.py`.
+
+Covers `engine/commit/new_snapshot.py`.
 """
 
 from __future__ import annotations

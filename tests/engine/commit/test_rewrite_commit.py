@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakewarden.engine.commit import publish
@@ -18,6 +19,7 @@ from tests.small_lake import SmallLake
 
 pytestmark = pytest.mark.spark
 
+SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.int32())])
 MERGE_ON_READ = {"write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read"}
 BY_PARTITION = {"write.delete.granularity": "partition"}
 
@@ -25,7 +27,7 @@ BY_PARTITION = {"write.delete.granularity": "partition"}
 @pytest.fixture(scope="module")
 def shared_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallLake]:
     with SmallLake(tmp_path_factory.mktemp("races") / "lake") as lake:
-        lake.warden.ground.spark.sql("CREATE NAMESPACE main.db")
+        lake.catalog.create_namespace("db")
         yield lake
 
 
@@ -36,13 +38,13 @@ def table(shared_lake: SmallLake, request: pytest.FixtureRequest) -> Compactable
 
 def made(lake: SmallLake, name: str, partitioned: str = "part", **properties: str) -> Compactable:
     """Two partitions of three files with ten rows each; ids 0 to 29 are in partition 0, 30 to 59 in 1."""
-    table = Compactable(lake, name)
-    told = ", ".join(f"'{key}' = '{value}'" for key, value in {"format-version": "2", **properties}.items())
-    by = f"PARTITIONED BY ({partitioned})" if partitioned else ""
-    table.sql(f"CREATE TABLE {{t}} (id BIGINT, part INT) USING iceberg {by} TBLPROPERTIES ({told})")
+    table = lake.catalog.create_table(name, SCHEMA, properties={"format-version": "2", **properties})
+    if partitioned:
+        with table.update_spec() as spec:
+            spec.add_identity(partitioned)
     for start in range(0, 60, 10):
-        table.sql(f"INSERT INTO {{t}} SELECT id, CAST({start} / 30 AS INT) FROM range({start}, {start + 10}, 1, 1)")
-    return table
+        table.append(pa.table({"id": range(start, start + 10), "part": [start // 30] * 10}, schema=SCHEMA))
+    return Compactable(lake, name)
 
 
 def ids(table: Compactable) -> list[int]:

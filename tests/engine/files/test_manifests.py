@@ -1,4 +1,7 @@
-"""Manifests: read once, kept within bounds, and written so that every reader understands them."""
+"""Manifests: read once, kept within bounds, and written so that every reader understands them.
+
+Covers `engine/base/exact_doubles.py` and `engine/base/kept.py`.
+"""
 
 from __future__ import annotations
 

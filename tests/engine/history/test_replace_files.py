@@ -1,4 +1,7 @@
-"""Replacing files in every version at once: all other rows stay in every ref, and nothing else changes."""
+"""Replacing files in every version at once: all other rows stay in every ref, and nothing else changes.
+
+Covers `engine/history/manifest_index.py`.
+"""
 
 from __future__ import annotations
 

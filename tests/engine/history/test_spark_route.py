@@ -1,4 +1,7 @@
-"""Rows erased from every version of format v3 through Spark: what is left, what stays, and what others do meanwhile."""
+"""Rows erased from every version of format v3 through Spark: what is left, what stays, and what others do meanwhile.
+
+Covers `engine/rows/row_positions.py`.
+"""
 
 from __future__ import annotations
 
@@ -154,10 +157,10 @@ def without(rows: dict[str, list[Any]], gone: Sequence[str] = GONE) -> dict[str,
     ("partition", "mode"),
     [
         ("", MERGE_ON_READ),
-        ("", COPY_ON_WRITE),
-        ("bucket(4, email)", MERGE_ON_READ),
         ("truncate(4, email)", COPY_ON_WRITE),
         ("email", MERGE_ON_READ),
+        pytest.param("", COPY_ON_WRITE, marks=pytest.mark.soak),
+        pytest.param("bucket(4, email)", MERGE_ON_READ, marks=pytest.mark.soak),
     ],
 )
 def test_every_version_is_without_the_rows(lake: SmallLake, partition: str, mode: str) -> None:
@@ -229,7 +232,7 @@ def test_after_the_spec_was_changed(lake: SmallLake) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("mode", [MERGE_ON_READ, COPY_ON_WRITE])
+@pytest.mark.parametrize("mode", [MERGE_ON_READ, pytest.param(COPY_ON_WRITE, marks=pytest.mark.soak)])
 def test_a_table_that_was_upgraded(lake: SmallLake, mode: str) -> None:
     """Its deletes are files of positions still, which name the data files that go."""
     people = People(lake, "email", MERGE_ON_READ, format=2).grown()
@@ -442,24 +445,17 @@ class Death:
             raise Killed
 
 
+AT_STAKE = [("merging", 1), ("made", 2), ("moved", 1), ("expired", 1)]
+"""In the midst of a version, of the versions, of the refs, and when the old versions are gone."""
+OTHER_POINTS = [
+    *(("branched", 1), ("deleted", 1), ("unmasked", 1), ("forgotten", 1), ("compared", 1), ("made", 1)),
+    *(("moved", 2), ("dropped", 1), ("intended", 1)),
+]
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("point", "times"),
-    [
-        ("branched", 1),
-        ("deleted", 1),
-        ("unmasked", 1),
-        ("forgotten", 1),
-        ("merging", 1),
-        ("compared", 1),
-        ("made", 1),
-        ("made", 2),
-        ("moved", 1),
-        ("moved", 2),
-        ("dropped", 1),
-        ("intended", 1),
-        ("expired", 1),
-    ],
+    ("point", "times"), [*AT_STAKE, *(pytest.param(*each, marks=pytest.mark.soak) for each in OTHER_POINTS)]
 )
 def test_killed_at_any_point(lake: SmallLake, monkeypatch: pytest.MonkeyPatch, point: str, times: int) -> None:
     people = People(lake)

@@ -1,4 +1,8 @@
-"""A proof of erasure: what is left of a value is found wherever it is, and what only looks like one is not."""
+"""A proof of erasure: what is left of a value is found wherever it is, and what only looks like one is not.
+
+Covers `engine/proof/avro.py`, `engine/proof/compressed.py`, `engine/proof/documents.py`, `engine/proof/parquet.py`,
+`engine/proof/result.py`, `engine/proof/survivors.py` and `engine/proof/texts.py`.
+"""
 
 from __future__ import annotations
 

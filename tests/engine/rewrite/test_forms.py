@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.lakes import digest
-from tests.engine.spark.test_forms import use
+from tests.engine.spark.test_forms import all_well, use
 from tests.small_lake import SmallLake
 
 pytestmark = [pytest.mark.spark, pytest.mark.own_processes, pytest.mark.slow]
@@ -48,6 +48,8 @@ def test_on_a_standalone_cluster_with_two_workers(lake: SmallLake, spark_cluster
     conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
     use(lake, master=spark_cluster, memory="1g", conf=conf | {"spark.pyspark.python": sys.executable})
     compact(lake)
+    found = all_well(lake)
+    assert spark_cluster in found["spark"] and "a task ran" in found["executors"]
 
 
 def test_executors_whose_python_lacks_pyarrow(lake: SmallLake, spark_cluster: str, tmp_path: Path) -> None:

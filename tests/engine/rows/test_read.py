@@ -1,4 +1,7 @@
-"""Rows through PyIceberg and through Spark: the same filter means the same on both sides."""
+"""Rows through PyIceberg and through Spark: the same filter means the same on both sides.
+
+Covers `engine/rows/hidden_filter.py` and `engine/rows/spark_filter.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A lake's files on a local disk: listed, measured, moved and deleted."""
+"""A lake's files on a local disk: listed, measured, moved and deleted.
+
+Covers `engine/storage/bulk_result.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`compaction analyze`: from metadata alone, by the very function that plans."""
+"""`compaction analyze`: from metadata alone, by the very function that plans.
+
+Covers `features/compaction/survey.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`compaction compact`: what it plans, how options and configuration meet, sorting, and what goes wrong."""
+"""`compaction compact`: what it plans, how options and configuration meet, sorting, and what goes wrong.
+
+Covers `features/compaction/compacting.py` and `features/compaction/sorting.py`.
+"""
 
 from __future__ import annotations
 

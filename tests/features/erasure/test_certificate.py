@@ -1,4 +1,8 @@
-"""`erasure certificate`: what it says, that it holds no value, and when there is none."""
+"""`erasure certificate`: what it says, that it holds no value, and when there is none.
+
+Covers `features/erasure/certificates/from_evidence.py`, `features/erasure/certificates/page.py`,
+`features/erasure/requests/request_part.py` and `features/erasure/purging/row_owners.py`.
+"""
 
 from __future__ import annotations
 

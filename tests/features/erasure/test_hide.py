@@ -1,4 +1,7 @@
-"""`erasure hide`: rows of open requests are hidden from every engine, on every branch."""
+"""`erasure hide`: rows of open requests are hidden from every engine, on every branch.
+
+Covers `features/erasure/hidden/hide_action.py`.
+"""
 
 from __future__ import annotations
 

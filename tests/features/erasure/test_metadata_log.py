@@ -1,4 +1,7 @@
-"""The metadata log references no file that a purge or an expiry has deleted: Spark's procedures follow it."""
+"""The metadata log references no file that a purge or an expiry has deleted: Spark's procedures follow it.
+
+Covers `engine/catalog/metadata_log.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`erasure prove`: told place by place, written down, and the only way that a request is closed."""
+"""`erasure prove`: told place by place, written down, and the only way that a request is closed.
+
+Covers `features/erasure/proofs/prove_action.py` and `features/erasure/proofs/traces.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`erasure purge`: rows leave every version at once, everything else stays, and a clean proof closes the request."""
+"""`erasure purge`: rows leave every version at once, everything else stays, and a clean proof closes the request.
+
+Covers `features/erasure/purging/intent.py`, `features/erasure/purging/planning.py` and
+`features/erasure/purging/rewriting.py`.
+"""
 
 from __future__ import annotations
 

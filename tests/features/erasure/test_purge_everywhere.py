@@ -10,6 +10,7 @@ import gzip
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
+from itertools import product
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,8 @@ from tests.features.retention.test_expire import configure
 from tests.small_lake import SmallLake
 
 FORMATS = ("v1-upgraded", "v2", "v3")
+PAIRS = [("v1-upgraded", "truncate"), ("v2", "bucket"), ("v2", "identity"), ("v3", "unpartitioned")]
+"""Each format and each partitioning; `make soak` tries all combinations."""
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +83,10 @@ def _shown(metadata: dict[str, Any]) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("by", BY)
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    ("format", "by"),
+    [*PAIRS, *(pytest.param(*each, marks=pytest.mark.soak) for each in product(FORMATS, BY) if each not in PAIRS)],
+)
 def test_after_a_long_life(warehouse: SmallLake, format: str, by: str) -> None:
     table = well_used(warehouse, format, by)
     table.litter()

@@ -1,4 +1,7 @@
-"""A purge that goes through Spark, over Spark Connect and on S3: the same commands, each in a process of its own."""
+"""A purge through Spark, over Spark Connect and on S3: the same commands, each in a separate process.
+
+Each process starts Spark, so one of them reads all versions, and the one that creates the table reads them too.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,28 @@ GONE = ("person-3@example.org", "person-7@example.org")
 BEFORE = {"v0": set(range(20)), "v20": set(range(40)), "work": set(range(40)), "main": set(range(40)) - {3, 4, 13, 25}}
 
 
-def ids(lake: SmallLake, ref: str) -> set[int]:
-    """The rows of a version, as Spark reads them in a process of its own."""
-    shown = lake.run("version", "read", f"{ORDERS}@{ref}", "--limit", "1000", "--raw", "--json").stdout
-    return {row["id"] for row in json.loads(shown)["rows"]}
+RUN_AND_READ = f"""
+import json, sys
+from lakewarden import Warden
+with Warden.open(sys.argv[1]) as warden:
+    for statement in sys.argv[2:]:
+        warden.ground.spark.sql(statement).collect()
+    read = {{ref: warden.version.read(f"{ORDERS}@{{ref}}", raw=True) for ref in {list(BEFORE)}}}
+    print(json.dumps({{ref: [row["id"] for row in rows] for ref, rows in read.items()}}))
+"""
 
 
-def create(lake: SmallLake) -> None:
+def ids(lake: SmallLake, *statements: str) -> dict[str, set[int]]:
+    """The rows of every version, as Spark reads them in a separate process after it has run some statements."""
+    read = json.loads(lake.python(RUN_AND_READ, str(lake.folder), *statements))
+    return {ref: set(found) for ref, found in read.items()}
+
+
+def create(lake: SmallLake) -> dict[str, set[int]]:
     """Format v3, tags, a branch, and deletion vectors over rows that are to go and over others."""
     person = "concat('person-', id % 10, '@example.org')"
-    lake.sql_elsewhere(
+    return ids(
+        lake,
         "CREATE NAMESPACE main.sales",
         f"CREATE TABLE main.{ORDERS} (id BIGINT, mail STRING) USING iceberg PARTITIONED BY (bucket(2, mail)) "
         "TBLPROPERTIES ('format-version' = '3', 'write.delete.mode' = 'merge-on-read')",
@@ -41,7 +56,7 @@ def create(lake: SmallLake) -> None:
 
 
 def purge(lake: SmallLake) -> None:
-    assert {ref: ids(lake, ref) for ref in BEFORE} == BEFORE
+    assert create(lake) == BEFORE
     asked = [part for value in GONE for part in ("--value", value)]
     request = json.loads(lake.run("erasure", "request", ORDERS, "--key", "mail", *asked, "--json").stdout)["id"]
 
@@ -49,22 +64,18 @@ def purge(lake: SmallLake) -> None:
 
     assert done["operation"]["state"] == "done"
     assert (done["result"]["refs_repointed"], done["result"]["requests_closed"]) == (4, 1)
-    assert {ref: ids(lake, ref) for ref in BEFORE} == {
-        ref: {id for id in rows if id % 10 not in (3, 7)} for ref, rows in BEFORE.items()
-    }
+    assert ids(lake) == {ref: {id for id in rows if id % 10 not in (3, 7)} for ref, rows in BEFORE.items()}
     assert json.loads(lake.run("erasure", "show", request, "--json").stdout)["state"] == "closed"
     assert lake.run("erasure", "purge", ORDERS, "--check").returncode == 0
 
 
 def test_over_spark_connect(lake: SmallLake, spark_connect: str) -> None:
     use(lake, remote=spark_connect)
-    create(lake)
     purge(lake)
     assert traces(lake.folder, [Erased(2, frozenset(GONE), frozenset())]) == []
 
 
 def test_on_s3(on_s3: SmallLake, s3: S3) -> None:
-    create(on_s3)
     purge(on_s3)
     bucket = on_s3.warden.table.show(ORDERS).location.split("/")[2]
     objects = [path for path in (s3.folder / bucket).rglob("*") if path.is_file()]

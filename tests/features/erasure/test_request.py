@@ -1,4 +1,8 @@
-"""`erasure request`: at once nobody sees the rows, in any version; and no value shows anywhere."""
+"""`erasure request`: at once nobody sees the rows, in any version; and no value shows anywhere.
+
+Covers `engine/rows/shares.py`, `features/erasure/requests/request_keys.py` and
+`features/erasure/requests/occurrences.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`erasure show`."""
+"""`erasure show`.
+
+Covers `features/erasure/requests/entry.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`erasure watch`: who was erased and comes back with new data is noticed, by digests alone."""
+"""`erasure watch`: who was erased and comes back with new data is noticed, by digests alone.
+
+Covers `engine/rows/column_texts.py`, `engine/rows/new_since.py`, `features/erasure/recurrence/returned_values.py` and
+`features/erasure/recurrence/watch_action.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`erasure withdraw`: what was hidden is seen again, by everyone, and the values are forgotten."""
+"""`erasure withdraw`: what was hidden is seen again, by everyone, and the values are forgotten.
+
+Covers `features/erasure/hidden/revealing.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`lake doctor`: everything that Lakewarden leans on, each line ok or with what to do."""
+"""`lake doctor`: everything that Lakewarden leans on, each line ok or with what to do.
+
+Covers `engine/kernel/executor_functions.py`, `engine/spark/probe.py` and `features/policy/mistakes.py`.
+"""
 
 from __future__ import annotations
 

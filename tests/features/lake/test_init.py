@@ -1,4 +1,7 @@
-"""`lake init`: a new lake on this machine, or one that is there already."""
+"""`lake init`: a new lake on this machine, or one that is there already.
+
+Covers `features/lake/template.py`.
+"""
 
 from __future__ import annotations
 

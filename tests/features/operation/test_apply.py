@@ -1,4 +1,7 @@
-"""`operation apply`."""
+"""`operation apply`.
+
+Covers `features/operation/identity.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`orphan find`."""
+"""`orphan find`.
+
+Covers `features/orphan/unfinished.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`orphan list`."""
+"""`orphan list`.
+
+Covers `features/orphan/batches.py`.
+"""
 
 from __future__ import annotations
 

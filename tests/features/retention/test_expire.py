@@ -1,4 +1,7 @@
-"""`retention expire`: what the plan says is exactly what happens, and nothing else (invariants 1 to 3, 6 to 8, 12)."""
+"""`retention expire`: what the plan says is exactly what happens, and nothing else (invariants 1 to 3, 6 to 8, 12).
+
+Covers `features/retention/expiry.py` and `features/retention/file_removal.py`.
+"""
 
 from __future__ import annotations
 

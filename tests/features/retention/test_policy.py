@@ -1,4 +1,7 @@
-"""What becomes of each version, and why: by hand for each reason, and against a second telling of the rules."""
+"""What becomes of each version, and why: by hand for each reason, and against a second telling of the rules.
+
+Covers `engine/catalog/representations.py`.
+"""
 
 from __future__ import annotations
 

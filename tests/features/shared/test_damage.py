@@ -1,4 +1,7 @@
-"""A damaged file: named with the versions that need it, and with ways out that work."""
+"""A damaged file: named with the versions that need it, and with ways out that work.
+
+Covers `engine/files/damage.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Upkeep is planned by the nouns: a new one is asked for its part without anything of policy being changed."""
+"""Upkeep is planned by the nouns: a new one is asked for its part without anything of policy being changed.
+
+Covers `features/compaction/planners.py`, `features/erasure/planners.py` and `features/retention/planners.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`version held`: exact against a walk through metadata and folder, whatever refs there are."""
+"""`version held`: exact against a walk through metadata and folder, whatever refs there are.
+
+Covers `engine/files/holding.py` and `features/version/holders.py`.
+"""
 
 from __future__ import annotations
 

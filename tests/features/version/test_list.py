@@ -1,4 +1,7 @@
-"""`version list`."""
+"""`version list`.
+
+Covers `features/version/history.py`.
+"""
 
 from __future__ import annotations
 

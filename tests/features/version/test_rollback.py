@@ -1,4 +1,7 @@
-"""`version rollback`."""
+"""`version rollback`.
+
+Covers `features/version/restoring.py` and `features/version/schemas.py`.
+"""
 
 from __future__ import annotations
 

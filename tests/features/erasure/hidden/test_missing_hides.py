@@ -1,4 +1,7 @@
-"""Rows that were hidden stay hidden: a rollback hides them again, and upkeep notices where that is missing."""
+"""Rows that were hidden stay hidden: a rollback hides them again, and upkeep notices where that is missing.
+
+Covers `features/erasure/hidden/lost_rows.py`.
+"""
 
 from __future__ import annotations
 
