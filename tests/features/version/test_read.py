@@ -136,7 +136,7 @@ def test_csv_cannot_hold_lists_and_bytes(lake: SmallLake, tmp_path: Path, kind: 
 @pytest.mark.parametrize(
     ("where", "told"),
     [
-        ("id >", "cannot be read"),
+        ("id >", "cannot be parsed"),
         ("amount > 3", "does not fit"),
         ("id = 'x'", "does not fit"),
         ("drop table", "cannot be"),
