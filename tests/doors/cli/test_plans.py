@@ -117,7 +117,7 @@ def test_an_operation_that_had_enough_ends_well_and_says_what_is_left(
 ) -> None:
     for name in ("sales.a", "sales.b", "sales.c"):
         lake.create(name, appends=1)
-    monkeypatch.setattr(Tag, "enough", lambda self, elapsed, begun: Stop.BUDGET)
+    monkeypatch.setattr(Tag, "limit_reached", lambda self, elapsed, begun: Stop.BUDGET)
     tag = ["--config", str(lake.folder), "version", "tag", "sales.*"]
 
     assert run([*tag, "v1"]) == 0
@@ -140,7 +140,7 @@ def test_an_operation_that_pauses_itself_says_how_it_continues(
 ) -> None:
     for name in ("sales.a", "sales.b", "sales.c"):
         lake.create(name, appends=1)
-    monkeypatch.setattr(Tag, "enough", lambda self, elapsed, begun: Stop.PAUSE if begun == 2 else None)
+    monkeypatch.setattr(Tag, "limit_reached", lambda self, elapsed, begun: Stop.PAUSE if begun == 2 else None)
     config = ["--config", str(lake.folder)]
 
     assert run([*config, "version", "tag", "sales.*", "v1"]) == 0

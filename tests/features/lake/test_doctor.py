@@ -17,6 +17,7 @@ from lakewarden.config import load as load_config
 from lakewarden.doors.cli.main import run
 from lakewarden.engine.spark import java
 from lakewarden.engine.storage.storage import Storage
+from lakewarden.features.lake.init import Init
 from lakewarden.lifecycle.basics import Check
 from lakewarden.warden import Warden
 from tests.engine.lakes import Lake, digest, lake, nobody, open_lake, open_path, read_only
@@ -58,10 +59,12 @@ class TestWell:
         assert checks["main: storage"].found.startswith("wrote, read, listed and deleted an object in file://")
         assert "spark" not in checks
 
-    def test_nothing_is_left_behind(self, lake: Lake) -> None:
-        before = digest(lake.folder)
-        examined(lake.warden)
-        assert digest(lake.folder) == before  # not even the control database is made by looking
+    def test_nothing_is_left_behind(self, tmp_path: Path) -> None:
+        Init(directory=tmp_path / "lake").make()
+        before = digest(tmp_path / "lake")
+        with Warden.open(tmp_path / "lake") as warden:
+            examined(warden)
+        assert digest(tmp_path / "lake") == before  # not even the control database is created
 
     def test_the_command(self, lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["lake", "doctor", "--skip-spark", "--config", str(lake.folder)]) == 0
