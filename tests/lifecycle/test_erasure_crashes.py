@@ -132,15 +132,15 @@ def test_a_purge_killed_at_every_step(tmp_path: Path, soaking: bool) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.rounds
-def test_a_purge_through_spark_killed(tmp_path: Path, soaking: bool) -> None:
-    """Format v3, ref by ref. Each run starts its own Spark: `make test` kills it when some refs have moved and others
-    have not, `make soak` at every point of this route."""
+@pytest.mark.soak
+def test_a_purge_through_spark_killed(tmp_path: Path) -> None:
+    """Format v3, ref by ref, killed at every point of this route. Each run starts its own Spark; test_spark_route
+    stops the same route within one process."""
     asked = Asked(tmp_path, partial(_with_deletes_of_every_kind, format=3))
     points = asked.points(tmp_path / "trace")
     of_its_own = [point for point in dict.fromkeys(points) if point.startswith(("spark_cleansing.", "statement."))]
     assert {"spark_cleansing.moved", "spark_cleansing.expired"} <= set(of_its_own)
-    for point in of_its_own if soaking else ["spark_cleansing.moved"]:
+    for point in of_its_own:
         asked.kill(point, point, at_once=False)
 
 

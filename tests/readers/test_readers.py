@@ -104,9 +104,14 @@ PARTITION_WIDE: dict[str, Any] = {"write.delete.granularity": "partition"}
 @pytest.mark.parametrize(
     ("live", "operations"),
     [
-        pytest.param(partial(long_life, version=1), [compact, purge], id="v1"),
+        pytest.param(partial(long_life, version=1), [compact, purge], id="v1", marks=pytest.mark.soak),
         pytest.param(partial(long_life, version=2), [hide, compact, expire, purge], id="v2"),
-        pytest.param(partial(long_life, version=2, **PARTITION_WIDE), [purge, compact], id="v2_wide_deletes"),
+        pytest.param(
+            partial(long_life, version=2, **PARTITION_WIDE),
+            [purge, compact],
+            id="v2_wide_deletes",
+            marks=pytest.mark.soak,
+        ),
         pytest.param(short_life, [hide, compact, purge], id="v3"),
     ],
 )

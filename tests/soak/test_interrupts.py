@@ -23,7 +23,7 @@ COMMAND = ("compaction", "compact", "sales.*", "--rewrite-all", "--apply")
 
 
 def test_an_interrupt_at_a_random_moment_pauses_or_comes_too_late(lake: SmallLake, pytestconfig: pytest.Config) -> None:
-    rounds, seed = int(pytestconfig.getoption("rounds")) // 3, int(pytestconfig.getoption("seed"))
+    rounds, seed = max(1, int(pytestconfig.getoption("rounds")) // 3), int(pytestconfig.getoption("seed"))
     chance = random.Random(seed)
     for name in ("sales.a", "sales.b"):
         lake.create(name, appends=2)

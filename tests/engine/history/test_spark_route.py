@@ -158,7 +158,7 @@ def without(rows: dict[str, list[Any]], gone: Sequence[str] = GONE) -> dict[str,
     [
         ("", MERGE_ON_READ),
         ("truncate(4, email)", COPY_ON_WRITE),
-        ("email", MERGE_ON_READ),
+        pytest.param("email", MERGE_ON_READ, marks=pytest.mark.soak),
         pytest.param("", COPY_ON_WRITE, marks=pytest.mark.soak),
         pytest.param("bucket(4, email)", MERGE_ON_READ, marks=pytest.mark.soak),
     ],

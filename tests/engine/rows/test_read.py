@@ -86,7 +86,7 @@ def mixed(lake: SmallLake) -> SmallLake:
     return lake
 
 
-@pytest.fixture(params=["UTC", "Europe/Zurich"])
+@pytest.fixture(params=["Europe/Zurich", pytest.param("UTC", marks=pytest.mark.soak)])
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The host's time zone, which must make no difference."""
     monkeypatch.setenv("TZ", request.param)

@@ -57,7 +57,7 @@ MERGE_ON_READ = {"write.delete.mode": "merge-on-read", "write.update.mode": "mer
 BY_PARTITION = {"write.delete.granularity": "partition"}
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [2, pytest.param(1, marks=pytest.mark.soak)])
 def test_plain_tables(new: Any, version: int) -> None:
     table = new("id BIGINT, city STRING", version=version)
     for start in range(0, 40, 10):
@@ -416,7 +416,7 @@ def test_columns_that_were_renamed_added_dropped_and_promoted(new: Any) -> None:
     assert len(table.data) == 1
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [2, pytest.param(1, marks=pytest.mark.soak)])
 def test_partitions_of_every_transform_that_evolved(new: Any, version: int) -> None:
     """Files stay under their own spec: else filters on a partition column would miss rows."""
     table = new("id BIGINT, city STRING, day DATE, at TIMESTAMP, x DOUBLE, zip INT", "zip", version=version)
@@ -504,7 +504,9 @@ def test_table_properties_shape_the_new_files(new: Any) -> None:
     assert {chunk.bloom_filter_offset is not None for chunk in chunks[0::3]} == {False}
 
 
-@pytest.mark.parametrize("codec", ["zstd", "snappy", "uncompressed", "lz4"])
+@pytest.mark.parametrize(
+    "codec", ["zstd", "snappy", *(pytest.param(one, marks=pytest.mark.soak) for one in ("uncompressed", "lz4"))]
+)
 def test_codecs(new: Any, codec: str) -> None:
     import pyarrow.parquet as pq
 

@@ -75,6 +75,7 @@ def test_over_spark_connect(lake: SmallLake, spark_connect: str) -> None:
     assert traces(lake.folder, [Erased(2, frozenset(GONE), frozenset())]) == []
 
 
+@pytest.mark.soak
 def test_on_s3(on_s3: SmallLake, s3: S3) -> None:
     purge(on_s3)
     bucket = on_s3.warden.table.show(ORDERS).location.split("/")[2]
