@@ -49,7 +49,13 @@ def without(rows: list[Any], *who: int) -> list[Any]:
     return [row for row in rows if row[1] not in {email(number) for number in who}]
 
 
-@pytest.mark.parametrize("by", ["", "PARTITIONED BY (bucket(4, email))", "PARTITIONED BY (truncate(4, email))"])
+@pytest.mark.parametrize(
+    "by",
+    [
+        "PARTITIONED BY (truncate(4, email))",
+        *(pytest.param(by, marks=pytest.mark.soak) for by in ("", "PARTITIONED BY (bucket(4, email))")),
+    ],
+)
 def test_spark_reads_every_ref_and_writes_on(shared_lake: SmallLake, by: str) -> None:
     people = SparkPeople(shared_lake.warden, f"crm.p{time.time_ns()}").made(by, **MERGE_ON_READ)
     people.insert(0, 100)

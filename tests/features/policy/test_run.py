@@ -155,7 +155,7 @@ class TestRunning:
 class TestSecondRun:
     """Whatever a table is like, one run does all that there is to do."""
 
-    @pytest.fixture(params=[TIGHT, {}], ids=["tight", "defaults"])
+    @pytest.fixture(params=[pytest.param(TIGHT, id="tight"), pytest.param({}, id="defaults", marks=pytest.mark.soak)])
     def clinic(self, lake: SmallLake, request: pytest.FixtureRequest) -> SmallLake:
         configure(lake, defaults=request.param)
         lake.create("v1.plain", format=1, appends=14)
