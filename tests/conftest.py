@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--soak", action="store_true", help="run the tests marked soak or rounds, and these at full length"
     )
-    parser.addoption("--rounds", type=int, default=1, help="how many rounds the random tests run")
+    parser.addoption("--rounds", type=int, default=3, help="how many rounds the random tests run")
     parser.addoption("--seed", type=int, default=20261115, help="what their random choices start from")
 
 
