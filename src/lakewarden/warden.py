@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from lakewarden.engine.comparison.compare import Comparisons
     from lakewarden.engine.history.spark_route import SparkCleansing
     from lakewarden.engine.spark.statements import TableStatements
     from lakewarden.records.erasure import HiddenKey
@@ -102,6 +103,12 @@ class Ground:
     @made_once
     def rows(self) -> Rows:
         return Rows(lambda: self.spark, self._hidden)
+
+    @made_once
+    def comparisons(self) -> Comparisons:
+        from lakewarden.engine.comparison.compare import Comparisons
+
+        return Comparisons(lambda: self.spark, self.rows, self.files, self.settings)
 
     def _hidden(self, version: Resolved) -> Sequence[HiddenKey]:
         """The hidden keys of a table; an error if another control database has its requests."""
@@ -186,6 +193,10 @@ class Workbench:
     @property
     def probes(self) -> Sequence[Probe]:
         return self._ground.probes
+
+    @property
+    def comparisons(self) -> Comparisons:
+        return self._ground.comparisons
 
     def storage(self, lake: str) -> Storage:
         self.settings.lake(lake)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from lakewarden.config.compare import CompareSettings
 from lakewarden.config.erasure import ErasureSettings
 from lakewarden.config.lakes import LakeSettings
 from lakewarden.config.layers import LayerSettings, default_layers, merged
@@ -38,6 +39,7 @@ class Settings(Section):
     signing_key: Path = Path("signing-key.pem")
     leases: LeaseSettings = LeaseSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
+    compare: CompareSettings = CompareSettings()
     defaults: Defaults = Defaults()
     layers: dict[str, LayerSettings] = Field(default_factory=default_layers)
     tables: dict[str, TableSettings] = Field(default_factory=dict)

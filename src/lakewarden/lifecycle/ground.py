@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.commit.change import Commits
     from lakewarden.engine.commit.procedures import Procedures
     from lakewarden.engine.commit.staging import Staging
+    from lakewarden.engine.comparison.compare import Comparisons
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.history.spark_route import SparkCleansing
     from lakewarden.engine.rewrite.driver import Rewriter
@@ -40,6 +41,8 @@ class Reader(Protocol):
     def files(self) -> Files: ...
     @property
     def rows(self) -> Rows: ...
+    @property
+    def comparisons(self) -> Comparisons: ...
     @property
     def journal(self) -> JournalReader: ...
     @property

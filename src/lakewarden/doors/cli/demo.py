@@ -119,6 +119,8 @@ class _Tour:
         self._title("Then a load goes wrong: yesterday's orders again, with amounts 100 times too high")
         load_day(spark, DAYS - 1, factor=100)
         self._type("version", "list", "sales.orders", "--limit", "2")
+        self._title("What did it change? Only files that differ are read, without Spark")
+        self._type("compare", "data", "sales.orders", "month-end", "--key", "id", "--sample-size", "2")
         broken = _totals(warden)
 
         self._title("Roll it back: first the plan, which changes nothing, then the same command with --apply")

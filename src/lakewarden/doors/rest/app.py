@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 import lakewarden
 from lakewarden import registry
+from lakewarden.doors.compat import compare_routes
 from lakewarden.doors.rest import failures, health
 from lakewarden.doors.rest.capabilities import add_capability
 from lakewarden.warden import Warden
@@ -42,6 +43,7 @@ def create_app(warden: Warden) -> FastAPI:
     )
     failures.install(app)
     health.install(app, warden)
+    compare_routes.install(app, warden)
     for declared in registry.declarations():
         add_capability(app, warden, declared)
     return app

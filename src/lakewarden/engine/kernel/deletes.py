@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from lakewarden.engine.kernel.messages import Drop, Input, RewriteFault
 from lakewarden.engine.kernel.schema import column_at, converted, find
 from lakewarden.engine.kernel.storage import TaskStorage, fault
+from lakewarden.engine.kernel.vectors import MAGIC, vector_positions
 
 _BATCH_ROWS = 1 << 16
 _PENDING_POSITIONS = 1 << 18
@@ -91,6 +92,13 @@ def read_masks(storage: TaskStorage, inputs: Sequence[Input]) -> Masks:
 def _positions(storage: TaskStorage, delete: str, paths: list[str]) -> Iterator[tuple[str, Any]]:
     wanted = pa.array(paths, pa.string())
     with storage.open(delete) as source:
+        if source.read(4) == MAGIC:
+            for path in paths:
+                positions = vector_positions(source, source.size(), path)
+                if positions is not None:
+                    yield path, pa.array(positions)
+            return
+        source.seek(0)
         metadata = pq.read_metadata(source)
         columns = ["file_path", "pos"]
         if not set(columns) <= set(metadata.schema.names):

@@ -8,7 +8,7 @@ selecting rows is up to callers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,12 +80,18 @@ class ParquetInput:
     def __exit__(self, *_: object) -> None:
         self._closing.close()
 
-    def batches(self, columns: Sequence[int], room: Callable[[], int], added: float = 0.0) -> Iterator[Any]:
-        """All rows of these columns, given as ascending indexes into `schema`.
+    def batches(
+        self,
+        columns: Sequence[int],
+        room: Callable[[], int],
+        added: float = 0.0,
+        row_groups: Iterable[int] | None = None,
+    ) -> Iterator[Any]:
+        """All rows of these columns, given as ascending indexes into `schema`; or only those of some row groups.
 
         `room` returns how many more bytes the consumer would like, `added` is how many bytes it adds to each row.
         """
-        for number in range(self.metadata.num_row_groups):
+        for number in range(self.metadata.num_row_groups) if row_groups is None else row_groups:
             rows = self.metadata.row_group(number).num_rows
             if rows == 0:
                 continue

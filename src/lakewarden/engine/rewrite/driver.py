@@ -8,7 +8,7 @@ the files may be published. Files that no report names, such as those of a retri
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -172,7 +172,7 @@ class Rewriter:
     def _settle(self, folder: str, reports: Mapping[int, GroupReport], about: str) -> None:
         """Raise if a task failed; delete files that no task reported."""
         reach("rewrite.written")
-        _check_failures(about, reports.values())
+        raise_failures(about, [report.failure for report in reports.values()])
         reported = {output.path for report in reports.values() for output in report.outputs}
         self._storage.delete_all([file.path for file in self._storage.walk(folder) if file.path not in reported])
 
@@ -238,8 +238,9 @@ def _rewritten(
     )
 
 
-def _check_failures(about: str, reports: Any) -> None:
-    failures: list[Failure] = [report.failure for report in reports if report.failure is not None]
+def raise_failures(about: str, found: Iterable[Failure | None]) -> None:
+    """Raise the first of the failures that tasks reported."""
+    failures = [failure for failure in found if failure is not None]
     if not failures:
         return
     first, more = failures[0], f" (and {len(failures) - 1} more)" if failures[1:] else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import first_line, translating
 from lakewarden.engine.base.quoting import identifier
@@ -33,7 +33,7 @@ class Rows:
 
     def __init__(self, spark: Callable[[], Spark], hidden: Callable[[Resolved], Sequence[HiddenKey]]) -> None:
         self._spark = spark
-        self._hidden = hidden
+        self.hidden = hidden
 
     def batches(
         self,
@@ -47,7 +47,7 @@ class Rows:
         schema = version_schema(version)
         selected = _known_columns(version, schema, columns)
         predicate = _predicate(version, schema, where)
-        hidden = [] if raw else self._hidden(version)
+        hidden = [] if raw else self.hidden(version)
         hiding = Hiding.of(hidden, schema)
         try:
             return _hidden_left_out(version, hiding.within(predicate), selected, hiding, limit)
@@ -64,7 +64,7 @@ class Rows:
         from pyiceberg.expressions import AlwaysTrue
 
         schema = version_schema(version)
-        hiding = Hiding.of([] if raw else self._hidden(version), schema)
+        hiding = Hiding.of([] if raw else self.hidden(version), schema)
         if known is not None and not where.strip() and not hiding.hides:
             return known
         predicate = hiding.within(_predicate(version, schema, where))
@@ -84,6 +84,18 @@ class Rows:
                 raise
             return None
 
+    def arrow_filter(self, version: Resolved, where: str) -> tuple[Any, list[str]]:
+        """A filter as an Arrow expression over the names of a version's columns, and the columns that it uses."""
+        from pyiceberg.expressions.visitors import bind, extract_field_ids
+        from pyiceberg.io.pyarrow import expression_to_pyarrow
+
+        if not where.strip():
+            return None, []
+        schema = version_schema(version)
+        bound = bind(schema, _predicate(version, schema, where), case_sensitive=True)
+        used = [schema.find_column_name(field_id) or "" for field_id in extract_field_ids(bound)]
+        return expression_to_pyarrow(bound, schema), sorted({name.split(".")[0] for name in used})
+
     def files_of(self, version: Resolved, where: str) -> set[str]:
         """The data files that may hold rows of a filter, by partition and bounds."""
         predicate = _predicate(version, version_schema(version), where)
@@ -94,7 +106,7 @@ class Rows:
     def dataframe(self, version: Resolved, raw: bool = False) -> DataFrame:
         """The version as a Spark DataFrame. `raw` includes hidden rows."""
         name = version.name
-        keys = [] if raw else self._hidden(version)
+        keys = [] if raw else self.hidden(version)
         with translating_spark():
             session = self._spark().session()
             schema = version_schema(version)

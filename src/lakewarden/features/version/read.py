@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import secrets
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
-from lakewarden.errors import BadValue, StorageUnavailable
+from lakewarden.features.shared.row_files import ROW_FILES, write_rows
 from lakewarden.features.shared.summary import live_rows
 from lakewarden.lifecycle.request import Question, Version
 from lakewarden.lifecycle.rows import Rows
@@ -21,12 +18,9 @@ if TYPE_CHECKING:
 
     from lakewarden.lifecycle.ground import Reader
 
-log = logging.getLogger(__name__)
 _SHOWN = 20
 _MOST_ROWS = 2**31 - 1  # no reader takes a larger limit
 _MOST_BYTES_TO_COUNT = 512 << 20  # files that are read only to count their rows
-_SECONDS_BETWEEN_LOGS = 3
-_WRITERS = (".parquet", ".csv")
 
 
 class Read(Question[Rows]):
@@ -55,8 +49,8 @@ class Read(Question[Rows]):
     @field_validator("out")
     @classmethod
     def _writable(cls, out: Path | None) -> Path | None:
-        if out is not None and out.suffix.lower() not in _WRITERS:
-            raise ValueError(f"the file must end in {' or '.join(_WRITERS)}")
+        if out is not None and out.suffix.lower() not in ROW_FILES:
+            raise ValueError(f"the file must end in {' or '.join(ROW_FILES)}")
         return out
 
     def to_show(self) -> Read:
@@ -71,7 +65,7 @@ class Read(Question[Rows]):
             rows = [row for batch in batches for row in batch.to_pylist()]
             count = len(rows)
         else:
-            rows, count = [], _write(self.out, schema, batches)
+            rows, count = [], write_rows(self.out, schema, batches)
         total: int | None = count
         if batches.more:
             known = live_rows(version.snapshot)
@@ -96,72 +90,3 @@ class _Cut:
             if self._left:
                 yield batch.slice(0, self._left)
             self._left = max(self._left - batch.num_rows, 0)
-
-
-def _write(out: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Stream batches into a file that gets its name only when it is complete."""
-    exists = BadValue(f"{out} already exists", "Choose another file, or remove it first.")
-    if out.exists():
-        raise exists
-    part = out.with_name(f".{out.name}.{secrets.token_hex(4)}.part")
-    try:
-        with part.open("xb") as sink:
-            written = _logged(out, _rows_into(sink, out.suffix.lower(), schema, batches))
-        _publish(part, out)
-        return written
-    except FileExistsError:
-        raise exists from None
-    except OSError as error:
-        raise StorageUnavailable(
-            f"{out} cannot be written: {error.strerror or error}", "No partial file was left behind."
-        ) from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _publish(part: Path, out: Path) -> None:
-    """Give the complete file its name without overwriting a file that was created in the meantime."""
-    try:
-        out.hardlink_to(part)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links: reserve the name first
-        out.touch(exist_ok=False)
-        part.replace(out)
-
-
-def _logged(out: Path, counts: Iterable[int]) -> int:
-    """The total; logged every few seconds while rows are written."""
-    written, next_log = 0, time.monotonic() + _SECONDS_BETWEEN_LOGS
-    for count in counts:
-        written += count
-        if time.monotonic() >= next_log:
-            log.info("%s rows written to %s", f"{written:,}", out)
-            next_log += _SECONDS_BETWEEN_LOGS
-    return written
-
-
-def _rows_into(sink: Any, suffix: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    if suffix == ".csv":
-        unfit = [field.name for field in schema if _no_text(field.type)]
-        if unfit:
-            raise BadValue(f"CSV cannot hold the column {unfit[0]}", "Exclude it with --columns, or write .parquet.")
-        writer: Any = pyarrow.csv.CSVWriter(sink, schema)
-    else:
-        writer = pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
-    with writer:
-        for batch in batches:
-            writer.write_batch(batch)
-            yield batch.num_rows
-
-
-def _no_text(kind: pa.DataType) -> bool:
-    """Whether values of this type cannot be written as text; Arrow stores UUIDs as bytes."""
-    import pyarrow
-    from pyarrow import types
-
-    binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
-    return bool(types.is_nested(kind) or binary or isinstance(kind, pyarrow.BaseExtensionType))

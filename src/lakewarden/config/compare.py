@@ -1,0 +1,13 @@
+"""`compare`: where comparisons run, and within what memory."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from lakewarden.config.section import Section
+
+
+class CompareSettings(Section):
+    in_process_mb: int = Field(512, ge=0)
+    """Differences of up to this size are read in this process; larger ones on Spark."""
+    task_memory_mb: int = Field(512, ge=128)

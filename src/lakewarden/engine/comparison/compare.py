@@ -1,0 +1,300 @@
+"""Compares the rows of two versions: chooses what is read and where it runs, and puts the reports together.
+
+The difference is a multiset difference, so it does not depend on the way that leads to it. Files that both versions
+have with the same deletes are not read, except a few for statistics.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.base.faults import translating
+from lakewarden.engine.comparison import in_process, on_spark
+from lakewarden.engine.comparison.columns import Matched
+from lakewarden.engine.comparison.copied_rows import copy, reason_to_copy
+from lakewarden.engine.comparison.differing_files import FileDifference, apart, difference
+from lakewarden.engine.comparison.row_counts import visible_rows
+from lakewarden.engine.kernel.compare_messages import SIDES, Compared, Part, Purpose, Side
+from lakewarden.engine.kernel.compare_task import Report
+from lakewarden.engine.kernel.messages import Drop
+from lakewarden.engine.kernel.row_pairs import row_schema
+from lakewarden.engine.kernel.task import pack
+from lakewarden.engine.rewrite.driver import access_of, raise_failures
+from lakewarden.engine.rows.keys import widest
+from lakewarden.errors import BrokenTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakewarden.config import Settings
+    from lakewarden.engine.catalog.tables import Resolved
+    from lakewarden.engine.files.live_files import Files, LiveFile, SnapshotFiles
+    from lakewarden.engine.rows.read import Rows
+    from lakewarden.engine.spark.session import Spark
+
+_MIB = 1 << 20
+_PROFILED_WHOLE = 500_000  # rows: up to this many shared rows are all profiled
+_PROFILED_FILES, _PROFILED_ROWS = 8, 1 << 16
+Progress = Callable[[int, int], None]
+State = tuple["LiveFile | None", "LiveFile | None"]
+"""A file as each side has it."""
+TakeRows = Callable[[Any], None] | None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be compared, and how."""
+
+    before: Resolved
+    after: Resolved
+    matched: Matched
+    compared: tuple[int, ...]
+    """The columns whose values count, by their places among the matched ones."""
+    key: tuple[int, ...] = ()
+    where: Any = None
+    """An Arrow expression over the names of matched columns."""
+    where_columns: tuple[int, ...] = ()
+    tolerances: dict[int, Decimal] = field(default_factory=dict)
+    sample_size: int = 10
+    with_profile: bool = True
+    check_keys: bool = False
+    with_rows: bool = False
+
+    @property
+    def is_one_table(self) -> bool:
+        return self.before.table.metadata.table_uuid == self.after.table.metadata.table_uuid
+
+
+@dataclass
+class Result:
+    """What a comparison found."""
+
+    report: Report
+    rows: dict[Side, int]
+    strata: dict[Side, int]
+    """How many rows the profile of each side stands for; the rest of a side is what both share."""
+    files: FileDifference
+    method: str
+    bytes_read: int
+
+
+class _NeedsCopy(Exception):
+    """Files turned out not to be readable by field id."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Comparisons:
+    """Compares versions of the tables of an installation."""
+
+    def __init__(self, spark: Callable[[], Spark], rows: Rows, files: Files, settings: Settings) -> None:
+        self._spark, self._rows, self._files, self._settings = spark, rows, files, settings
+
+    def files_of(self, wanted: Wanted) -> tuple[FileDifference, dict[Side, SnapshotFiles]]:
+        """Which files differ, and all files of both versions."""
+        before, after = wanted.before, wanted.after
+        live: dict[Side, SnapshotFiles] = {
+            "from": self._files.of(before.table, before.snapshot),
+            "to": self._files.of(after.table, after.snapshot),
+        }
+        with translating(f"table {after.name}"):
+            if not wanted.is_one_table:
+                return apart(live["from"], live["to"]), live
+            return difference(self._files, after.table, before.snapshot, after.snapshot), live
+
+    def hides(self, wanted: Wanted) -> bool:
+        """Whether erasure requests hide rows of one of the tables."""
+        return any(key.values for version in (wanted.before, wanted.after) for key in self._rows.hidden(version))
+
+    def row_schema(self, wanted: Wanted) -> pa.Schema:
+        """The columns of differing rows."""
+        import pyarrow as pa
+
+        fields = [wanted.matched.columns[place].fields["to"] for place in wanted.compared]
+        return row_schema(pa.schema(fields), wanted.key)
+
+    def compare(self, wanted: Wanted, progress: Progress, take_rows: TakeRows = None) -> Result:
+        """Compare two versions. Rows that differ are handed to `take_rows` as they come, if it is given."""
+        files, live = self.files_of(wanted)
+        reason = reason_to_copy([*live["from"].data, *live["to"].data], (wanted.before, wanted.after))
+        if reason is None:
+            try:
+                return self._by_files(wanted, files, live, progress, take_rows)
+            except _NeedsCopy as needed:
+                reason = needed.reason
+        return self._by_copies(wanted, files, reason, progress, take_rows)
+
+    def _by_files(
+        self,
+        wanted: Wanted,
+        files: FileDifference,
+        live: dict[Side, SnapshotFiles],
+        progress: Progress,
+        take_rows: TakeRows,
+    ) -> Result:
+        """Compare the files that differ."""
+        hidden: dict[Side, tuple[Drop, ...]] = {"from": self._drops(wanted.before), "to": self._drops(wanted.after)}
+        compared = self._compared(wanted, files, hidden)
+        parts = list(self._parts(wanted, compared, files, live))
+        size = sum(part.bytes for part in parts)
+        here = size <= self._settings.compare.in_process_mb * _MIB
+        about = f"table {wanted.after.name}"
+        with translating(about):
+            reports = in_process.run(parts, compared, progress) if here else self._on_spark(parts, compared)
+            report = _together(reports, compared, take_rows, about)
+            rows = dict(report.counted.rows)
+            if not compared.is_filtered:
+                rows = {side: visible_rows(live[side].data, compared.access) for side in SIDES}
+            strata = _strata(report)
+            if files.replaced and wanted.with_profile:
+                shared = visible_rows(files.shared, compared.access)
+                strata = {side: max(rows[side] - shared, 0) for side in SIDES}
+        return _checked(Result(report, rows, strata, files, _method(files, here, size), size), about)
+
+    def _by_copies(
+        self, wanted: Wanted, files: FileDifference, reason: str, progress: Progress, take_rows: TakeRows
+    ) -> Result:
+        """Compare whole versions, copied to temporary files."""
+        compared = self._compared(wanted, FileDifference(files.differing, ()), {})
+        about = f"table {wanted.after.name}"
+        with translating(about), tempfile.TemporaryDirectory(prefix="lakewarden-compare-") as folder:
+            parts: list[Part] = []
+            purposes: tuple[Purpose, ...] = ("compare", "count", *(("keys",) if wanted.check_keys else ()))
+            for side, version in zip(SIDES, (wanted.before, wanted.after), strict=True):
+                copied = copy(self._rows, version, side, wanted.matched.columns, Path(folder))
+                parts += [replace(copied, number=n, purpose=one) for n, one in enumerate(purposes, len(parts))]
+            report = _together(in_process.run(parts, compared, progress), compared, take_rows, about)
+        size = sum(part.bytes for part in parts if part.purpose == "compare")
+        method = f"read both versions whole, since {reason}"
+        return _checked(Result(report, dict(report.counted.rows), _strata(report), files, method, size), about)
+
+    def _on_spark(self, parts: Sequence[Part], compared: Compared) -> Iterator[Report]:
+        return on_spark.run(self._spark, parts, compared)
+
+    def _drops(self, version: Resolved) -> tuple[Drop, ...]:
+        """What erasure requests hide of a table."""
+        keys = self._rows.hidden(version)
+        return tuple(Drop(key.field_id, pack(widest(key.kind, key.values))) for key in keys if key.values)
+
+    def _compared(self, wanted: Wanted, files: FileDifference, hidden: dict[Side, tuple[Drop, ...]]) -> Compared:
+        extra = [place for place in wanted.where_columns if place not in wanted.compared]
+        read = [*wanted.compared, *extra]
+        place_of = {place: index for index, place in enumerate(read)}
+        schemas: dict[Side, bytes] = {side: wanted.matched.schema(side, read) for side in SIDES}
+        return Compared(
+            schemas=schemas,
+            width=len(wanted.compared),
+            key=tuple(place_of[place] for place in wanted.key),
+            hidden=hidden,
+            where=wanted.where,
+            where_columns=tuple(place_of[place] for place in wanted.where_columns),
+            tolerances={place_of[place]: tolerance for place, tolerance in wanted.tolerances.items()},
+            sample_size=wanted.sample_size,
+            with_profile="none" if not wanted.with_profile else "apart" if files.replaced else "all",
+            with_rows=wanted.with_rows,
+            memory_bytes=self._settings.compare.task_memory_mb * _MIB,
+            access=access_of(self._settings.lake(wanted.after.name.lake)),
+        )
+
+    def _parts(
+        self, wanted: Wanted, compared: Compared, files: FileDifference, live: dict[Side, SnapshotFiles]
+    ) -> Iterator[Part]:
+        states: list[tuple[Purpose, LiveFile | None, LiveFile | None, int | None]] = [
+            ("compare", each.before, each.after, None) for each in files.differing
+        ]
+        if wanted.with_profile:
+            profiled: list[State] = [(file, file) for file in files.shared]
+            if files.replaced:  # files that are compared are then not those of the two versions
+                same = {file.path for file in files.shared}
+                profiled += [both for both in _both(live, True) if _file(both).path not in same]
+            else:
+                profiled += [(each.before, each.after) for each in files.differing if each.before and each.after]
+            states += [("profile", *both, most) for both, most in _profiled(profiled)]
+        purposes: list[Purpose] = ["count"] if compared.is_filtered else []
+        purposes += ["keys"] if wanted.check_keys else []
+        for purpose in purposes:
+            states += [(purpose, before, after, None) for before, after in _both(live, wanted.is_one_table)]
+        for number, (purpose, before, after, most) in enumerate(states):
+            file = _file((before, after))
+            deletes: dict[Side, tuple[str, ...]] = {
+                side: tuple(delete.path for delete in state.deletes)
+                for side, state in zip(SIDES, (before, after), strict=True)
+                if state is not None
+            }
+            yield Part(number, file.path, file.rows, file.bytes, purpose, deletes, most)
+
+
+def _profiled(states: Sequence[State]) -> Iterator[tuple[State, int | None]]:
+    """The files whose rows are profiled, with how many rows of each: all, or some of those that chance picks."""
+    readable = [(_file(state), state) for state in states]
+    readable = [(file, state) for file, state in readable if file.format == "parquet" and file.rows]
+    if sum(file.rows for file, _ in readable) <= _PROFILED_WHOLE:
+        yield from ((state, None) for _, state in readable)
+        return
+    kinds: dict[tuple[bool, bool], int] = {}
+    for _, state in sorted(readable, key=lambda each: zlib.crc32(each[0].path.encode())):
+        kind = (state[0] is None, state[1] is None)
+        kinds[kind] = kinds.get(kind, 0) + 1
+        if kinds[kind] <= _PROFILED_FILES:
+            yield state, _PROFILED_ROWS
+
+
+def _file(state: State) -> LiveFile:
+    found = state[1] or state[0]
+    assert found is not None
+    return found
+
+
+def _both(live: dict[Side, SnapshotFiles], is_one_table: bool) -> Iterator[tuple[LiveFile | None, LiveFile | None]]:
+    """Every file of both versions, once."""
+    old, new = dict(live["from"].by_path), dict(live["to"].by_path)
+    if is_one_table:
+        yield from ((old.pop(path, None), file) for path, file in new.items())
+    else:
+        yield from ((None, file) for file in new.values())
+    yield from ((file, None) for file in old.values())
+
+
+def _together(
+    reports: Iterable[Report], compared: Compared, take_rows: Callable[[Any], None] | None, about: str
+) -> Report:
+    whole = Report()
+    for report in reports:
+        if report.failure is not None and report.failure.kind == "no-field-ids":
+            raise _NeedsCopy("they have files without field ids")
+        raise_failures(about, [report.failure])
+        if report.rows is not None and take_rows is not None:
+            take_rows(report.rows)
+        whole.add(replace(report, rows=None), compared.sample_size)
+    return whole
+
+
+def _method(files: FileDifference, here: bool, size: int) -> str:
+    where = "in this process" if here else f"on Spark, since {size / _MIB:,.0f} MB differ"
+    skipped = f"; {files.replaced} replace snapshots between them change no rows" if files.replaced else ""
+    total = len(files.differing) + len(files.shared)
+    return f"read {len(files.differing)} of {total} files, {where}{skipped}"
+
+
+def _strata(report: Report) -> dict[Side, int]:
+    return {side: report.profiles[side].rows if side in report.profiles else 0 for side in SIDES}
+
+
+def _checked(result: Result, about: str) -> Result:
+    """Both sides must have the same number of unchanged rows; if not, the metadata of a table is wrong."""
+    tally = result.report.tally
+    if result.rows["from"] - tally.removed == result.rows["to"] - tally.added:
+        return result
+    raise BrokenTable(
+        f"{about}: the versions have {result.rows['from']} and {result.rows['to']} rows by their metadata, but "
+        f"{tally.removed} were removed and {tally.added} added by their files",
+        "A snapshot between them is marked as `replace` and changed rows, or its metadata is wrong.",
+    )

@@ -1,0 +1,120 @@
+"""Runs the stages of a comparison in this process: no JVM, memory bounded, the rest waits on disk."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from lakewarden.engine.comparison.exchange import Exchange
+from lakewarden.engine.kernel.compare_messages import Compared, Part
+from lakewarden.engine.kernel.compare_task import (
+    Item,
+    Report,
+    Stage,
+    counting_keys,
+    fetching,
+    hashed,
+    pairing,
+    settling,
+)
+from lakewarden.engine.kernel.memory import plain_allocation
+
+Progress = Callable[[int, int], None]
+Work = TypeVar("Work")
+Done = TypeVar("Done")
+_THREADS = 2
+_ROWS_A_BUCKET = 1 << 20
+_BYTES_A_BUCKET = 48 << 20
+_BYTES_AT_ONCE, _FILES_AT_ONCE = 16 << 20, 64
+_PART_BUCKETS = 64
+
+
+def run(parts: Sequence[Part], compared: Compared, progress: Progress) -> Iterator[Report]:
+    """All reports of a comparison."""
+    keys = [part for part in parts if part.purpose == "keys"]
+    rest = [part for part in parts if part.purpose != "keys"]
+    with tempfile.TemporaryDirectory(prefix="lakewarden-compare-") as folder, plain_allocation():
+        yield from _Run(Path(folder), parts, compared, progress).compare(rest)
+        if keys:
+            yield from _Run(Path(folder) / "keys", parts, compared, progress).check_keys(keys)
+
+
+class _Run:
+    def __init__(self, folder: Path, parts: Sequence[Part], compared: Compared, progress: Progress) -> None:
+        self._folder, self._parts, self._progress = folder, parts, progress
+        rows = sum(part.rows for part in parts if part.purpose in ("compare", "keys"))
+        buckets = max(1, math.ceil(rows / _ROWS_A_BUCKET))
+        self._compared = replace(compared, hash_buckets=buckets, part_buckets=min(buckets * 2, _PART_BUCKETS))
+
+    def compare(self, parts: Sequence[Part]) -> Iterator[Report]:
+        by_hash = Exchange(self._folder / "hashes")
+        yield from self._hash(parts, by_hash)
+        by_part = Exchange(self._folder / "parts")
+        yield from self._stage(by_hash, settling(self._compared), by_part)
+        width = max((part.bytes / max(part.rows, 1) for part in self._parts), default=0.0)
+        needed = by_part.rows * width * 6  # files are compressed
+        compared = replace(self._compared, key_buckets=max(1, math.ceil(needed / _BYTES_A_BUCKET)))
+        by_key = Exchange(self._folder / "keyed")
+        yield from self._stage(by_part, fetching(self._parts, compared), by_key)
+        yield from self._stage(by_key, pairing(compared), None)
+
+    def check_keys(self, parts: Sequence[Part]) -> Iterator[Report]:
+        by_hash = Exchange(self._folder)
+        yield from self._hash(parts, by_hash)
+        yield from self._stage(by_hash, counting_keys, None)
+
+    def _hash(self, parts: Sequence[Part], into: Exchange) -> Iterator[Report]:
+        total, done = sum(part.bytes for part in parts), 0
+
+        def work(group: Sequence[Part]) -> tuple[int, list[Report]]:
+            return sum(part.bytes for part in group), _kept(hashed(group, self._compared), into)
+
+        for size, reports in _in_threads(work, list(_groups(parts))):
+            done += size
+            self._progress(done, total)
+            yield from reports
+
+    def _stage(self, source: Exchange, stage: Stage, into: Exchange | None) -> Iterator[Report]:
+        def work(bucket: int) -> list[Report]:
+            return _kept(stage(source.take(bucket)), into)
+
+        for reports in _in_threads(work, source.buckets()):
+            yield from reports
+
+
+def _kept(items: Iterable[Item | Report], into: Exchange | None) -> list[Report]:
+    """Put items where they go, and keep the reports."""
+    reports = []
+    for item in items:
+        if isinstance(item, Report):
+            reports.append(item)
+        elif into is not None:
+            into.put(*item)
+    return reports
+
+
+def _groups(parts: Sequence[Part]) -> Iterator[list[Part]]:
+    """Parts that are read one after the other: small files together, since they may share delete files."""
+    group: list[Part] = []
+    size = 0
+    for part in sorted(parts, key=lambda part: part.path):
+        group.append(part)
+        size += part.bytes
+        if size >= _BYTES_AT_ONCE or len(group) >= _FILES_AT_ONCE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _in_threads(work: Callable[[Work], Done], items: Sequence[Work]) -> Iterator[Done]:
+    if len(items) < 2:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="compare") as threads:
+        yield from threads.map(work, items)

@@ -1,0 +1,108 @@
+"""The multiset difference of two sides: which rows occur more often on one side than on the other.
+
+Rows are known by their 128-bit hashes and exchanged by bucket, so that equal rows meet. Of rows that are equal any
+will do, so a row is named by the part that has it and its position there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+_POSITION_BITS = 40
+_AT_A_TIME = 1 << 19  # rows that are held back, so that buckets get fewer and larger batches
+_COLUMNS = ("first", "second", "row", "is_to")
+
+
+class HashedRows:
+    """Collects hashes of rows, and gives them out bucket by bucket."""
+
+    def __init__(self, buckets: int) -> None:
+        self._buckets = buckets
+        self._held: list[tuple[Any, Any, Any, Any]] = []
+        self._count = 0
+
+    def add(self, lanes: tuple[Any, Any], part: int, positions: Any, is_to: Any) -> Iterator[tuple[int, Any]]:
+        rows = positions.astype(np.int64) | (part << _POSITION_BITS)
+        self._held.append((lanes[0], lanes[1], rows, is_to))
+        self._count += len(rows)
+        if self._count >= _AT_A_TIME:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[tuple[int, Any]]:
+        if not self._held:
+            return
+        columns = [np.concatenate(each) for each in zip(*self._held, strict=True)]
+        self._held, self._count = [], 0
+        batch = pa.RecordBatch.from_arrays([pa.array(column) for column in columns], list(_COLUMNS))
+        yield from in_buckets(batch, columns[0], self._buckets)
+
+
+def in_buckets(batch: Any, hashes: Any, buckets: int) -> Iterator[tuple[int, Any]]:
+    """Split a batch by the hash of its rows; rows with the same hash go into the same bucket."""
+    yield from _split(
+        batch, ((hashes >> np.uint64(32)) * np.uint64(buckets) >> np.uint64(32)).astype(np.uint16), buckets
+    )
+
+
+def _split(batch: Any, numbers: Any, buckets: int) -> Iterator[tuple[int, Any]]:
+    if buckets == 1:
+        if batch.num_rows:
+            yield 0, batch
+        return
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers, minlength=buckets))
+    ordered = batch.take(pa.array(order))
+    start = 0
+    for number, end in enumerate(ends.tolist()):
+        if end > start:
+            yield number, ordered.slice(start, end - start)
+        start = end
+
+
+def settled(batches: Iterable[Any], part_buckets: int) -> Iterator[tuple[int, Any]]:
+    """The rows of a bucket that have no equal on the other side: their parts, positions and sides."""
+    table = pa.Table.from_batches(list(batches))
+    first, second, rows, is_to = (table.column(name).to_numpy() for name in _COLUMNS)
+    starts, order = runs(first, second)
+    sides = is_to[order]
+    signs = np.where(sides, 1, -1)
+    counts = np.diff(np.append(starts, len(order)))
+    net = np.add.reduceat(signs, starts) if len(starts) else np.zeros(0, dtype=np.int64)
+    net_of_row = np.repeat(net, counts)
+    chosen = np.flatnonzero(net_of_row * signs > 0)
+    run_of_row = np.repeat(np.arange(len(starts)), counts)[chosen]
+    rank = np.arange(len(chosen)) - np.searchsorted(run_of_row, run_of_row)
+    chosen = chosen[rank < np.abs(net_of_row[chosen])]
+    yield from _by_part(rows[order][chosen], sides[chosen], part_buckets)
+
+
+def runs(first: Any, second: Any) -> tuple[Any, Any]:
+    """Where runs of equal hashes begin, in an order that puts equal ones side by side; and that order."""
+    order = np.argsort(first)
+    sorted_first, sorted_second = first[order], second[order]
+    same = sorted_first[1:] == sorted_first[:-1]
+    if (same & (sorted_second[1:] < sorted_second[:-1])).any():  # hardly ever: half of a hash is the same
+        order = np.lexsort((second, first))
+        sorted_first, sorted_second = first[order], second[order]
+        same = sorted_first[1:] == sorted_first[:-1]
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = ~(same & (sorted_second[1:] == sorted_second[:-1]))
+    return np.flatnonzero(is_new), order
+
+
+def repeated(lanes: Sequence[Any]) -> int:
+    """How many of the hashes occur more than once."""
+    starts, order = runs(lanes[0], lanes[1])
+    return int((np.diff(np.append(starts, len(order))) > 1).sum())
+
+
+def _by_part(rows: Any, sides: Any, buckets: int) -> Iterator[tuple[int, Any]]:
+    """Rows as a part and a position there, in buckets of parts."""
+    parts, positions = rows >> _POSITION_BITS, rows & ((1 << _POSITION_BITS) - 1)
+    columns = [pa.array(parts), pa.array(positions), pa.array(sides)]
+    batch = pa.RecordBatch.from_arrays(columns, ["part", "position", "is_to"])
+    yield from _split(batch, (parts % buckets).astype(np.uint16), buckets)

@@ -1,0 +1,3 @@
+"""Comparisons of two versions of a table: their schemas, and their rows."""
+
+VERBS = ("schema", "data")

@@ -1,0 +1,47 @@
+"""The multiset difference of rows by their hashes, and the exchange by bucket."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakewarden.engine.kernel.row_difference import HashedRows, repeated, settled
+
+rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=30)
+
+
+@settings(deadline=None)
+@given(rows=rows, buckets=st.integers(1, 5))
+def test_what_is_left_is_the_difference(rows: list[tuple[int, int, bool]], buckets: int) -> None:
+    """The first half of a hash alone does not make rows equal."""
+    hashed = HashedRows(buckets)
+    first = np.array([one << 62 for one, _, _ in rows], dtype=np.uint64)
+    second = np.array([other for _, other, _ in rows], dtype=np.uint64)
+    sides = np.array([side for _, _, side in rows], dtype=bool)
+    items = [*hashed.add((first, second), 7, np.arange(len(rows)), sides), *hashed.rest()]
+    by_bucket: dict[int, list[pa.RecordBatch]] = {}
+    for bucket, batch in items:
+        by_bucket.setdefault(bucket, []).append(batch)
+    left = Counter[tuple[int, int, bool]]()
+    for batches in by_bucket.values():
+        for _, batch in settled(batches, part_buckets=3):
+            assert set(batch.column("part").to_pylist()) == {7}
+            places = zip(batch.column("position").to_pylist(), batch.column("is_to").to_pylist(), strict=True)
+            for place, is_to in places:
+                assert rows[place][2] == is_to
+                left[rows[place]] += 1
+    counts = [Counter((one, other) for one, other, side in rows if side == wanted) for wanted in (False, True)]
+    expected = Counter({(*row, False): n for row, n in (counts[0] - counts[1]).items()})
+    expected += Counter({(*row, True): n for row, n in (counts[1] - counts[0]).items()})
+    assert left == expected
+
+
+def test_hashes_that_occur_more_than_once() -> None:
+    first = np.array([1, 1, 1, 2, 3, 3], dtype=np.uint64)
+    second = np.array([5, 6, 5, 7, 8, 8], dtype=np.uint64)
+    assert repeated([first, second]) == 2
+    assert repeated([first[:0], second[:0]]) == 0
