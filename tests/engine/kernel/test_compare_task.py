@@ -47,7 +47,7 @@ def test_without_lakewarden(tmp_path: Path) -> None:
         send_by_value(module)
     stages = [over_rows(stage) for stage in (settling(compared), fetching(parts, compared), pairing(compared))]
     code = tmp_path / "code"
-    code.write_bytes(cloudpickle.dumps([reading([parts], compared), *stages]))
+    code.write_bytes(cloudpickle.dumps([reading([parts], compared), *stages]))  # type: ignore[no-untyped-call]
     subprocess.run([sys.executable, "-c", EXECUTOR, str(code), str(tmp_path / "out")], check=True)
     whole = Report()
     for content in cloudpickle.loads((tmp_path / "out").read_bytes()):
