@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.kernel.deletes import read_masks
 from lakewarden.engine.kernel.messages import Access, Input
 from lakewarden.engine.kernel.storage import TaskStorage
+from lakewarden.engine.kernel.vectors import vector_positions
 
 if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import LiveFile
@@ -29,7 +30,7 @@ def visible_rows(files: Iterable[LiveFile], access: Access) -> int:
     for start in range(0, len(unclear), _FILES_AT_ONCE):
         some = unclear[start : start + _FILES_AT_ONCE]
         inputs = [Input(file.path, file.rows, tuple(delete.path for delete in file.deletes)) for file in some]
-        masks = read_masks(storage, inputs)
+        masks = read_masks(storage, inputs, vector_positions)
         found = (masks.masked(file.path, 0, file.rows) if file.rows else None for file in some)
         total -= sum(masked.true_count for masked in found if masked is not None)
     return total

@@ -37,6 +37,7 @@ _PARTS = (
     "row_difference",
     "row_hash",
     "row_pairs",
+    "vectors",
 )
 ITEM_SCHEMA = "bucket int, is_report boolean, content binary"
 Item = tuple[int, Any]

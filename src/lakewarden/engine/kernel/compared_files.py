@@ -22,6 +22,7 @@ from lakewarden.engine.kernel.messages import Input, RewriteFault
 from lakewarden.engine.kernel.reading import ParquetInput, Widths
 from lakewarden.engine.kernel.schema import Projection, require_field_ids
 from lakewarden.engine.kernel.storage import TaskStorage, fault
+from lakewarden.engine.kernel.vectors import vector_positions
 
 _ROW = "__row__"
 
@@ -64,6 +65,7 @@ class ComparedFiles:
             side: read_masks(
                 self._storage,
                 [Input(part.path, part.rows, part.deletes[side]) for part in parts if side in part.deletes],
+                vector_positions,
             )
             for side in SIDES
         }

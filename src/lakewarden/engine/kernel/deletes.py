@@ -7,7 +7,7 @@ only if it may name the group's files. Paths are compared exactly as stored.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -18,9 +18,11 @@ import pyarrow.parquet as pq
 from lakewarden.engine.kernel.messages import Drop, Input, RewriteFault
 from lakewarden.engine.kernel.schema import column_at, converted, find
 from lakewarden.engine.kernel.storage import TaskStorage, fault
-from lakewarden.engine.kernel.vectors import MAGIC, vector_positions
 
 _BATCH_ROWS = 1 << 16
+_PUFFIN = b"PFA1"
+ReadVector = Callable[[Any, int, str], Any]
+"""Reads the positions that a deletion vector has for a data file, from an open Puffin file of some size."""
 _PENDING_POSITIONS = 1 << 18
 _WINDOW_ROWS = 1 << 17
 _MANY_VALUES = 1 << 13
@@ -72,7 +74,7 @@ class Masks:
         return pa.repeat(False, _WINDOW_ROWS) if found is None else found
 
 
-def read_masks(storage: TaskStorage, inputs: Sequence[Input]) -> Masks:
+def read_masks(storage: TaskStorage, inputs: Sequence[Input], read_vector: ReadVector | None = None) -> Masks:
     """Read every delete file of the inputs, for the inputs that list it."""
     masks = Masks({input_.path: input_.rows for input_ in inputs})
     named: dict[str, list[str]] = {}
@@ -81,7 +83,7 @@ def read_masks(storage: TaskStorage, inputs: Sequence[Input]) -> Masks:
             named.setdefault(delete, []).append(input_.path)
     for delete, paths in named.items():
         try:
-            for path, positions in _positions(storage, delete, paths):
+            for path, positions in _positions(storage, delete, paths, read_vector):
                 masks.add(path, positions)
         except Exception as error:
             raise fault(error, delete) from error
@@ -89,12 +91,14 @@ def read_masks(storage: TaskStorage, inputs: Sequence[Input]) -> Masks:
     return masks
 
 
-def _positions(storage: TaskStorage, delete: str, paths: list[str]) -> Iterator[tuple[str, Any]]:
+def _positions(
+    storage: TaskStorage, delete: str, paths: list[str], read_vector: ReadVector | None
+) -> Iterator[tuple[str, Any]]:
     wanted = pa.array(paths, pa.string())
     with storage.open(delete) as source:
-        if source.read(4) == MAGIC:
+        if read_vector is not None and source.read(4) == _PUFFIN:
             for path in paths:
-                positions = vector_positions(source, source.size(), path)
+                positions = read_vector(source, source.size(), path)
                 if positions is not None:
                     yield path, pa.array(positions)
             return

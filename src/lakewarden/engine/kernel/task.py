@@ -36,7 +36,7 @@ from lakewarden.engine.kernel.writing import DictionaryVotes, Outputs
 
 REPORT_SCHEMA = "report string"
 _VOTERS = 32  # inputs whose footers determine encodings, spread over the group
-_PARTS = ("messages", "checksum", "deletes", "memory", "reading", "schema", "storage", "task", "vectors", "writing")
+_PARTS = ("messages", "checksum", "deletes", "memory", "reading", "schema", "storage", "task", "writing")
 
 
 def parts() -> list[ModuleType]:
