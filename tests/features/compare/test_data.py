@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from lakewarden.engine.comparison.exchange import Exchange
 from lakewarden.features.compare.answer import DataComparison
 from tests.features.compare import made_histories, oracle
 from tests.features.compare.made_histories import MadeHistory
@@ -261,6 +262,14 @@ def test_spills_and_stays_exact(one_lake: SmallLake, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("lakewarden.engine.comparison.in_process._ROWS_A_BUCKET", 100)
     monkeypatch.setattr("lakewarden.engine.comparison.in_process._BYTES_A_BUCKET", 1_000)
     monkeypatch.setattr("lakewarden.engine.comparison.exchange._IN_MEMORY", 2_000)
+    spilled: list[Exchange] = []
+    spill = Exchange._spill
+
+    def noted(exchange: Exchange) -> None:
+        spilled.append(exchange)
+        spill(exchange)
+
+    monkeypatch.setattr(Exchange, "_spill", noted)
     one_lake.catalog.create_namespace_if_not_exists("s")
     table = one_lake.catalog.create_table("s.many", pa.schema([("id", pa.int64()), ("v", pa.string())]))
     table.append(pa.table({"id": range(3_000), "v": [f"value {n}" for n in range(3_000)]}))
@@ -270,6 +279,7 @@ def test_spills_and_stays_exact(one_lake: SmallLake, monkeypatch: pytest.MonkeyP
     found = one_lake.warden.compare.data("s.many", "v1", key="id")
     different = sum(1 for n in range(1_000, 3_000) if n % 3 == 0)
     assert counts(found) == (1_000, 1_000, different, 2_000 - different)
+    assert spilled
 
 
 def test_files_without_field_ids_are_read_whole(one_lake: SmallLake) -> None:

@@ -1,6 +1,6 @@
 """Compares the rows of two versions: chooses what is read and where it runs, and puts the reports together.
 
-The difference is a multiset difference, so it does not depend on the way that leads to it. Files that both versions
+The difference is a multiset difference, so every route to it gives the same result. Files that both versions
 have with the same deletes are not read, except a few for statistics.
 """
 
@@ -148,7 +148,7 @@ class Comparisons:
         here = size <= self._settings.compare.in_process_mb * _MIB
         about = f"table {wanted.after.name}"
         with translating(about):
-            reports = in_process.run(parts, compared, progress) if here else self._on_spark(parts, compared)
+            reports = in_process.run(parts, compared, progress) if here else on_spark.run(self._spark, parts, compared)
             report = _together(reports, compared, take_rows, about)
             rows = dict(report.counted.rows)
             if not compared.is_filtered:
@@ -175,9 +175,6 @@ class Comparisons:
         size = sum(part.bytes for part in parts if part.purpose == "compare")
         method = f"read both versions whole, since {reason}"
         return _checked(Result(report, dict(report.counted.rows), _strata(report), files, method, size), about)
-
-    def _on_spark(self, parts: Sequence[Part], compared: Compared) -> Iterator[Report]:
-        return on_spark.run(self._spark, parts, compared)
 
     def _drops(self, version: Resolved) -> tuple[Drop, ...]:
         """What erasure requests hide of a table."""

@@ -19,24 +19,21 @@ _IN_MEMORY = 64 << 20
 class Exchange:
     """Takes batches from several threads, and gives them out bucket by bucket."""
 
-    def __init__(self, folder: Path, in_memory: int = _IN_MEMORY) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._limit = in_memory
         self._held: dict[int, list[Any]] = {}
         self._bytes = 0
         self._writers: dict[int, Any] = {}
         self._closing = ExitStack()
         self._lock = Lock()
         self.rows = 0
-        self.total_bytes = 0
 
     def put(self, bucket: int, batch: Any) -> None:
         with self._lock:
             self._held.setdefault(bucket, []).append(batch)
             self.rows += batch.num_rows
             self._bytes += batch.nbytes
-            self.total_bytes += batch.nbytes
-            if self._bytes > self._limit:
+            if self._bytes > _IN_MEMORY:
                 self._spill()
 
     def buckets(self) -> list[int]:
@@ -45,19 +42,13 @@ class Exchange:
     def take(self, bucket: int) -> Iterator[tuple[int, Any]]:
         """The batches of a bucket. Nothing may be put once one is taken."""
         with self._lock:
-            self._finish()
+            self._closing.close()  # what was written is complete
         path = self._path(bucket)
         if path.exists():
             with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as stream:
                 yield from ((bucket, batch) for batch in stream)
             path.unlink()
         yield from ((bucket, batch) for batch in self._held.pop(bucket, []))
-
-    def close(self) -> None:
-        self._closing.close()
-
-    def _finish(self) -> None:
-        self._closing.close()
 
     def _spill(self) -> None:
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from lakewarden.engine.comparison.exchange import Exchange
-from lakewarden.engine.kernel.compare_messages import Compared, Part
+from lakewarden.engine.kernel.compare_messages import Compared, Part, grouped
 from lakewarden.engine.kernel.compare_task import (
     Item,
     Report,
@@ -74,7 +74,7 @@ class _Run:
         def work(group: Sequence[Part]) -> tuple[int, list[Report]]:
             return sum(part.bytes for part in group), _kept(hashed(group, self._compared), into)
 
-        for size, reports in _in_threads(work, list(_groups(parts))):
+        for size, reports in _in_threads(work, list(grouped(parts, _BYTES_AT_ONCE, _FILES_AT_ONCE))):
             done += size
             self._progress(done, total)
             yield from reports
@@ -96,20 +96,6 @@ def _kept(items: Iterable[Item | Report], into: Exchange | None) -> list[Report]
         elif into is not None:
             into.put(*item)
     return reports
-
-
-def _groups(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """Parts that are read one after the other: small files together, since they may share delete files."""
-    group: list[Part] = []
-    size = 0
-    for part in sorted(parts, key=lambda part: part.path):
-        group.append(part)
-        size += part.bytes
-        if size >= _BYTES_AT_ONCE or len(group) >= _FILES_AT_ONCE:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 def _in_threads(work: Callable[[Work], Done], items: Sequence[Work]) -> Iterator[Done]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakewarden.engine.kernel import compare_task
-from lakewarden.engine.kernel.compare_messages import Compared, Part
+from lakewarden.engine.kernel.compare_messages import Compared, Part, grouped
 from lakewarden.engine.kernel.compare_task import ITEM_SCHEMA, Report, Stage, over_rows, reading
 from lakewarden.engine.spark.session import Spark, send_by_value, translating_spark
 
@@ -45,7 +45,7 @@ def run(spark: Callable[[], Spark], parts: Sequence[Part], compared: Compared) -
 
 
 def _flow(session: Any, parts: Sequence[Part], compared: Compared, stages: Iterable[tuple[int, Stage]]) -> Any:
-    groups = list(_groups(parts))
+    groups = list(grouped(parts, _BYTES_A_TASK, _FILES_A_TASK))
     frame = session.range(0, len(groups), 1, len(groups)).mapInArrow(reading(groups, compared), ITEM_SCHEMA)
     for buckets, stage in stages:
         frame = frame.repartition(buckets, "bucket").mapInArrow(over_rows(stage), ITEM_SCHEMA)
@@ -55,20 +55,6 @@ def _flow(session: Any, parts: Sequence[Part], compared: Compared, stages: Itera
 def _reports(frame: Any) -> Iterator[Report]:
     for row in frame.toLocalIterator(prefetchPartitions=True):
         yield Report.from_bytes(bytes(row["content"]))
-
-
-def _groups(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """What one task reads."""
-    group: list[Part] = []
-    size = 0
-    for part in sorted(parts, key=lambda part: part.path):
-        group.append(part)
-        size += part.bytes
-        if size >= _BYTES_A_TASK or len(group) >= _FILES_A_TASK:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 def _buckets(wanted: float) -> int:

@@ -7,6 +7,7 @@ are exchanged by bucket. The same functions run in this process and in Spark's t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
@@ -92,3 +93,17 @@ class Counted:
         ):
             for side in SIDES:
                 mine[side] += theirs[side]
+
+
+def grouped(parts: Sequence[Part], most_bytes: int, most_files: int) -> Iterator[list[Part]]:
+    """What one thread or task reads: neighbours together, since small files may share delete files."""
+    group: list[Part] = []
+    size = 0
+    for part in sorted(parts, key=lambda part: part.path):
+        group.append(part)
+        size += part.bytes
+        if size >= most_bytes or len(group) >= most_files:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, field_validator
 
-from lakewarden.engine.comparison.columns import match
+from lakewarden.engine.comparison.columns import Matched, match
 from lakewarden.engine.rows.read import version_schema
 from lakewarden.errors import BadValue, ColumnNotFound, did_you_mean
 from lakewarden.features.compare.answer import ColumnDifference, DataComparison, ValueChange
@@ -107,7 +107,7 @@ class Data(TwoVersions, Question[DataComparison]):
         if tolerances and not key:
             raise BadValue("--tolerance requires a key: name one with --key")
         extra = [matched.columns[matched.names.index(name)] for name in used if name not in names]
-        both = type(ignored)((*ignored.columns, *extra), ignored.left_out)
+        both = Matched((*ignored.columns, *extra), ignored.left_out)
         return Wanted(
             before,
             after,
@@ -127,8 +127,6 @@ class Data(TwoVersions, Question[DataComparison]):
         for name in self.ignore:
             if name not in known and name not in common:
                 raise self._unknown(name, known, "ignore")
-        if self.check_keys and not self.key and not common:
-            raise BadValue("--check-keys requires a key: name one with --key")
 
     def _unknown(self, name: str, known: list[str], option: str) -> ColumnNotFound:
         both = f"Both versions have {', '.join(known)}."
@@ -279,7 +277,7 @@ def _progress() -> Callable[[int, int], None]:
 
 
 def _streamed(work: Callable[[Callable[[Any], None]], None]) -> Iterator[Any]:
-    """What a function hands out, as a stream; the function runs in a thread and waits for whoever reads."""
+    """What a function passes on, as a stream. The function runs in a thread and waits for the reader."""
     waiting: queue.Queue[Any] = queue.Queue(maxsize=8)
     done = object()
 
