@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.display import Shown, show_as_is
 from lakewarden.features.compare.statistics import ColumnStatistics, Drift
 from lakewarden.quantities import Bytes, SnapshotId, show_size
+
+if TYPE_CHECKING:
+    from lakewarden.engine.comparison.compare import Wanted
 
 _LONGEST = 60
 _SHOWN_COLUMNS = 20
@@ -85,6 +88,18 @@ class DataComparison(Shown):
 
     def __rich__(self) -> str:
         return "\n".join([*_verdict(self), *_columns(self), *_samples(self), *_notes(self)])
+
+
+def compared_versions(wanted: Wanted) -> dict[str, Any]:
+    """The fields of an answer that name what was compared."""
+    return {
+        "table": str(wanted.before.name),
+        "other": None if wanted.is_one_table else str(wanted.after.name),
+        "from_version": wanted.before.reference.ref or "main",
+        "to_version": wanted.after.reference.ref or "main",
+        "from_snapshot_id": wanted.before.snapshot.snapshot_id,
+        "to_snapshot_id": wanted.after.snapshot.snapshot_id,
+    }
 
 
 def _verdict(answer: DataComparison) -> list[str]:

@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 from lakewarden.engine.comparison.columns import Matched, match
 from lakewarden.engine.rows.read import version_schema
 from lakewarden.errors import BadValue, ColumnNotFound, did_you_mean
-from lakewarden.features.compare.answer import ColumnDifference, DataComparison, ValueChange
+from lakewarden.features.compare.answer import ColumnDifference, DataComparison, ValueChange, compared_versions
 from lakewarden.features.compare.estimate import estimated
 from lakewarden.features.compare.report import write_report
 from lakewarden.features.compare.rules import Functions, Number, Rule
@@ -173,12 +173,7 @@ def answered(wanted: Wanted, result: Result, file: str | None = None) -> DataCom
     columns, statistics = _columns(names, wanted, result)
     unchanged = rows["from"] - tally.removed - tally.changed
     return DataComparison(
-        table=str(wanted.before.name),
-        other=None if wanted.is_one_table else str(wanted.after.name),
-        from_version=wanted.before.reference.ref or "main",
-        to_version=wanted.after.reference.ref or "main",
-        from_snapshot_id=wanted.before.snapshot.snapshot_id,
-        to_snapshot_id=wanted.after.snapshot.snapshot_id,
+        **compared_versions(wanted),
         rows_from=rows["from"],
         rows_to=rows["to"],
         rows_added=tally.added,

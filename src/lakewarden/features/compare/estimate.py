@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakewarden.features.compare.answer import DataComparison
+from lakewarden.features.compare.answer import DataComparison, compared_versions
 
 if TYPE_CHECKING:
     from lakewarden.engine.comparison.compare import Comparisons, Wanted
@@ -33,12 +33,7 @@ def estimated(comparisons: Comparisons, wanted: Wanted) -> DataComparison:
     }
     known = {name: least if least == most else None for name, (least, most) in ranges.items()}
     return DataComparison(
-        table=str(wanted.before.name),
-        other=None if wanted.is_one_table else str(wanted.after.name),
-        from_version=wanted.before.reference.ref or "main",
-        to_version=wanted.after.reference.ref or "main",
-        from_snapshot_id=wanted.before.snapshot.snapshot_id,
-        to_snapshot_id=wanted.after.snapshot.snapshot_id,
+        **compared_versions(wanted),
         rows_from=known["rows_from"],
         rows_to=known["rows_to"],
         rows_added=known["rows_added"],
