@@ -114,7 +114,7 @@ def _datacompy(warden: Warden, name: str) -> Counts:
     import datacompy  # type: ignore[import-not-found,unused-ignore]
 
     old, new = warden.arrow(f"{name}@v1").to_pandas(), warden.arrow(name).to_pandas()
-    found = datacompy.Compare(old, new, join_columns="id")
+    found = datacompy.PandasCompare(old, new, join_columns="id")
     return len(found.df2_unq_rows), len(found.df1_unq_rows), len(found.all_mismatch())
 
 

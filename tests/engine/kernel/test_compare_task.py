@@ -45,7 +45,7 @@ def test_without_lakewarden(tmp_path: Path) -> None:
     compared = Compared({"from": target, "to": target}, width=2, key=(0,))
     for module in compare_task.modules():
         send_by_value(module)
-    stages = [over_rows(stage) for stage in (settling(compared), fetching(parts, compared), pairing(compared))]
+    stages = [over_rows(stage, 10) for stage in (settling(compared), fetching(parts, compared), pairing(compared))]
     code = tmp_path / "code"
     code.write_bytes(cloudpickle.dumps([reading([parts], compared), *stages]))  # type: ignore[no-untyped-call]
     subprocess.run([sys.executable, "-c", EXECUTOR, str(code), str(tmp_path / "out")], check=True)

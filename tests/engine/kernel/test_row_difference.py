@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakewarden.engine.kernel import row_difference
 from lakewarden.engine.kernel.row_difference import HashedRows, repeated, settled
 
 rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=30)
 
 
 @settings(deadline=None)
-@given(rows=rows, buckets=st.integers(1, 5))
-def test_what_is_left_is_the_difference(rows: list[tuple[int, int, bool]], buckets: int) -> None:
-    """The first half of a hash alone does not make rows equal."""
-    hashed = HashedRows(buckets)
+@given(rows=rows, buckets=st.integers(1, 5), tasks=st.integers(1, 3), at_a_time=st.sampled_from([1, 3, 8, 100]))
+def test_what_is_left_is_the_difference(
+    rows: list[tuple[int, int, bool]], buckets: int, tasks: int, at_a_time: int
+) -> None:
+    """Equal rows meet within a task or after the exchange. The first half of a hash does not make rows equal."""
     first = np.array([one << 62 for one, _, _ in rows], dtype=np.uint64)
     second = np.array([other for _, other, _ in rows], dtype=np.uint64)
     sides = np.array([side for _, _, side in rows], dtype=bool)
-    items = [*hashed.add((first, second), 7, np.arange(len(rows)), sides), *hashed.rest()]
+    items: list[tuple[int, pa.RecordBatch]] = []
+    with patch.object(row_difference, "_AT_A_TIME", at_a_time):
+        for task in range(tasks):
+            hashed = HashedRows(buckets)
+            for some in np.array_split(np.arange(task, len(rows), tasks), 2):
+                items += hashed.add((first[some], second[some]), 7, some, sides[some])
+            items += hashed.rest()
     by_bucket: dict[int, list[pa.RecordBatch]] = {}
     for bucket, batch in items:
         by_bucket.setdefault(bucket, []).append(batch)

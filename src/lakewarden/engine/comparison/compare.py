@@ -19,10 +19,11 @@ from lakewarden.engine.comparison import in_process, on_spark
 from lakewarden.engine.comparison.columns import Matched
 from lakewarden.engine.comparison.copied_rows import copy, reason_to_copy
 from lakewarden.engine.comparison.differing_files import FileDifference, apart, difference
-from lakewarden.engine.comparison.row_counts import visible_rows
+from lakewarden.engine.comparison.row_counts import may_hold, visible_rows
 from lakewarden.engine.kernel.compare_messages import SIDES, Compared, Part, Purpose, Side
 from lakewarden.engine.kernel.compare_task import Report
 from lakewarden.engine.kernel.messages import Drop
+from lakewarden.engine.kernel.profile import sampled_below
 from lakewarden.engine.kernel.row_pairs import row_schema
 from lakewarden.engine.kernel.task import pack
 from lakewarden.engine.rewrite.driver import access_of, raise_failures
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _PROFILED_WHOLE = 500_000  # rows: up to this many shared rows are all profiled
-_PROFILED_FILES, _PROFILED_ROWS = 8, 1 << 16
+_PROFILED_FILES, _PROFILED_ROWS = 8, 1 << 14
 Progress = Callable[[int, int], None]
 State = tuple["LiveFile | None", "LiveFile | None"]
 """A file as each side has it."""
@@ -143,7 +144,10 @@ class Comparisons:
         """Compare the files that differ."""
         hidden: dict[Side, tuple[Drop, ...]] = {"from": self._drops(wanted.before), "to": self._drops(wanted.after)}
         compared = self._compared(wanted, files, hidden)
-        parts = list(self._parts(wanted, compared, files, live))
+        counted = self._counted(wanted, live)
+        parts = list(self._parts(wanted, files, live, counted))
+        if wanted.where is None:
+            compared = replace(compared, sampled_below=_sampled_below(parts))
         size = sum(part.bytes for part in parts)
         here = size <= self._settings.compare.in_process_mb * _MIB
         about = f"table {wanted.after.name}"
@@ -151,8 +155,9 @@ class Comparisons:
             reports = in_process.run(parts, compared, progress) if here else on_spark.run(self._spark, parts, compared)
             report = _together(reports, compared, take_rows, about)
             rows = dict(report.counted.rows)
-            if not compared.is_filtered:
-                rows = {side: visible_rows(live[side].data, compared.access) for side in SIDES}
+            for side in SIDES:
+                rest = [file for file in live[side].data if file.path not in counted[side]]
+                rows[side] += visible_rows(rest, compared.access)
             strata = _strata(report)
             if files.replaced and wanted.with_profile:
                 shared = visible_rows(files.shared, compared.access)
@@ -175,6 +180,16 @@ class Comparisons:
         size = sum(part.bytes for part in parts if part.purpose == "compare")
         method = f"read both versions whole, since {reason}"
         return _checked(Result(report, dict(report.counted.rows), _strata(report), files, method, size), about)
+
+    def _counted(self, wanted: Wanted, live: dict[Side, SnapshotFiles]) -> dict[Side, set[str]]:
+        """The files of each side that must be read to know how many of their rows are visible."""
+        if wanted.where is not None:
+            return {side: set(live[side].by_path) for side in SIDES}
+        found: dict[Side, set[str]] = {}
+        for side, version in zip(SIDES, (wanted.before, wanted.after), strict=True):
+            with translating(f"table {version.name}"):
+                found[side] = may_hold(version.table, live[side], self._rows.hidden(version))
+        return found
 
     def _drops(self, version: Resolved) -> tuple[Drop, ...]:
         """What erasure requests hide of a table."""
@@ -202,7 +217,11 @@ class Comparisons:
         )
 
     def _parts(
-        self, wanted: Wanted, compared: Compared, files: FileDifference, live: dict[Side, SnapshotFiles]
+        self,
+        wanted: Wanted,
+        files: FileDifference,
+        live: dict[Side, SnapshotFiles],
+        counted: dict[Side, set[str]],
     ) -> Iterator[Part]:
         states: list[tuple[Purpose, LiveFile | None, LiveFile | None, int | None]] = [
             ("compare", each.before, each.after, None) for each in files.differing
@@ -215,10 +234,17 @@ class Comparisons:
             else:
                 profiled += [(each.before, each.after) for each in files.differing if each.before and each.after]
             states += [("profile", *both, most) for both, most in _profiled(profiled)]
-        purposes: list[Purpose] = ["count"] if compared.is_filtered else []
-        purposes += ["keys"] if wanted.check_keys else []
-        for purpose in purposes:
-            states += [(purpose, before, after, None) for before, after in _both(live, wanted.is_one_table)]
+        for before, after in _both(live, wanted.is_one_table):
+            if wanted.check_keys:
+                states.append(("keys", before, after, None))
+            old, new = (
+                file if file is not None and file.path in counted[side] else None
+                for side, file in zip(SIDES, (before, after), strict=True)
+            )
+            if old is not None or new is not None:
+                states.append(("count", old, new, None))
+        # Files that may hold the same rows are read by one task, which then passes few of them on.
+        states.sort(key=lambda state: (_file(state[1:3]).starts, _file(state[1:3]).path))
         for number, (purpose, before, after, most) in enumerate(states):
             file = _file((before, after))
             deletes: dict[Side, tuple[str, ...]] = {
@@ -242,6 +268,16 @@ def _profiled(states: Sequence[State]) -> Iterator[tuple[State, int | None]]:
         kinds[kind] = kinds.get(kind, 0) + 1
         if kinds[kind] <= _PROFILED_FILES:
             yield state, _PROFILED_ROWS
+
+
+def _sampled_below(parts: Sequence[Part]) -> dict[str, int]:
+    """What rows of each profile may be sampled."""
+    rows: dict[str, int] = {}
+    for part in parts:
+        if part.purpose in ("compare", "profile"):
+            for name in (*part.deletes, *(("shared",) if part.purpose == "profile" else ())):
+                rows[name] = rows.get(name, 0) + min(part.rows, part.most_rows or part.rows)
+    return {name: sampled_below(count) for name, count in rows.items()}
 
 
 def _file(state: State) -> LiveFile:

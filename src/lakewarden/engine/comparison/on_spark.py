@@ -13,8 +13,8 @@ from lakewarden.engine.kernel.compare_task import ITEM_SCHEMA, Report, Stage, ov
 from lakewarden.engine.spark.session import Spark, send_by_value, translating_spark
 
 _ROWS_A_BUCKET = 1 << 20
-_BYTES_A_BUCKET = 12 << 20  # compressed
-_BYTES_A_TASK, _FILES_A_TASK = 128 << 20, 256
+_BYTES_A_BUCKET = 24 << 20  # compressed
+_BYTES_A_TASK, _FILES_A_TASK = 48 << 20, 256
 _MOST_BUCKETS = 4_000
 
 
@@ -39,21 +39,23 @@ def run(spark: Callable[[], Spark], parts: Sequence[Part], compared: Compared) -
             (compared.part_buckets, compare_task.fetching(parts, compared)),
             (compared.key_buckets, compare_task.pairing(compared)),
         ]
-        yield from _reports(_flow(session, rest, compared, stages))
+        yield from _reports(_flow(session, rest, compared, stages), compared.with_rows)
         if keys:
-            yield from _reports(_flow(session, keys, compared, [(compared.hash_buckets, compare_task.counting_keys)]))
+            keyed = [(compared.hash_buckets, compare_task.counting_keys)]
+            yield from _reports(_flow(session, keys, compared, keyed), False)
 
 
 def _flow(session: Any, parts: Sequence[Part], compared: Compared, stages: Iterable[tuple[int, Stage]]) -> Any:
     groups = list(grouped(parts, _BYTES_A_TASK, _FILES_A_TASK))
     frame = session.range(0, len(groups), 1, len(groups)).mapInArrow(reading(groups, compared), ITEM_SCHEMA)
     for buckets, stage in stages:
-        frame = frame.repartition(buckets, "bucket").mapInArrow(over_rows(stage), ITEM_SCHEMA)
+        frame = frame.repartition(buckets, "bucket").mapInArrow(over_rows(stage, compared.sample_size), ITEM_SCHEMA)
     return frame.where("is_report").select("content")
 
 
-def _reports(frame: Any) -> Iterator[Report]:
-    for row in frame.toLocalIterator(prefetchPartitions=True):
+def _reports(frame: Any, are_large: bool) -> Iterator[Report]:
+    """Reports as tasks make them: one partition after the other if they hold many rows, else all at once."""
+    for row in frame.toLocalIterator(prefetchPartitions=True) if are_large else frame.collect():
         yield Report.from_bytes(bytes(row["content"]))
 
 

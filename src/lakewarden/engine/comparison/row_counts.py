@@ -1,17 +1,26 @@
-"""How many rows a version shows, from metadata: the rows of its files less those that deletes mask, each once."""
+"""How many rows a version shows, from metadata: the rows of its files less those that deletes mask, each once.
+
+Rows that erasure requests hide must be counted by reading, but only in files that may hold one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.files.manifests import stream_entries
 from lakewarden.engine.kernel.deletes import read_masks
 from lakewarden.engine.kernel.messages import Access, Input
 from lakewarden.engine.kernel.storage import TaskStorage
 from lakewarden.engine.kernel.vectors import vector_positions
+from lakewarden.engine.rows.key_values import KeyValues
+from lakewarden.engine.rows.pruning import Sieve
 
 if TYPE_CHECKING:
-    from lakewarden.engine.files.live_files import LiveFile
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.files.live_files import LiveFile, SnapshotFiles
+    from lakewarden.records.erasure import HiddenKey
 
 _FILES_AT_ONCE = 64
 
@@ -34,3 +43,16 @@ def visible_rows(files: Iterable[LiveFile], access: Access) -> int:
         found = (masks.masked(file.path, 0, file.rows) if file.rows else None for file in some)
         total -= sum(masked.true_count for masked in found if masked is not None)
     return total
+
+
+def may_hold(table: Table, files: SnapshotFiles, hidden: Sequence[HiddenKey]) -> set[str]:
+    """The data files whose metadata does not rule out that they hold a hidden row."""
+    from pyiceberg.manifest import ManifestContent
+
+    keys = [KeyValues(key) for key in hidden if key.values]
+    if not keys:
+        return set()
+    sieve = Sieve(table.metadata, keys)
+    manifests = [manifest for manifest in files.manifests if manifest.content == ManifestContent.DATA]
+    entries = (entry for manifest in manifests for entry in stream_entries(table.io, manifest))
+    return {entry.data_file.file_path for entry in entries if sieve.may_hold(entry.data_file)}

@@ -52,6 +52,8 @@ class Compared:
     sample_size: int = 10
     with_profile: Literal["all", "apart", "none"] = "all"
     """Whether rows that are compared are profiled too; `apart` if only the parts for that purpose are."""
+    sampled_below: dict[str, int] = field(default_factory=dict)
+    """For each profile the priority below which rows may be sampled; any may, if it is not here."""
     with_rows: bool = False
     """Whether every differing row is wanted, not only samples."""
     hash_buckets: int = 1
@@ -59,11 +61,6 @@ class Compared:
     key_buckets: int = 1
     memory_bytes: int = 512 << 20
     access: Access = field(default_factory=Access)
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether files must be read to know how many of their rows are visible."""
-        return self.where is not None or any(self.hidden.values())
 
     def columns(self, purpose: Purpose) -> list[int]:
         """Which columns are read for a purpose."""
@@ -96,10 +93,10 @@ class Counted:
 
 
 def grouped(parts: Sequence[Part], most_bytes: int, most_files: int) -> Iterator[list[Part]]:
-    """What one thread or task reads: neighbours together, since small files may share delete files."""
+    """What one thread or task reads, in the order given."""
     group: list[Part] = []
     size = 0
-    for part in sorted(parts, key=lambda part: part.path):
+    for part in parts:
         group.append(part)
         size += part.bytes
         if size >= most_bytes or len(group) >= most_files:

@@ -222,7 +222,9 @@ class _Hashing:
         whole = bool(chosen.all())
         batch = columns if whole else columns.filter(pa.array(chosen))
         known = [lanes[0] if whole else lanes[0][chosen] for lanes in hashes]
-        profile = self._report.profiles.setdefault(name, Profile(columns.schema))
+        profile = self._report.profiles.setdefault(
+            name, Profile(columns.schema, self._compared.sampled_below.get(name))
+        )
         profile.see(batch, known, priorities(seen.part.path, rows[chosen] + seen.start))
 
     def _columns(self, seen: Seen, rows: Any) -> Any:
@@ -267,24 +269,27 @@ def reading(groups: Sequence[Sequence[Part]], compared: Compared) -> Callable[[I
     return run
 
 
-def over_rows(stage: Stage) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """A stage as `mapInArrow` runs it: items come and go as rows; reports pass through."""
+def over_rows(stage: Stage, sample_size: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """A stage as `mapInArrow` runs it: items come and go as rows; reports pass through, put together."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
-        reports: list[bytes] = []
+        whole: Report | None = None
 
         def items() -> Iterator[Item]:
+            nonlocal whole
             for batch in batches:
                 rows = (batch.column(name).to_pylist() for name in ("bucket", "is_report", "content"))
                 for bucket, is_report, content in zip(*rows, strict=True):
                     if is_report:
-                        reports.append(content)
+                        whole = whole or Report()
+                        whole.add(Report.from_bytes(content), sample_size)
                     else:
                         with pa.ipc.open_stream(content) as stream:
                             yield from ((bucket, each) for each in stream)
 
         yield from packed(stage(items()))
-        yield from (_item_row(0, True, content) for content in reports)
+        if whole is not None:
+            yield from packed([whole])
 
     return run
 

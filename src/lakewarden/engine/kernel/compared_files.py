@@ -132,7 +132,7 @@ class ComparedFiles:
             numbers = [zlib.crc32(part.path.encode()) % len(rows)] if rows else []
         elif positions is not None:
             numbers = [n for n in numbers if len(positions[slice(*np.searchsorted(positions, starts[n : n + 2]))])]
-        elif part.purpose == "compare" and len(part.deletes) > 1 and not self._compared.is_filtered:
+        elif part.purpose == "compare" and len(part.deletes) > 1:  # filters leave out the same rows of both sides
             differs = unmasked["from"] != unmasked["to"]
             numbers = [number for number in numbers if differs[starts[number] : starts[number + 1]].any()]
         return [(number, starts[number]) for number in numbers]

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.engine.kernel.row_hash import hash_column
+from lakewarden.engine.kernel.row_hash import spread
 
 DISTINCT = 1 << 10
 SAMPLED = 20_000
@@ -40,7 +40,7 @@ class ColumnProfile:
             return
         if array.null_count:
             hashes = hashes[array.is_valid().to_numpy(zero_copy_only=False)]
-        self._see_hashes(hashes)
+        self._see_hashes(spread(hashes))
         if pa.types.is_floating(values.type):
             is_nan = pc.is_nan(values)
             self.nans += is_nan.true_count
@@ -74,6 +74,9 @@ class ColumnProfile:
     def _see_hashes(self, hashes: Any) -> None:
         if len(self.hashes) == DISTINCT:
             hashes = hashes[hashes < self.hashes[-1]]
+        if len(hashes) and len(self.hashes):
+            nearest = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+            hashes = hashes[self.hashes[nearest] != hashes]
         if len(hashes):
             self.hashes = np.unique(np.concatenate((self.hashes, hashes)))[:DISTINCT]
 
@@ -81,13 +84,13 @@ class ColumnProfile:
 class Profile:
     """Statistics of the rows that were seen."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, below: int | None = None) -> None:
         self.schema = schema
         self.rows = 0
         self.columns = [ColumnProfile() for _ in schema]
         self._samples: list[tuple[Any, Any]] = []
         self._sampled = 0
-        self._limit = _ALL
+        self._limit = _ALL if below is None else np.uint64(below)
 
     def see(self, batch: Any, hashes: list[Any], priorities: Any) -> None:
         """Take in rows, with the hashes of each column's values and what decides on the sample."""
@@ -154,10 +157,15 @@ class Profile:
         self._sampled = SAMPLED
 
 
+def sampled_below(rows: int) -> int:
+    """The priority that a sample of so many rows need not reach, so that each task keeps no more than its share."""
+    return int(_ALL) // max(rows, 4 * SAMPLED) * 4 * SAMPLED
+
+
 def priorities(path: str, positions: Any) -> Any:
     """What decides which rows are sampled: the lowest."""
     seeded = positions.astype(np.int64) + (zlib.crc32(path.encode()) << 31)
-    return hash_column(pa.array(seeded))[0]
+    return spread(seeded.view(np.uint64))
 
 
 def is_ordered(kind: Any) -> bool:

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 _POSITION_BITS = 40
-_AT_A_TIME = 1 << 19  # rows that are held back, so that buckets get fewer and larger batches
+_AT_A_TIME = 1 << 20  # rows that are held back: those with an equal among them need not be exchanged
 _COLUMNS = ("first", "second", "row", "is_to")
 
 
 class HashedRows:
-    """Collects hashes of rows, and gives them out bucket by bucket."""
+    """Collects hashes of rows, and gives out those without an equal on the other side, bucket by bucket."""
 
     def __init__(self, buckets: int) -> None:
         self._buckets = buckets
@@ -30,15 +30,27 @@ class HashedRows:
         self._held.append((lanes[0], lanes[1], rows, is_to))
         self._count += len(rows)
         if self._count >= _AT_A_TIME:
-            yield from self.rest()
+            self._settle()
+            if self._count >= _AT_A_TIME // 2:
+                yield from self.rest()
 
     def rest(self) -> Iterator[tuple[int, Any]]:
+        self._settle()
+        if self._held:
+            (columns,) = self._held
+            self._held, self._count = [], 0
+            batch = pa.RecordBatch.from_arrays([pa.array(column) for column in columns], list(_COLUMNS))
+            yield from in_buckets(batch, columns[0], self._buckets)
+
+    def _settle(self) -> None:
+        """Leave out rows that have an equal on the other side."""
         if not self._held:
             return
-        columns = [np.concatenate(each) for each in zip(*self._held, strict=True)]
-        self._held, self._count = [], 0
-        batch = pa.RecordBatch.from_arrays([pa.array(column) for column in columns], list(_COLUMNS))
-        yield from in_buckets(batch, columns[0], self._buckets)
+        first, second, rows, is_to = (np.concatenate(each) for each in zip(*self._held, strict=True))
+        if is_to.any() and not is_to.all():
+            chosen = unmatched(first, second, is_to)
+            first, second, rows, is_to = first[chosen], second[chosen], rows[chosen], is_to[chosen]
+        self._held, self._count = [(first, second, rows, is_to)], len(rows)
 
 
 def in_buckets(batch: Any, hashes: Any, buckets: int) -> Iterator[tuple[int, Any]]:
@@ -67,6 +79,12 @@ def settled(batches: Iterable[Any], part_buckets: int) -> Iterator[tuple[int, An
     """The rows of a bucket that have no equal on the other side: their parts, positions and sides."""
     table = pa.Table.from_batches(list(batches))
     first, second, rows, is_to = (table.column(name).to_numpy() for name in _COLUMNS)
+    chosen = unmatched(first, second, is_to)
+    yield from _by_part(rows[chosen], is_to[chosen], part_buckets)
+
+
+def unmatched(first: Any, second: Any, is_to: Any) -> Any:
+    """The places of rows that have no equal on the other side."""
     starts, order = runs(first, second)
     sides = is_to[order]
     signs = np.where(sides, 1, -1)
@@ -76,8 +94,7 @@ def settled(batches: Iterable[Any], part_buckets: int) -> Iterator[tuple[int, An
     chosen = np.flatnonzero(net_of_row * signs > 0)
     run_of_row = np.repeat(np.arange(len(starts)), counts)[chosen]
     rank = np.arange(len(chosen)) - np.searchsorted(run_of_row, run_of_row)
-    chosen = chosen[rank < np.abs(net_of_row[chosen])]
-    yield from _by_part(rows[order][chosen], sides[chosen], part_buckets)
+    return order[chosen[rank < np.abs(net_of_row[chosen])]]
 
 
 def runs(first: Any, second: Any) -> tuple[Any, Any]:

@@ -6,7 +6,8 @@ that decimals have one scale and timestamps one unit. The hash is for data that 
 cryptographic, and it is never stored.
 
 Each value is split into 64-bit words. Every word is mixed with a constant of its place and the results are added, in
-two lanes with different constants.
+two lanes with different constants. A value of one word stands for itself until its row's columns are combined: mixing
+it twice would cost time and gain nothing.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ def combined(columns: Sequence[Lanes], rows: int) -> Lanes:
     return _finished(_sum_of([_placed(lanes, place) for place, lanes in enumerate(columns)], rows))
 
 
+def spread(words: Any) -> Any:
+    """Hashes of 64-bit words that are spread evenly, as those of columns need not be."""
+    return _mixed(words, _MULTIPLIERS[0])
+
+
 def hash_column(array: Any) -> Lanes:
     """The hashes of a column's values."""
     if isinstance(array, pa.ChunkedArray):
@@ -71,7 +77,10 @@ def _hash_valid(array: Any) -> Lanes:
         return _constant(_NULL, len(array))
     if is_.is_string(kind) or is_.is_large_string(kind) or is_.is_binary(kind) or is_.is_large_binary(kind):
         return _texts(array)
-    return _finished(_sum_of([_placed_words(words, place) for place, words in enumerate(_words(array))], len(array)))
+    words = _words(array)
+    if len(words) == 1:
+        return words[0], words[0]
+    return _sum_of([_placed_words(each, place) for place, each in enumerate(words)], len(array))
 
 
 def _words(array: Any) -> list[Any]:
@@ -122,7 +131,7 @@ def _texts(array: Any) -> Lanes:
     counts = (sizes + 7) >> 3
     total = int(counts.sum())
     if content is None or not total:
-        return _finished(_sum_of([_placed_words(sizes.astype(U64), 0)], len(array)))
+        return _placed_words(sizes.astype(U64), 0)
     first = int(starts[0]) if len(starts) else 0
     padded = np.zeros(int(ends[-1]) - first + 8, dtype=np.uint8)
     padded[:-8] = np.frombuffer(content, dtype=np.uint8, count=len(padded) - 8, offset=first)
@@ -135,7 +144,7 @@ def _texts(array: Any) -> Lanes:
     spread = place.astype(U64) * U64(_GOLDEN)
     mixed = tuple(_mixed(words ^ (spread + U64(seed)), multiplier) for seed, multiplier in _lanes())
     sums = _segment_sums((mixed[0], mixed[1]), bounds)
-    return _finished(_sum_of([sums, _placed_words(sizes.astype(U64), 0)], len(array)))
+    return _sum_of([sums, _placed_words(sizes.astype(U64), 0)], len(array))
 
 
 def _lists(array: Any, elements: Lanes, ordered: bool) -> Lanes:
@@ -150,7 +159,7 @@ def _lists(array: Any, elements: Lanes, ordered: bool) -> Lanes:
         spread = place.astype(U64) * U64(_GOLDEN)
         mixed = [_mixed(lane + (spread + U64(seed)), m) for lane, (seed, m) in zip(inner, _lanes(), strict=True)]
         inner = (mixed[0], mixed[1])
-    return _finished(_sum_of([_segment_sums(inner, bounds), _placed_words(counts.astype(U64), 0)], len(array)))
+    return _sum_of([_segment_sums(inner, bounds), _placed_words(counts.astype(U64), 0)], len(array))
 
 
 def _offsets(array: Any) -> tuple[Any, Any]:
@@ -182,8 +191,7 @@ def _with_nulls(array: Any, lanes: Lanes) -> Lanes:
 
 
 def _constant(value: int, rows: int) -> Lanes:
-    words = np.full(rows, value, dtype=U64)
-    return _finished(_placed_words(words, 1))
+    return _placed_words(np.full(rows, value, dtype=U64), 1)
 
 
 def _placed(lanes: Lanes, place: int) -> Lanes:
