@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestEntry, ManifestFile
 
 _SCHEMA = "avro.schema"
-_ENTRIES, _LIST = "entries", "list"
+_ENTRIES, _LIST, _LIST_V3 = "entries", "list", "list-v3"
+_FIRST_ROW_ID = 15  # index of the field in a manifest list entry of format v3
 
 
 def entries_at(io: FileIO, path: str) -> Iterator[ManifestEntry]:
@@ -28,6 +29,11 @@ def entries_at(io: FileIO, path: str) -> Iterator[ManifestEntry]:
 def manifests_at(io: FileIO, path: str) -> Iterator[ManifestFile]:
     """The manifests that a manifest list references."""
     return _records(io, path, _LIST)
+
+
+def first_row_ids_at(io: FileIO, path: str) -> dict[str, int | None]:
+    """The row ids that the manifests of a manifest list begin with; None for those without row lineage."""
+    return {manifest.manifest_path: manifest._data[_FIRST_ROW_ID] for manifest in _records(io, path, _LIST_V3)}
 
 
 def _records(io: FileIO, path: str, kind: str) -> Iterator[Any]:
@@ -72,9 +78,10 @@ def _reader(schema: str, kind: str) -> Reader:
     from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
     written = AvroSchemaConversion().avro_to_iceberg(json.loads(schema))
-    if kind == _LIST:
+    if kind in (_LIST, _LIST_V3):
         types: Any = {-1: ManifestFile, 508: PartitionFieldSummary}
-        return resolve_reader(written, MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION], types, {517: ManifestContent})
+        version = DEFAULT_READ_VERSION if kind == _LIST else 3
+        return resolve_reader(written, MANIFEST_LIST_FILE_SCHEMAS[version], types, {517: ManifestContent})
     types = {-1: ManifestEntry, 2: DataFile}
     enums: Any = {0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent}
     return resolve_reader(written, MANIFEST_ENTRY_SCHEMAS[3], types, enums)

@@ -47,9 +47,9 @@ class Matched:
     def names(self) -> list[str]:
         return [column.name for column in self.columns]
 
-    def schema(self, side: Side, chosen: Sequence[int]) -> bytes:
-        """The Arrow schema of some columns, as a message."""
-        return bytes(pa.schema([self.columns[place].fields[side] for place in chosen]).serialize())
+    def schema(self, side: Side) -> bytes:
+        """The Arrow schema of the columns, as a message."""
+        return bytes(pa.schema([column.fields[side] for column in self.columns]).serialize())
 
 
 def match(before: Schema, after: Schema, by_name: bool, ignored: Sequence[str] = ()) -> Matched:

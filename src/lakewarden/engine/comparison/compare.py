@@ -19,6 +19,7 @@ from lakewarden.engine.comparison import in_process, on_spark
 from lakewarden.engine.comparison.columns import Matched
 from lakewarden.engine.comparison.copied_rows import copy, reason_to_copy
 from lakewarden.engine.comparison.differing_files import FileDifference, apart, difference
+from lakewarden.engine.comparison.lineage import Lineage, lineage_of
 from lakewarden.engine.comparison.row_counts import may_hold, visible_rows
 from lakewarden.engine.kernel.compare_messages import SIDES, Compared, Part, Purpose, Side
 from lakewarden.engine.kernel.compare_task import Report
@@ -55,8 +56,8 @@ class Wanted:
     before: Resolved
     after: Resolved
     matched: Matched
-    compared: tuple[int, ...]
-    """The columns whose values count, by their places among the matched ones."""
+    width: int
+    """So many of the matched columns are compared, the first ones; the rest is there for the filter."""
     key: tuple[int, ...] = ()
     where: Any = None
     """An Arrow expression over the names of matched columns."""
@@ -119,7 +120,7 @@ class Comparisons:
         """The columns of differing rows."""
         import pyarrow as pa
 
-        fields = [wanted.matched.columns[place].fields["to"] for place in wanted.compared]
+        fields = [column.fields["to"] for column in wanted.matched.columns[: wanted.width]]
         return row_schema(pa.schema(fields), wanted.key)
 
     def compare(self, wanted: Wanted, progress: Progress, take_rows: TakeRows = None) -> Result:
@@ -143,11 +144,15 @@ class Comparisons:
     ) -> Result:
         """Compare the files that differ."""
         hidden: dict[Side, tuple[Drop, ...]] = {"from": self._drops(wanted.before), "to": self._drops(wanted.after)}
-        compared = self._compared(wanted, files, hidden)
+        lineage = self._lineage(wanted, files)
+        profile_apart = bool(files.replaced or lineage)
         counted = self._counted(wanted, live)
-        parts = list(self._parts(wanted, files, live, counted))
-        if wanted.where is None:
-            compared = replace(compared, sampled_below=_sampled_below(parts))
+        parts = list(self._parts(wanted, files, live, counted, lineage))
+        compared = replace(
+            self._compared(wanted, hidden, profile_apart),
+            sampled_below=_sampled_below(parts) if wanted.where is None else {},
+            by_lineage=bool(lineage),
+        )
         size = sum(part.bytes for part in parts)
         here = size <= self._settings.compare.in_process_mb * _MIB
         about = f"table {wanted.after.name}"
@@ -159,16 +164,23 @@ class Comparisons:
                 rest = [file for file in live[side].data if file.path not in counted[side]]
                 rows[side] += visible_rows(rest, compared.access)
             strata = _strata(report)
-            if files.replaced and wanted.with_profile:
+            if profile_apart and wanted.with_profile:
                 shared = visible_rows(files.shared, compared.access)
                 strata = {side: max(rows[side] - shared, 0) for side in SIDES}
-        return _checked(Result(report, rows, strata, files, _method(files, here, size), size), about)
+        method = _method(files, here, size) + ("; rows that kept their row lineage are equal" if lineage else "")
+        return _checked(Result(report, rows, strata, files, method, size), about)
+
+    def _lineage(self, wanted: Wanted, files: FileDifference) -> Lineage:
+        if not wanted.is_one_table or not self._settings.compare.row_lineage:
+            return {}
+        with translating(f"table {wanted.after.name}"):
+            return lineage_of(wanted.after.table, (wanted.before.snapshot, wanted.after.snapshot), files)
 
     def _by_copies(
         self, wanted: Wanted, files: FileDifference, reason: str, progress: Progress, take_rows: TakeRows
     ) -> Result:
         """Compare whole versions, copied to temporary files."""
-        compared = self._compared(wanted, FileDifference(files.differing, ()), {})
+        compared = self._compared(wanted, {})
         about = f"table {wanted.after.name}"
         with translating(about), tempfile.TemporaryDirectory(prefix="lakewarden-compare-") as folder:
             parts: list[Part] = []
@@ -196,21 +208,17 @@ class Comparisons:
         keys = self._rows.hidden(version)
         return tuple(Drop(key.field_id, pack(widest(key.kind, key.values))) for key in keys if key.values)
 
-    def _compared(self, wanted: Wanted, files: FileDifference, hidden: dict[Side, tuple[Drop, ...]]) -> Compared:
-        extra = [place for place in wanted.where_columns if place not in wanted.compared]
-        read = [*wanted.compared, *extra]
-        place_of = {place: index for index, place in enumerate(read)}
-        schemas: dict[Side, bytes] = {side: wanted.matched.schema(side, read) for side in SIDES}
+    def _compared(self, wanted: Wanted, hidden: dict[Side, tuple[Drop, ...]], profile_apart: bool = False) -> Compared:
         return Compared(
-            schemas=schemas,
-            width=len(wanted.compared),
-            key=tuple(place_of[place] for place in wanted.key),
+            schemas={side: wanted.matched.schema(side) for side in SIDES},
+            width=wanted.width,
+            key=wanted.key,
             hidden=hidden,
             where=wanted.where,
-            where_columns=tuple(place_of[place] for place in wanted.where_columns),
-            tolerances={place_of[place]: tolerance for place, tolerance in wanted.tolerances.items()},
+            where_columns=wanted.where_columns,
+            tolerances=wanted.tolerances,
             sample_size=wanted.sample_size,
-            with_profile="none" if not wanted.with_profile else "apart" if files.replaced else "all",
+            with_profile="none" if not wanted.with_profile else "apart" if profile_apart else "all",
             with_rows=wanted.with_rows,
             memory_bytes=self._settings.compare.task_memory_mb * _MIB,
             access=access_of(self._settings.lake(wanted.after.name.lake)),
@@ -222,13 +230,14 @@ class Comparisons:
         files: FileDifference,
         live: dict[Side, SnapshotFiles],
         counted: dict[Side, set[str]],
+        lineage: Lineage,
     ) -> Iterator[Part]:
         states: list[tuple[Purpose, LiveFile | None, LiveFile | None, int | None]] = [
             ("compare", each.before, each.after, None) for each in files.differing
         ]
         if wanted.with_profile:
             profiled: list[State] = [(file, file) for file in files.shared]
-            if files.replaced:  # files that are compared are then not those of the two versions
+            if files.replaced or lineage:  # what is compared is then not all that the versions do not share
                 same = {file.path for file in files.shared}
                 profiled += [both for both in _both(live, True) if _file(both).path not in same]
             else:
@@ -252,7 +261,7 @@ class Comparisons:
                 for side, state in zip(SIDES, (before, after), strict=True)
                 if state is not None
             }
-            yield Part(number, file.path, file.rows, file.bytes, purpose, deletes, most)
+            yield Part(number, file.path, file.rows, file.bytes, purpose, deletes, most, lineage.get(file.path))
 
 
 def _profiled(states: Sequence[State]) -> Iterator[tuple[State, int | None]]:

@@ -19,6 +19,7 @@ from lakewarden.engine.kernel.compare_task import (
     counting_keys,
     fetching,
     hashed,
+    hashing,
     pairing,
     settling,
 )
@@ -54,6 +55,11 @@ class _Run:
     def compare(self, parts: Sequence[Part]) -> Iterator[Report]:
         by_hash = Exchange(self._folder / "hashes")
         yield from self._hash(parts, by_hash)
+        if self._compared.by_lineage:
+            left = Exchange(self._folder / "left")
+            yield from self._stage(by_hash, settling(self._compared), left)
+            by_hash = Exchange(self._folder / "values")
+            yield from self._stage(left, hashing(self._parts, self._compared), by_hash)
         by_part = Exchange(self._folder / "parts")
         yield from self._stage(by_hash, settling(self._compared), by_part)
         width = max((part.bytes / max(part.rows, 1) for part in self._parts), default=0.0)

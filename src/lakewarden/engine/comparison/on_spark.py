@@ -34,7 +34,12 @@ def run(spark: Callable[[], Spark], parts: Sequence[Part], compared: Compared) -
     rest = [part for part in parts if part.purpose != "keys"]
     with translating_spark():
         session = spark().session()
+        by_lineage: list[tuple[int, Stage]] = [
+            (compared.hash_buckets, compare_task.settling(compared)),
+            (compared.part_buckets, compare_task.hashing(parts, compared)),
+        ]
         stages: list[tuple[int, Stage]] = [
+            *(by_lineage if compared.by_lineage else ()),
             (compared.hash_buckets, compare_task.settling(compared)),
             (compared.part_buckets, compare_task.fetching(parts, compared)),
             (compared.key_buckets, compare_task.pairing(compared)),

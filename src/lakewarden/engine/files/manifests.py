@@ -31,7 +31,7 @@ _FILES_KEPT = 200_000  # about 100 MB
 _MASKS_KEPT = 200_000  # entries, one per data file in a delete file
 _EQUALITY_IDS = 135
 _PARTITIONS = 13  # index of the field in a manifest list entry
-_REFERENCED_DATA_FILE, _CONTENT_OFFSET = 17, 18  # indexes of fields 143 and 144 in a data file
+_FIRST_ROW_ID, _REFERENCED_DATA_FILE, _CONTENT_OFFSET = 16, 17, 18  # indexes of fields 142 to 144 in a data file
 
 
 Value = TypeVar("Value")
@@ -104,6 +104,24 @@ def entries_at(io: FileIO, path: str) -> Iterator[ManifestEntry]:
     """The entries of the manifest at a path as written, without inherited values."""
     with decoding(path):
         yield from avro_files.entries_at(io, path)
+
+
+def first_row_ids(io: FileIO, manifest: str, first: int | None) -> Iterator[tuple[str, int | None]]:
+    """The live data files of a manifest, each with the id of its first row; None for files without row lineage.
+
+    Files that have no id of their own follow each other, from the manifest's first id on.
+    """
+    from pyiceberg.manifest import ManifestEntryStatus
+
+    for entry in entries_at(io, manifest):
+        if entry.status == ManifestEntryStatus.DELETED:
+            continue
+        file = entry.data_file
+        fields = file._data
+        own = fields[_FIRST_ROW_ID] if first is not None and len(fields) > _FIRST_ROW_ID else None
+        yield file.file_path, first if own is None else own
+        if first is not None and own is None:
+            first += file.record_count
 
 
 def referenced_data_file(file: DataFile) -> str | None:

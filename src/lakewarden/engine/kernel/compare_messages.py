@@ -32,6 +32,8 @@ class Part:
     """The delete files of each side that has the file."""
     most_rows: int | None = None
     """How many rows of one row group are enough for a profile; all rows if it is None."""
+    lineage: tuple[int, int] | None = None
+    """The id of its first row and its sequence number: what rows have that the file does not say otherwise of."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Compared:
     """Whether rows that are compared are profiled too; `apart` if only the parts for that purpose are."""
     sampled_below: dict[str, int] = field(default_factory=dict)
     """For each profile the priority below which rows may be sampled; any may, if it is not here."""
+    by_lineage: bool = False
+    """Whether rows with the same id and the same last update are known to be equal: format v3 keeps both."""
     with_rows: bool = False
     """Whether every differing row is wanted, not only samples."""
     hash_buckets: int = 1

@@ -2,6 +2,8 @@
 
     hashed ──bucket of the hash──▶ settled ──part──▶ fetched ──bucket of the key──▶ paired
 
+With row lineage, the first two stages run twice: first over row ids, then over the values of the rows that are left.
+
 Each stage yields items: batches with the bucket they go to, and reports, which pass through all later stages. A
 fault is a report too: raised on an executor, it would be retried and buried in a stack trace. How items travel, in
 this process or through Spark's shuffle, is up to the caller.
@@ -24,7 +26,7 @@ from lakewarden.engine.kernel.compared_files import ComparedFiles, Seen
 from lakewarden.engine.kernel.messages import Failure
 from lakewarden.engine.kernel.profile import Profile, priorities
 from lakewarden.engine.kernel.row_difference import HashedRows, in_buckets, repeated, settled
-from lakewarden.engine.kernel.row_hash import combined, hash_column, is_null_in_any
+from lakewarden.engine.kernel.row_hash import combined, hash_column, is_null_in_any, spread
 from lakewarden.engine.kernel.row_pairs import ColumnChanges, Tally, keyed, paired
 from lakewarden.engine.kernel.storage import fault
 from lakewarden.engine.kernel.task import parts as rewrite_parts
@@ -118,17 +120,39 @@ def fetching(parts: Sequence[Part], compared: Compared) -> Stage:
         if not batches:
             return
         files = ComparedFiles(compared)
-        table = pa.Table.from_batches(batches)
-        numbers, positions, is_to = (table.column(name).to_numpy() for name in ("part", "position", "is_to"))
-        order = np.lexsort((positions, numbers))
-        numbers, positions, is_to = numbers[order], positions[order], is_to[order]
-        for number in np.unique(numbers).tolist():
-            first, last = np.searchsorted(numbers, (number, number + 1))
-            for batch, chosen in files.fetch(parts[number], positions[first:last]):
-                rows, hashes = keyed(batch, is_to[first:last][chosen], compared)
+        for number, positions, is_to in _by_part(batches):
+            for batch, chosen in files.fetch(parts[number], positions):
+                rows, hashes = keyed(batch, is_to[chosen], compared)
                 yield from in_buckets(rows, hashes, compared.key_buckets)
 
     return lambda items: _guarded(fetch(items))
+
+
+def hashing(parts: Sequence[Part], compared: Compared) -> Stage:
+    """The stage that hashes the values of rows whose lineage has no equal on the other side."""
+
+    def run(items: Iterable[Item]) -> Iterator[Item]:
+        batches = [batch for _, batch in items]
+        files, hashed = ComparedFiles(compared), HashedRows(compared.hash_buckets)
+        for number, positions, is_to in _by_part(batches) if batches else ():
+            for batch, chosen in files.fetch(parts[number], positions, is_filtered=True):
+                columns = [hash_column(batch.column(place)) for place in range(compared.width)]
+                lanes = combined(columns, batch.num_rows)
+                yield from hashed.add(lanes, number, positions[chosen], is_to[chosen])
+        yield from hashed.rest()
+
+    return lambda items: _guarded(run(items))
+
+
+def _by_part(batches: Sequence[Any]) -> Iterator[tuple[int, Any, Any]]:
+    """Rows of each part: its number, rising positions, and whether each row is of the `to` side."""
+    table = pa.Table.from_batches(batches)
+    numbers, positions, is_to = (table.column(name).to_numpy() for name in ("part", "position", "is_to"))
+    order = np.lexsort((positions, numbers))
+    numbers, positions, is_to = numbers[order], positions[order], is_to[order]
+    for number in np.unique(numbers).tolist():
+        first, last = np.searchsorted(numbers, (number, number + 1))
+        yield number, positions[first:last], is_to[first:last]
 
 
 def pairing(compared: Compared) -> Stage:
@@ -177,7 +201,11 @@ class _Hashing:
 
     def run(self, parts: Sequence[Part]) -> Iterator[Item | Report]:
         counted = self._report.counted
-        for seen in self._files.read(parts):
+        by_lineage = [part for part in parts if part.purpose == "compare" and self._compared.by_lineage]
+        for part, positions, is_to, ids, updated in self._files.lineage(by_lineage):
+            lanes = spread(ids.view(np.uint64)), updated.view(np.uint64)
+            yield from self._hashed.add(lanes, part.number, positions, is_to)
+        for seen in self._files.read([part for part in parts if part not in by_lineage]):
             match seen.part.purpose:
                 case "count":
                     for side in SIDES:

@@ -20,11 +20,12 @@ from lakewarden.engine.kernel.deletes import Droppings, Masks, Wanted, read_mask
 from lakewarden.engine.kernel.memory import Budget
 from lakewarden.engine.kernel.messages import Input, RewriteFault
 from lakewarden.engine.kernel.reading import ParquetInput, Widths
-from lakewarden.engine.kernel.schema import Projection, require_field_ids
+from lakewarden.engine.kernel.schema import Projection, field_id, require_field_ids
 from lakewarden.engine.kernel.storage import TaskStorage, fault
 from lakewarden.engine.kernel.vectors import vector_positions
 
 _ROW = "__row__"
+_ROW_ID, _LAST_UPDATED = 2147483540, 2147483539  # field ids of row lineage in data files
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Seen:
     batch: Any
     visible: dict[Side, Any]
     """For each side, a numpy array with true for the rows it sees."""
+    kept: Any = None
+    """True for the rows that are neither hidden nor left out by the filter; None if that was not asked for."""
 
     @property
     def differing(self) -> Any:
@@ -61,7 +64,65 @@ class ComparedFiles:
 
     def read(self, parts: Sequence[Part]) -> Iterator[Seen]:
         """All rows of the parts that one of the sides may see, batch by batch."""
-        masks = {
+        masks = self._masks(parts)
+        for part in parts:
+            try:
+                yield from self._read_part(part, masks, None, is_filtered=True)
+            except Exception as error:
+                raise fault(error, part.path) from error
+
+    def fetch(self, part: Part, positions: Any, is_filtered: bool = False) -> Iterator[tuple[Any, Any]]:
+        """Rows of a part at these rising positions: each batch with the places of its rows in `positions`.
+
+        With `is_filtered`, rows that are hidden or left out by the filter are not among them.
+        """
+        try:
+            for seen in self._read_part(part, None, positions, is_filtered):
+                first, last = np.searchsorted(positions, (seen.start, seen.start + seen.batch.num_rows))
+                places = np.arange(first, last)
+                if seen.kept is not None:
+                    places = places[seen.kept[positions[first:last] - seen.start]]
+                if len(places):
+                    yield seen.batch.take(pa.array(positions[places] - seen.start)), places
+        except Exception as error:
+            raise fault(error, part.path) from error
+
+    def lineage(self, parts: Sequence[Part]) -> Iterator[tuple[Part, Any, Any, Any, Any]]:
+        """Rows of each part that only one side has: positions, whether it is `to`, row ids, last updates."""
+        masks = self._masks(parts)
+        for part in parts:
+            try:
+                unmasked = self._unmasked(part, masks)
+                positions = np.flatnonzero(unmasked["from"] != unmasked["to"])
+                if len(positions):
+                    yield part, positions, unmasked["to"][positions], *self._lineage_at(part, positions)
+            except Exception as error:
+                raise fault(error, part.path) from error
+
+    def _lineage_at(self, part: Part, positions: Any) -> tuple[Any, Any]:
+        assert part.lineage is not None
+        found = {
+            _ROW_ID: positions.astype(np.int64) + part.lineage[0],
+            _LAST_UPDATED: np.full(len(positions), part.lineage[1], dtype=np.int64),
+        }
+        with ParquetInput(self._storage, part.path, self._budget, self._widths) as file:
+            _check_rows(part, file)
+            columns = [place for place, field in enumerate(file.schema) if field_id(field) in found]
+            for number, start in self._row_groups(part, file, {}, positions) if columns else ():
+                at = start
+                for batch in file.batches(columns, lambda: self._budget.batch, 0.0, [number]):
+                    first, last = np.searchsorted(positions, (at, at + batch.num_rows))
+                    rows = pa.array(positions[first:last] - at)
+                    for place, column in zip(columns, batch.columns, strict=True):
+                        own = column.take(rows).cast(pa.int64())
+                        is_own = own.is_valid().to_numpy(zero_copy_only=False)
+                        into = found[field_id(file.schema.field(place)) or 0][first:last]
+                        into[is_own] = own.drop_null().to_numpy()
+                    at += batch.num_rows
+        return found[_ROW_ID], found[_LAST_UPDATED]
+
+    def _masks(self, parts: Sequence[Part]) -> dict[Side, Masks]:
+        return {
             side: read_masks(
                 self._storage,
                 [Input(part.path, part.rows, part.deletes[side]) for part in parts if side in part.deletes],
@@ -69,31 +130,16 @@ class ComparedFiles:
             )
             for side in SIDES
         }
-        for part in parts:
-            try:
-                yield from self._read_part(part, masks, None)
-            except Exception as error:
-                raise fault(error, part.path) from error
 
-    def fetch(self, part: Part, positions: Any) -> Iterator[tuple[Any, Any]]:
-        """Rows of a part at these rising positions: each batch with the places of its rows in `positions`."""
-        try:
-            for seen in self._read_part(part, None, positions):
-                first, last = np.searchsorted(positions, (seen.start, seen.start + seen.batch.num_rows))
-                if first < last:
-                    rows = pa.array(positions[first:last] - seen.start)
-                    yield seen.batch.take(rows), slice(int(first), int(last))
-        except Exception as error:
-            raise fault(error, part.path) from error
-
-    def _read_part(self, part: Part, masks: dict[Side, Masks] | None, positions: Any) -> Iterator[Seen]:
+    def _read_part(
+        self, part: Part, masks: dict[Side, Masks] | None, positions: Any, is_filtered: bool
+    ) -> Iterator[Seen]:
         side: Side = "to" if "to" in part.deletes else "from"
         with ParquetInput(self._storage, part.path, self._budget, self._widths) as file:
-            if file.rows != part.rows:
-                raise RewriteFault("rows", f"has {file.rows} rows, the table's metadata says {part.rows}", part.path)
+            _check_rows(part, file)
             require_field_ids(file.schema)
             target = self._targets[side, part.purpose]
-            dropping = Droppings(self._hidden.get(side, [])) if masks is not None else Droppings([])
+            dropping = Droppings(self._hidden.get(side, []) if is_filtered else [])
             columns = sorted(Projection(file.schema, target).needed | dropping.needs(file.schema)) or [0]
             read = pa.schema([file.schema.field(index) for index in columns])
             dropping.look_at(read)
@@ -103,8 +149,9 @@ class ComparedFiles:
                 at = start
                 for batch in file.batches(columns, lambda: self._budget.batch, projection.added_width, [number]):
                     shown = projection.apply(batch)
-                    visible = self._visible(batch, shown, at, unmasked, dropping) if masks is not None else {}
-                    yield Seen(part, at, shown, visible)
+                    kept = self._kept(batch, shown, dropping) if is_filtered else None
+                    visible = {name: rows[at : at + batch.num_rows] & kept for name, rows in unmasked.items()}
+                    yield Seen(part, at, shown, visible, kept)
                     at += batch.num_rows
                     if part.most_rows is not None and at - start >= part.most_rows:
                         break
@@ -137,9 +184,8 @@ class ComparedFiles:
             numbers = [number for number in numbers if differs[starts[number] : starts[number + 1]].any()]
         return [(number, starts[number]) for number in numbers]
 
-    def _visible(
-        self, batch: Any, shown: Any, start: int, unmasked: dict[Side, Any], dropping: Droppings
-    ) -> dict[Side, Any]:
+    def _kept(self, batch: Any, shown: Any, dropping: Droppings) -> Any:
+        """Which rows no erasure request hides and the filter does not leave out."""
         keep = np.ones(batch.num_rows, dtype=bool)
         dropped = dropping.dropped(batch)
         if dropped is not None:
@@ -150,4 +196,9 @@ class ComparedFiles:
             matches = np.zeros(batch.num_rows, dtype=bool)
             matches[chosen] = True
             keep &= matches
-        return {side: rows[start : start + batch.num_rows] & keep for side, rows in unmasked.items()}
+        return keep
+
+
+def _check_rows(part: Part, file: ParquetInput) -> None:
+    if file.rows != part.rows:
+        raise RewriteFault("rows", f"has {file.rows} rows, the table's metadata says {part.rows}", part.path)

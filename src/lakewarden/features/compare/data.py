@@ -112,7 +112,7 @@ class Data(TwoVersions, Question[DataComparison]):
             before,
             after,
             both,
-            tuple(range(len(names))),
+            len(names),
             key=tuple(names.index(name) for name in key),
             where=where,
             where_columns=tuple(both.names.index(name) for name in used),
@@ -169,7 +169,7 @@ def answered(wanted: Wanted, result: Result, file: str | None = None) -> DataCom
     """The answer that a comparison's result makes."""
     tally, rows = result.report.tally, result.rows
     counted = result.report.counted
-    names = [column.name for column in wanted.matched.columns[: len(wanted.compared)]]
+    names = [column.name for column in wanted.matched.columns[: wanted.width]]
     columns, statistics = _columns(names, wanted, result)
     unchanged = rows["from"] - tally.removed - tally.changed
     return DataComparison(
