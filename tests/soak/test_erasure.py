@@ -126,6 +126,7 @@ def test_killed_at_a_random_moment(crm: SmallLake, tmp_path: Path, pytestconfig:
 
 WRITER = """
 import sys
+import time
 from pathlib import Path
 import pyarrow as pa
 from lakewarden import Warden
@@ -146,6 +147,7 @@ with Warden.open(folder) as warden:
         with open(told, "a") as out:
             out.write(f"{ids[0]}\\n{ids[1]}\\n")
         id += 2
+        time.sleep(0.2)  # versions would pile up, and each purge take longer than the one before
 """
 
 

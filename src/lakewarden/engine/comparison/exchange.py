@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakewarden.errors import StorageUnavailable
 
-_IN_MEMORY = 64 << 20
+_IN_MEMORY = 32 << 20
 
 
 class Exchange:

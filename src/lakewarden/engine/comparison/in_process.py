@@ -23,14 +23,14 @@ from lakewarden.engine.kernel.compare_task import (
     pairing,
     settling,
 )
-from lakewarden.engine.kernel.memory import plain_allocation
+from lakewarden.engine.kernel.memory import Budget, plain_allocation
 
 Progress = Callable[[int, int], None]
 Work = TypeVar("Work")
 Done = TypeVar("Done")
 _THREADS = 2
-_ROWS_A_BUCKET = 1 << 20
-_BYTES_A_BUCKET = 48 << 20
+_ROWS_A_BUCKET = 1 << 19
+_BYTES_A_BUCKET = 16 << 20
 _BYTES_AT_ONCE, _FILES_AT_ONCE = 16 << 20, 64
 _PART_BUCKETS = 64
 
@@ -48,6 +48,7 @@ def run(parts: Sequence[Part], compared: Compared, progress: Progress) -> Iterat
 class _Run:
     def __init__(self, folder: Path, parts: Sequence[Part], compared: Compared, progress: Progress) -> None:
         self._folder, self._parts, self._progress = folder, parts, progress
+        self._budget = Budget.within(compared.memory_bytes * 3 // 4)
         rows = sum(part.rows for part in parts if part.purpose in ("compare", "keys"))
         buckets = max(1, math.ceil(rows / _ROWS_A_BUCKET))
         self._compared = replace(compared, hash_buckets=buckets, part_buckets=min(buckets * 2, _PART_BUCKETS))
@@ -78,7 +79,7 @@ class _Run:
         total, done = sum(part.bytes for part in parts), 0
 
         def work(group: Sequence[Part]) -> tuple[int, list[Report]]:
-            return sum(part.bytes for part in group), _kept(hashed(group, self._compared), into)
+            return sum(part.bytes for part in group), self._kept(hashed(group, self._compared), into)
 
         for size, reports in _in_threads(work, list(grouped(parts, _BYTES_AT_ONCE, _FILES_AT_ONCE))):
             done += size
@@ -87,21 +88,21 @@ class _Run:
 
     def _stage(self, source: Exchange, stage: Stage, into: Exchange | None) -> Iterator[Report]:
         def work(bucket: int) -> list[Report]:
-            return _kept(stage(source.take(bucket)), into)
+            return self._kept(stage(source.take(bucket)), into)
 
         for reports in _in_threads(work, source.buckets()):
             yield from reports
 
-
-def _kept(items: Iterable[Item | Report], into: Exchange | None) -> list[Report]:
-    """Put items where they go, and keep the reports."""
-    reports = []
-    for item in items:
-        if isinstance(item, Report):
-            reports.append(item)
-        elif into is not None:
-            into.put(*item)
-    return reports
+    def _kept(self, items: Iterable[Item | Report], into: Exchange | None) -> list[Report]:
+        """Put items where they go, and keep the reports."""
+        reports = []
+        for item in items:
+            if isinstance(item, Report):
+                reports.append(item)
+            elif into is not None:
+                into.put(*item)
+        self._budget.release()
+        return reports
 
 
 def _in_threads(work: Callable[[Work], Done], items: Sequence[Work]) -> Iterator[Done]:

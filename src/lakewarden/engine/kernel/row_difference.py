@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 _POSITION_BITS = 40
-_AT_A_TIME = 1 << 20  # rows that are held back: those with an equal among them need not be exchanged
+_AT_A_TIME = 1 << 19  # rows that are held back: those with an equal among them need not be exchanged
 _COLUMNS = ("first", "second", "row", "is_to")
 
 
