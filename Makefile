@@ -21,7 +21,7 @@ setup: $(SPARK) ## install what lakewarden needs, into .venv
 demo: $(SPARK) ## create a small lake in demo-lake and run the main features on it
 	@$(BIN)/lakewarden demo --fresh
 
-test: $(TEST) ## run every test, with real Spark and PostgreSQL
+test: $(TEST) ## run the tests, with real Spark and PostgreSQL
 	@$(BIN)/pytest -n 2 --durations 10 --durations-min 20
 
 unit: $(BASE) ## run the tests that need no Spark, no PostgreSQL and no files: seconds

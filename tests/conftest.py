@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import is_hypothesis_test
 
 from lakewarden.lifecycle import failpoints
+from tests import examples
 from tests.small_lake import SQLITE, SmallLake
 
 if TYPE_CHECKING:
@@ -29,11 +31,13 @@ pytest_plugins = [
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--soak", action="store_true", help="run the tests marked soak or rounds, and these at full length"
-    )
+    parser.addoption("--soak", action="store_true", help="run what `make test` leaves out or shortens, at full length")
     parser.addoption("--rounds", type=int, default=3, help="how many rounds the random tests run")
     parser.addoption("--seed", type=int, default=20261115, help="what their random choices start from")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    examples.load(soak=bool(config.getoption("soak")))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -48,8 +52,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_run(item: pytest.Item, soak: bool) -> bool:
-    marked = item.get_closest_marker("soak") is not None
-    return marked or item.get_closest_marker("rounds") is not None if soak else not marked
+    """What is marked soak or rounds runs in `make soak` only; what `make test` shortens runs in both."""
+    marked = any(item.get_closest_marker(mark) for mark in ("soak", "rounds"))
+    shortened = "soaking" in getattr(item, "fixturenames", ()) or is_hypothesis_test(getattr(item, "obj", None))
+    return marked or shortened if soak else not marked
 
 
 def _mark(items: list[pytest.Item]) -> None:

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from lakewarden.config import FILE_NAME, Environment, Settings, find, load
 from lakewarden.errors import ConfigProblem, LakeNotFound
 from tests.engine.lakes import nobody
+from tests.examples import examples
 
 LAKE: dict[str, Any] = {"catalog": {"type": "sql", "uri": "sqlite:///lake/catalog.db"}, "warehouse": "lake/warehouse"}
 
@@ -522,7 +523,7 @@ values = st.recursive(
 @example({"tables": {"a": {"retention": {"x": True}}}})
 @example({"lakes": {"main": LAKE}, "tables": {"a": {"erasure": {"grace": float("nan")}}}})
 @example({"lakes": {"main": LAKE | {"catalog": {"type": "sql", "uri": {"a": 1}}}}})
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_data_is_settings_or_a_problem(tmp_path: Path, data: Any) -> None:
     try:
         assert read(tmp_path, data).lakes
@@ -534,7 +535,7 @@ def test_any_data_is_settings_or_a_problem(tmp_path: Path, data: Any) -> None:
 
 
 @given(st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "replace")))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_is_settings_or_a_problem(tmp_path: Path, text: str) -> None:
     path = tmp_path / FILE_NAME
     path.write_text(text, encoding="utf-8")

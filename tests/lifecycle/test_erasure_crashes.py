@@ -116,18 +116,20 @@ def _with_deletes_of_every_kind(lake: SmallLake, format: int = 2) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.rounds
 def test_a_purge_killed_at_every_step(tmp_path: Path, soaking: bool) -> None:
-    """Spark only creates the table: the purges run one after the other, without it. `make test` kills each point
-    once, `make soak` also those that are passed again."""
+    """Spark only creates the table: the purges run one after the other, without it. `make test` kills before the
+    commit, after it, and while files are deleted."""
     asked = Asked(tmp_path, _with_deletes_of_every_kind)
     points = asked.points(tmp_path / "trace")
     wanted = {"purge.searched", "purge.rewritten", "purge.intended", "purge.committed", "purge.removed", "purge.strays"}
     assert wanted | {"purge.recorded", "commit.landed", "prove.recorded", "prove.closed"} <= set(points)
     assert points.count("storage.deleted") > 0
+    if not soaking:
+        for point in ("commit.fenced", "commit.landed", "storage.deleted"):
+            asked.kill(point, point)
+        return
     for number, point in killing.chosen(points):
-        if soaking or points.index(point) == number - 1:
-            asked.kill(number, point)
+        asked.kill(number, point)
 
 
 @pytest.mark.spark

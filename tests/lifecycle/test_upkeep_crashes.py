@@ -111,21 +111,20 @@ def _rows_deleted_on_read(lake: SmallLake) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rounds
-def test_expiry_and_manifests_killed_at_every_step(tmp_path: Path) -> None:
-    """No Spark: one process after the other."""
+def test_expiry_and_manifests_killed_at_every_step(tmp_path: Path, soaking: bool) -> None:
+    """No Spark: one process after the other. `make test` kills when versions are gone, and while files are moved."""
     ward = Ward(tmp_path, _old_versions_and_many_manifests)
     run = ("policy", "run", "--only", "retention,manifests", "--apply")
     points = ward.points(tmp_path / "trace", *run)
     assert points.count("commit.landed") == 2 and points.count("commit.staged") == 2
     assert points.count("storage.moved") > 3 and "quarantine.recorded" in points and "expiry.committed" in points
-    for number, point in killing.chosen(points):
+    at_stake = [(points.index(point) + 1, point) for point in ("expiry.committed", "storage.moved")]
+    for number, point in killing.chosen(points) if soaking else at_stake:
         ward.kill(number, point, *run)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.rounds
 def test_a_compaction_killed(tmp_path: Path, soaking: bool) -> None:
     """Each run starts its own Spark: `make test` kills it when the commit has landed and is not yet recorded,
     `make soak` at every point after new files were written. test_crashes kills runs without Spark at every point."""
@@ -142,6 +141,7 @@ def test_a_compaction_killed(tmp_path: Path, soaking: bool) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.soak
 def test_an_expiry_through_spark_killed_when_spark_is_done(tmp_path: Path) -> None:
     """Format v3: Spark has let the versions go and deleted their files, and nobody has written that down."""
     with SmallLake(tmp_path / "lake", lease_timeout="2s") as lake:

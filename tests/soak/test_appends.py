@@ -1,7 +1,7 @@
 """Rows appended and replaced under rough conditions: killed at any step, in the midst of others (invariants 6, 7).
 
 One operation after the other publishes rows and is killed on the way, while others append, delete rows and rewrite
-files. It is run again, as `operation resume` does: nothing is lost, nothing doubled. CI runs a few rounds; `make soak`
+files. It is run again, as `operation resume` does: nothing is lost, nothing doubled. CI runs two rounds; `make soak`
 runs thirty. The seed is printed where something fails, and `--seed` repeats it.
 """
 
@@ -43,7 +43,7 @@ from tests.small_lake import SmallLake
 from tests.soak.appending import TABLE, ids_of
 from tests.soak.test_upkeep import _Writer
 
-pytestmark = [pytest.mark.slow, pytest.mark.rounds]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -129,9 +129,8 @@ def _rows(table: Any, file: LiveFile) -> list[dict[str, Any]]:
         return rows
 
 
-def test_killed_in_the_midst_of_others(
-    shop: SmallLake, tmp_path: Path, soaking: bool, pytestconfig: pytest.Config
-) -> None:
+@pytest.mark.rounds
+def test_killed_in_the_midst_of_others(shop: SmallLake, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     rounds, seed = int(pytestconfig.getoption("rounds")), int(pytestconfig.getoption("seed"))
     chance, others, over = random.Random(seed), Others(shop, seed), threading.Event()
     others.append()
@@ -146,8 +145,6 @@ def test_killed_in_the_midst_of_others(
     try:
         for number in range(2, 2 + rounds):
             kind = chance.choice(["append", "append", "overwrite", "stage"])
-            if kind == "stage" and not soaking:  # each starts its own Spark
-                kind = "append"
             killed_at = chance.randint(1, points[kind])
             killing.run(shop, failpoints=f"kill@{killed_at}", code=-signal.SIGKILL, first=_act(shop, number, kind))
             killing.run(shop, first=_act(shop, number, kind))
@@ -218,7 +215,7 @@ def kill_at(point: str, time: int) -> None:
     ("format", "replaces"),
     [
         pytest.param(2, False, id="v2-appended"),
-        pytest.param(3, True, id="v3-replaced"),
+        pytest.param(3, True, id="v3-replaced", marks=pytest.mark.soak),
         pytest.param(2, True, id="v2-replaced", marks=pytest.mark.soak),
         pytest.param(3, False, id="v3-appended", marks=pytest.mark.soak),
     ],

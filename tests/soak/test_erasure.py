@@ -1,6 +1,6 @@
 """Purges under rough conditions: killed at random moments, and in the midst of others who write (invariants 4 to 7).
 
-CI runs a few rounds; `make soak` runs thirty. The seed is printed where something fails, and `--seed` repeats it.
+CI runs two rounds; `make soak` runs thirty. The seed is printed where something fails, and `--seed` repeats it.
 Content and traces are told by an independent reader, never by what Lakewarden says of itself.
 """
 

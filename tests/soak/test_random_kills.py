@@ -1,6 +1,6 @@
 """Processes killed at random moments, again and again, on one lake: what resume makes of it (invariant 6).
 
-CI runs a few rounds; `make soak` runs thirty. The seed is printed, and `--seed` repeats a run's choices.
+CI runs two rounds; `make soak` runs thirty. The seed is printed, and `--seed` repeats a run's choices.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.small_lake import SQLITE_FIRST, SmallLake
+from tests.small_lake import SmallLake
 
 TABLES = tuple(f"sales.t{number}" for number in range(5))
 
@@ -28,7 +28,6 @@ def busy(tmp_path: Path, state_url: str) -> Iterator[SmallLake]:
 
 @pytest.mark.slow
 @pytest.mark.rounds
-@SQLITE_FIRST
 def test_killed_at_a_random_moment(busy: SmallLake, pytestconfig: pytest.Config) -> None:
     rounds, seed = int(pytestconfig.getoption("rounds")), int(pytestconfig.getoption("seed"))
     chance = random.Random(seed)

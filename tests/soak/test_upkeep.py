@@ -1,6 +1,6 @@
 """Upkeep under rough conditions: killed at random moments, and in the midst of others who write (invariants 1, 6, 7).
 
-CI runs a few rounds; `make soak` runs thirty. The seed is printed where something fails, and `--seed` repeats it.
+CI runs two rounds; `make soak` runs thirty. The seed is printed where something fails, and `--seed` repeats it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -19,6 +19,7 @@ from lakewarden.lifecycle.journal import Progress
 from lakewarden.lifecycle.states import State, Stop
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
+from tests.examples import examples
 from tests.lifecycle.memory_stores import MemoryJournal
 from tests.state.records import NOON, a_plan, an_operation
 
@@ -109,6 +110,4 @@ class Journals(RuleBasedStateMachine):
 
 
 TestJournals = Journals.TestCase
-TestJournals.settings = settings(
-    max_examples=20, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestJournals.settings = examples(24, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow])

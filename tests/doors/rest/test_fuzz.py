@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
@@ -15,11 +15,10 @@ from lakewarden.doors.rest.parameters import works_on_this_machine
 from lakewarden.lifecycle.request import Completes, Question
 from lakewarden.lifecycle.states import State
 from tests.doors.rest.client import Client
+from tests.examples import examples
 from tests.small_lake import SmallLake
 
-FEWER = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+FEWER = examples(200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 CALLABLE = [declared for declared in registry.declarations() if not works_on_this_machine(declared)]
 QUESTIONS = [d for d in CALLABLE if issubclass(d, Question) and d.address().kind != "lake.doctor"]  # it starts Spark
 POSTED = [d for d in CALLABLE if not issubclass(d, Question)]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.engine.catalog.snapshot_removal import (
@@ -19,13 +19,14 @@ from lakewarden.engine.catalog.snapshot_removal import (
 )
 from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.features.retention.policy import RetentionPolicy, decide
+from tests.examples import examples
 from tests.histories import NOW, History, as_table, histories, millis, updated
 
 DAY = timedelta(days=1)
 DAY_MS = 86_400_000
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(made=histories(), rounds=st.lists(st.sets(st.integers(1, 14)), min_size=1, max_size=3))
 def test_what_is_left_descends_from_what_it_did_before(made: History, rounds: list[set[int]]) -> None:
     table = made.table
@@ -40,7 +41,7 @@ def test_what_is_left_descends_from_what_it_did_before(made: History, rounds: li
             assert list(ancestors(table, snapshot)) == [a for a in everything[snapshot] if a in left]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(made=histories(), last=st.integers(1, 4), days=st.sampled_from([0, 30]), expire_tags=st.booleans())
 def test_a_second_look_finds_nothing_more_to_expire(made: History, last: int, days: int, expire_tags: bool) -> None:
     table, policy = made.table, RetentionPolicy(keep_last=last, keep_days=days)

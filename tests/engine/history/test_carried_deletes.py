@@ -7,13 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from lakewarden.engine.commit.expired_versions import Expiry
 from tests.engine.cleansed import People, email, local
 from tests.engine.lakes import Lake, lake
 from tests.entries import entry_of
+from tests.examples import examples
 
 __all__ = ["lake"]
 
@@ -193,7 +194,7 @@ def test_versions_that_share_deletes_share_the_new_ones(people: People) -> None:
 ROWS = 30
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(24, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_is_deleted_and_forgotten(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Against reading each row: files with any deletes, in several files, in several versions."""

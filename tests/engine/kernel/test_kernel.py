@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -40,6 +40,7 @@ from lakewarden.engine.kernel.storage import TaskStorage
 from lakewarden.engine.kernel.task import pack, parts, rewrite, run_task
 from lakewarden.engine.kernel.writing import DictionaryVotes, Outputs
 from tests.engine.kernel_files import delete_file, done, field, layout, numbered, run, write, written
+from tests.examples import examples
 
 ORDERS = numbered(pa.schema([("id", pa.int64()), ("city", pa.string()), ("amount", pa.float64())]))
 NAN_WITH_PAYLOAD = struct.unpack("<d", struct.pack("<Q", 0x7FF8_0000_0000_0123))[0]
@@ -320,7 +321,7 @@ class TestDeletes:
         assert report.rows_masked == len(masked)
         assert done(report)["id"].to_pylist() == [at for at in range(rows) if at % 5 == 4]
 
-    @settings(deadline=None, max_examples=40)
+    @examples(80)
     @given(
         sizes=st.lists(st.integers(0, 40), min_size=1, max_size=4),
         masked=st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 45)), max_size=30), max_size=3),
@@ -542,7 +543,7 @@ class TestFailures:
 
 
 class TestChecksum:
-    @settings(deadline=None, max_examples=30)
+    @examples(60)
     @given(cuts=st.lists(st.integers(0, 12), max_size=4))
     def test_it_does_not_depend_on_batches(self, cuts: list[int]) -> None:
         table = pa.concat_tables([pa.Table.from_pylist(EVERY_ROW, schema=EVERYTHING)] * 3).combine_chunks()

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.engine.kernel import row_difference
@@ -16,7 +16,6 @@ from lakewarden.engine.kernel.row_difference import HashedRows, repeated, settle
 rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=30)
 
 
-@settings(deadline=None)
 @given(rows=rows, buckets=st.integers(1, 5), tasks=st.integers(1, 3), at_a_time=st.sampled_from([1, 3, 8, 100]))
 def test_what_is_left_is_the_difference(
     rows: list[tuple[int, int, bool]], buckets: int, tasks: int, at_a_time: int

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.engine.kernel.row_hash import hash_column, hash_rows
@@ -47,7 +47,6 @@ def hashes(array: Any) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("name", TYPES)
-@settings(deadline=None)
 @given(data=st.data())
 def test_equal_hashes_are_equal_values(name: str, data: st.DataObject) -> None:
     kind, values = TYPES[name]

@@ -7,7 +7,7 @@ import json
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
@@ -39,7 +39,6 @@ def read(content: bytes, name: str) -> list[int] | None:
     return None if found is None else list(found.tolist())
 
 
-@settings(deadline=None)
 @given(
     positions=st.lists(st.sets(st.integers(0, 1 << 34), max_size=50), max_size=3),
     start=st.integers(0, 200_000),

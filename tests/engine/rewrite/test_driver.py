@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.conversions import from_bytes
 from pyiceberg.schema import Schema
@@ -20,6 +20,7 @@ from lakewarden.engine.files.column_metrics import _cut_text, _raised_bytes, _ra
 from lakewarden.engine.files.written_files import layout_for, plain_schema
 from lakewarden.engine.kernel.schema import nan_counts
 from tests.engine.lakes import Lake, lake
+from tests.examples import examples
 
 __all__ = ["lake"]
 
@@ -195,7 +196,7 @@ def test_very_wide_tables_tell_of_their_first_columns_only(lake: Lake) -> None:
     assert set(metrics_modes(lake.catalog.load_table("db.t").metadata).values()) == {"counts", "full"}
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(), st.integers(1, 5))
 def test_cut_text_still_bounds_it(text: str, length: int) -> None:
     value = text.encode()
@@ -208,7 +209,7 @@ def test_cut_text_still_bounds_it(text: str, length: int) -> None:
     assert upper is None or from_bytes(StringType(), upper) is not None
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.binary(), st.integers(1, 5))
 def test_cut_bytes_still_bound_them(value: bytes, length: int) -> None:
     upper = _raised_bytes(value, length)

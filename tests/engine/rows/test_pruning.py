@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema
@@ -45,6 +45,7 @@ from lakewarden.engine.rows.key_values import KeyValues
 from lakewarden.records.erasure import HiddenKey
 from tests.engine.lakes import Lake, lake, local
 from tests.engine.rows.test_search import EMAIL, NO_BOUNDS, PLAIN, Kept, Opened, emails, matching, people
+from tests.examples import examples
 
 __all__ = ["lake"]
 
@@ -353,7 +354,7 @@ _NAMES = st.text(st.sampled_from("abäz\x00\uffff\U0001f600"), max_size=20)
 _FILES = st.lists(st.lists(st.none() | _NAMES, min_size=1, max_size=12), min_size=1, max_size=5)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     files=_FILES,
     asked=st.lists(_NAMES, min_size=1, max_size=6, unique=True),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.features.compaction.binpack import (
@@ -21,6 +21,7 @@ from lakewarden.features.compaction.binpack import (
     together,
 )
 from lakewarden.features.shared.file_sizes import CompactionPolicy
+from tests.examples import examples
 from tests.steps import steps
 
 MB = 1 << 20
@@ -82,7 +83,7 @@ def rewritten(files: list[Candidate], packing: Packing, shrinking: float) -> lis
     return [file for file in files if file.path not in gone] + made
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(data=st.data(), policy=policies, shrinking=st.floats(0.7, 1.0))
 def test_no_file_twice_one_partition_a_bin_and_a_second_plan_is_empty(
     data: st.DataObject, policy: CompactionPolicy, shrinking: float
@@ -104,7 +105,7 @@ def test_no_file_twice_one_partition_a_bin_and_a_second_plan_is_empty(
     assert pack(rewritten(files, packing, shrinking), policy) == Packing()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data(), policy=policies)
 def test_the_order_in_which_files_are_told_changes_nothing(data: st.DataObject, policy: CompactionPolicy) -> None:
     files = data.draw(tables(policy.target))
@@ -197,7 +198,7 @@ def together_slowly(bins: Sequence[Bin], policy: CompactionPolicy) -> Iterator[t
         yield tuple(current)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data(), policy=policies)
 def test_sums_that_are_kept_divide_files_as_sums_made_again_do(data: st.DataObject, policy: CompactionPolicy) -> None:
     whole = Bin(tuple(data.draw(tables(policy.target))))

@@ -10,7 +10,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.table import Table
 
@@ -18,6 +18,7 @@ from lakewarden.engine.catalog.snapshot_removal import expiry_updates
 from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.features.retention.policy import Decisions, RetentionPolicy, decide
 from lakewarden.quantities import show_duration
+from tests.examples import examples
 from tests.histories import NOW, History, histories, millis, updated
 from tests.steps import steps
 
@@ -225,7 +226,7 @@ policies = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(made=histories(), policy=policies, used=st.sets(st.integers(1, 14)), expire_tags=st.booleans())
 def test_any_history_against_the_rules_told_again(
     made: History, policy: RetentionPolicy, used: set[int], expire_tags: bool
@@ -258,7 +259,7 @@ def test_what_lies_between_stays_also_where_no_branch_keeps_the_version() -> Non
     assert all(version.same_as is None for version in found.versions)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(made=histories(), policy=policies, last=st.integers(0, 5), days=st.integers(0, 100))
 def test_keeping_more_never_expires_more(made: History, policy: RetentionPolicy, last: int, days: int) -> None:
     more = RetentionPolicy(
@@ -273,7 +274,7 @@ def test_keeping_more_never_expires_more(made: History, policy: RetentionPolicy,
     assert set(fewer) <= set(expired)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(made=histories(), policy=policies)
 def test_no_version_is_lost_for_being_held_twice(made: History, policy: RetentionPolicy) -> None:
     """Whatever the newest versions of main are, each is still held by a snapshot, and the log shows its rows."""
