@@ -25,7 +25,7 @@ def people(lake: SmallLake) -> SmallLake:
 def test_files_that_cannot_hold_a_value_are_not_read(people: SmallLake) -> None:
     table = people.catalog.load_table("s.people")
     files = Files(Manifests()).of(table, table.current_snapshot())
-    assert visible_rows(files.data, Access()) == 6
+    assert list(visible_rows(files.data, Access()).values()) == [2, 2, 2]
     first = {file.path for file in files.data if file.starts.startswith(b"a1@x")}
     assert may_hold(table, files, [HiddenKey(1, "string", ["a3@x", "zz@x"])]) == first and len(first) == 1
     assert may_hold(table, files, [HiddenKey(1, "string", ["aa@x"])]) == set()

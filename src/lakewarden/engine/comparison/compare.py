@@ -6,6 +6,7 @@ have with the same deletes are not read, except a few for statistics.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -80,7 +81,7 @@ class Result:
     report: Report
     rows: dict[Side, int]
     strata: dict[Side, int]
-    """How many rows the profile of each side stands for; the rest of a side is what both share."""
+    """How many rows of each side are in no file of the other, by estimate if statistics are of a sample."""
     files: FileDifference
     method: str
     bytes_read: int
@@ -145,11 +146,10 @@ class Comparisons:
         """Compare the files that differ."""
         hidden: dict[Side, tuple[Drop, ...]] = {"from": self._drops(wanted.before), "to": self._drops(wanted.after)}
         lineage = self._lineage(wanted, files)
-        profile_apart = bool(files.replaced or lineage)
         counted = self._counted(wanted, live)
         parts = list(self._parts(wanted, files, live, counted, lineage))
         compared = replace(
-            self._compared(wanted, hidden, profile_apart),
+            self._compared(wanted, hidden),
             sampled_below=_sampled_below(parts) if wanted.where is None else {},
             by_lineage=bool(lineage),
         )
@@ -159,14 +159,15 @@ class Comparisons:
         with translating(about):
             reports = in_process.run(parts, compared, progress) if here else on_spark.run(self._spark, parts, compared)
             report = _together(reports, compared, take_rows, about)
-            rows = dict(report.counted.rows)
-            for side in SIDES:
-                rest = [file for file in live[side].data if file.path not in counted[side]]
-                rows[side] += visible_rows(rest, compared.access)
-            strata = _strata(report)
-            if profile_apart and wanted.with_profile:
-                shared = visible_rows(files.shared, compared.access)
-                strata = {side: max(rows[side] - shared, 0) for side in SIDES}
+            visible = {side: visible_rows(live[side].data, compared.access) for side in SIDES}
+        rows = dict(report.counted.rows)
+        for side in SIDES:
+            rows[side] += sum(count for path, count in visible[side].items() if path not in counted[side])
+        strata = _strata(report)
+        if not wanted.is_one_table:
+            strata = rows
+        elif any(part.most_rows is not None for part in parts):
+            strata = {side: round(rows[side] * share) for side, share in _own_shares(visible).items()}
         method = _method(files, here, size) + ("; rows that kept their row lineage are equal" if lineage else "")
         return _checked(Result(report, rows, strata, files, method, size), about)
 
@@ -184,14 +185,19 @@ class Comparisons:
         about = f"table {wanted.after.name}"
         with translating(about), tempfile.TemporaryDirectory(prefix="lakewarden-compare-") as folder:
             parts: list[Part] = []
-            purposes: tuple[Purpose, ...] = ("compare", "count", *(("keys",) if wanted.check_keys else ()))
+            purposes: list[Purpose] = ["compare", "count"]
+            if wanted.with_profile:
+                purposes.append("profile")
+            if wanted.check_keys:
+                purposes.append("keys")
             for side, version in zip(SIDES, (wanted.before, wanted.after), strict=True):
                 copied = copy(self._rows, version, side, wanted.matched.columns, Path(folder))
                 parts += [replace(copied, number=n, purpose=one) for n, one in enumerate(purposes, len(parts))]
             report = _together(in_process.run(parts, compared, progress), compared, take_rows, about)
         size = sum(part.bytes for part in parts if part.purpose == "compare")
         method = f"read both versions whole, since {reason}"
-        return _checked(Result(report, dict(report.counted.rows), _strata(report), files, method, size), about)
+        rows = dict(report.counted.rows)
+        return _checked(Result(report, rows, rows, files, method, size), about)
 
     def _counted(self, wanted: Wanted, live: dict[Side, SnapshotFiles]) -> dict[Side, set[str]]:
         """The files of each side that must be read to know how many of their rows are visible."""
@@ -208,7 +214,7 @@ class Comparisons:
         keys = self._rows.hidden(version)
         return tuple(Drop(key.field_id, pack(widest(key.kind, key.values))) for key in keys if key.values)
 
-    def _compared(self, wanted: Wanted, hidden: dict[Side, tuple[Drop, ...]], profile_apart: bool = False) -> Compared:
+    def _compared(self, wanted: Wanted, hidden: dict[Side, tuple[Drop, ...]]) -> Compared:
         return Compared(
             schemas={side: wanted.matched.schema(side) for side in SIDES},
             width=wanted.width,
@@ -218,7 +224,6 @@ class Comparisons:
             where_columns=wanted.where_columns,
             tolerances=wanted.tolerances,
             sample_size=wanted.sample_size,
-            with_profile="none" if not wanted.with_profile else "apart" if profile_apart else "all",
             with_rows=wanted.with_rows,
             memory_bytes=self._settings.compare.task_memory_mb * _MIB,
             access=access_of(self._settings.lake(wanted.after.name.lake)),
@@ -236,13 +241,8 @@ class Comparisons:
             ("compare", each.before, each.after, None) for each in files.differing
         ]
         if wanted.with_profile:
-            profiled: list[State] = [(file, file) for file in files.shared]
-            if files.replaced or lineage:  # what is compared is then not all that the versions do not share
-                same = {file.path for file in files.shared}
-                profiled += [both for both in _both(live, True) if _file(both).path not in same]
-            else:
-                profiled += [(each.before, each.after) for each in files.differing if each.before and each.after]
-            states += [("profile", *both, most) for both, most in _profiled(profiled)]
+            profiled = _profiled(list(_both(live, wanted.is_one_table)))
+            states += [("profile", *both, most) for both, most in profiled]
         for before, after in _both(live, wanted.is_one_table):
             if wanted.check_keys:
                 states.append(("keys", before, after, None))
@@ -261,7 +261,9 @@ class Comparisons:
                 for side, state in zip(SIDES, (before, after), strict=True)
                 if state is not None
             }
-            yield Part(number, file.path, file.rows, file.bytes, purpose, deletes, most, lineage.get(file.path))
+            share = min(1.0, (most or file.rows) / max(file.rows, 1))
+            size = math.ceil(file.bytes * share)
+            yield Part(number, file.path, file.rows, size, purpose, deletes, most, lineage.get(file.path))
 
 
 def _profiled(states: Sequence[State]) -> Iterator[tuple[State, int | None]]:
@@ -324,6 +326,13 @@ def _method(files: FileDifference, here: bool, size: int) -> str:
     skipped = f"; {files.replaced} replace snapshots between them change no rows" if files.replaced else ""
     total = len(files.differing) + len(files.shared)
     return f"read {len(files.differing)} of {total} files, {where}{skipped}"
+
+
+def _own_shares(visible: dict[Side, dict[str, int]]) -> dict[Side, float]:
+    """The share of each side's rows that the other side does not see in the same file."""
+    both = visible["from"].keys() & visible["to"].keys()
+    common = sum(min(visible["from"][path], visible["to"][path]) for path in both)
+    return {side: 1 - common / max(sum(visible[side].values()), 1) for side in SIDES}
 
 
 def _strata(report: Report) -> dict[Side, int]:

@@ -23,7 +23,7 @@ from lakewarden.engine.kernel.compare_task import (
     pairing,
     settling,
 )
-from lakewarden.engine.kernel.memory import Budget, plain_allocation
+from lakewarden.engine.kernel.memory import Budget, plain_allocation, resident_bytes
 
 Progress = Callable[[int, int], None]
 Work = TypeVar("Work")
@@ -31,7 +31,7 @@ Done = TypeVar("Done")
 _THREADS = 2
 _ROWS_A_BUCKET = 1 << 19
 _BYTES_A_BUCKET = 16 << 20
-_BYTES_AT_ONCE, _FILES_AT_ONCE = 16 << 20, 64
+_LEAST_AT_ONCE, _BYTES_AT_ONCE, _FILES_AT_ONCE = 1 << 20, 16 << 20, 64
 _PART_BUCKETS = 64
 
 
@@ -48,7 +48,8 @@ def run(parts: Sequence[Part], compared: Compared, progress: Progress) -> Iterat
 class _Run:
     def __init__(self, folder: Path, parts: Sequence[Part], compared: Compared, progress: Progress) -> None:
         self._folder, self._parts, self._progress = folder, parts, progress
-        self._budget = Budget.within(compared.memory_bytes * 3 // 4)
+        before = resident_bytes()
+        self._budget = Budget.within(max(compared.memory_bytes * 3 // 4, before + compared.memory_bytes // 2))
         rows = sum(part.rows for part in parts if part.purpose in ("compare", "keys"))
         buckets = max(1, math.ceil(rows / _ROWS_A_BUCKET))
         self._compared = replace(compared, hash_buckets=buckets, part_buckets=min(buckets * 2, _PART_BUCKETS))
@@ -81,7 +82,8 @@ class _Run:
         def work(group: Sequence[Part]) -> tuple[int, list[Report]]:
             return sum(part.bytes for part in group), self._kept(hashed(group, self._compared), into)
 
-        for size, reports in _in_threads(work, list(grouped(parts, _BYTES_AT_ONCE, _FILES_AT_ONCE))):
+        most = max(_LEAST_AT_ONCE, min(_BYTES_AT_ONCE, total // (2 * _THREADS)))  # work for every thread
+        for size, reports in _in_threads(work, list(grouped(parts, most, _FILES_AT_ONCE))):
             done += size
             self._progress(done, total)
             yield from reports

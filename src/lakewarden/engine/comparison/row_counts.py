@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 _FILES_AT_ONCE = 64
 
 
-def visible_rows(files: Iterable[LiveFile], access: Access) -> int:
-    """The rows of files that no position delete masks. Only deletes that may name a row twice are read."""
-    total = 0
+def visible_rows(files: Iterable[LiveFile], access: Access) -> dict[str, int]:
+    """By path, the rows of files that no position delete masks. Only deletes that may name a row twice are read."""
+    found: dict[str, int] = {}
     unclear: list[LiveFile] = []
     for file in files:
-        total += file.rows
+        found[file.path] = file.rows
         if len(file.deletes) == 1 and file.deletes[0].is_vector:
-            total -= file.deletes[0].rows
+            found[file.path] -= file.deletes[0].rows
         elif file.deletes:
             unclear.append(file)
     storage = TaskStorage(access)
@@ -40,9 +40,10 @@ def visible_rows(files: Iterable[LiveFile], access: Access) -> int:
         some = unclear[start : start + _FILES_AT_ONCE]
         inputs = [Input(file.path, file.rows, tuple(delete.path for delete in file.deletes)) for file in some]
         masks = read_masks(storage, inputs, vector_positions)
-        found = (masks.masked(file.path, 0, file.rows) if file.rows else None for file in some)
-        total -= sum(masked.true_count for masked in found if masked is not None)
-    return total
+        for file in some:
+            masked = masks.masked(file.path, 0, file.rows) if file.rows else None
+            found[file.path] -= 0 if masked is None else masked.true_count
+    return found
 
 
 def may_hold(table: Table, files: SnapshotFiles, hidden: Sequence[HiddenKey]) -> set[str]:

@@ -52,8 +52,6 @@ class Compared:
     where_columns: tuple[int, ...] = ()
     tolerances: dict[int, Decimal] = field(default_factory=dict)
     sample_size: int = 10
-    with_profile: Literal["all", "apart", "none"] = "all"
-    """Whether rows that are compared are profiled too; `apart` if only the parts for that purpose are."""
     sampled_below: dict[str, int] = field(default_factory=dict)
     """For each profile the priority below which rows may be sampled; any may, if it is not here."""
     by_lineage: bool = False

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -52,7 +53,7 @@ class Report:
 
     counted: Counted = field(default_factory=Counted)
     profiles: dict[str, Profile] = field(default_factory=dict)
-    """Of each side's rows in files that differ, and under `shared` of rows that both have."""
+    """Of rows that only one side has, by its name, and under `shared` of rows in files that both have."""
     tally: Tally = field(default_factory=Tally)
     rows: Any = None
     """Differing rows, if all of them are wanted."""
@@ -205,7 +206,7 @@ class _Hashing:
         for part, positions, is_to, ids, updated in self._files.lineage(by_lineage):
             lanes = spread(ids.view(np.uint64)), updated.view(np.uint64)
             yield from self._hashed.add(lanes, part.number, positions, is_to)
-        for seen in self._files.read([part for part in parts if part not in by_lineage]):
+        for seen in self._seen([part for part in parts if part not in by_lineage]):
             match seen.part.purpose:
                 case "count":
                     for side in SIDES:
@@ -221,28 +222,34 @@ class _Hashing:
         counted.bytes += sum(part.bytes for part in parts)
         yield self._report
 
+    def _seen(self, parts: Sequence[Part]) -> Iterator[Seen]:
+        """Rows of both sides in turns: files that hold the same rows mostly have them in the same order."""
+        streams = deque(
+            self._files.read([part for part in parts if tuple(part.deletes) == sides])
+            for sides in dict.fromkeys(tuple(part.deletes) for part in parts)
+        )
+        while streams:
+            stream = streams.popleft()
+            for seen in stream:
+                yield seen
+                streams.append(stream)
+                break
+
     def _compare(self, seen: Seen) -> Iterator[Item]:
         rows = seen.differing
         if not len(rows):
             return
         columns = self._columns(seen, rows)
-        hashes = [hash_column(column) for column in columns.columns]
-        is_to = seen.visible["to"][rows]
-        if self._compared.with_profile == "all":
-            for side, chosen in (("to", is_to), ("from", ~is_to)):
-                self._take_in(side, seen, columns, hashes, rows, chosen)
-        lanes = combined(hashes, len(rows))
-        yield from self._hashed.add(lanes, seen.part.number, rows + seen.start, is_to)
+        lanes = combined([hash_column(column) for column in columns.columns], len(rows))
+        yield from self._hashed.add(lanes, seen.part.number, rows + seen.start, seen.visible["to"][rows])
 
     def _profile(self, seen: Seen) -> None:
         old, new = seen.visible["from"], seen.visible["to"]
         rows = np.flatnonzero(old | new)
         columns = self._columns(seen, rows)
         hashes = [hash_column(column) for column in columns.columns]
-        self._take_in("shared", seen, columns, hashes, rows, (old & new)[rows])
-        if self._compared.with_profile == "apart":  # else they are taken in as they are compared
-            self._take_in("from", seen, columns, hashes, rows, (old & ~new)[rows])
-            self._take_in("to", seen, columns, hashes, rows, (new & ~old)[rows])
+        for name, chosen in (("shared", old & new), ("from", old & ~new), ("to", new & ~old)):
+            self._take_in(name, seen, columns, hashes, rows, chosen[rows])
 
     def _take_in(self, name: str, seen: Seen, columns: Any, hashes: Sequence[Any], rows: Any, chosen: Any) -> None:
         if not chosen.any():

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+U64 = np.uint64
 _POSITION_BITS = 40
-_AT_A_TIME = 1 << 19  # rows that are held back: those with an equal among them need not be exchanged
+_AT_A_TIME = 1 << 18  # rows that are held back: those with an equal among them need not be exchanged
 _COLUMNS = ("first", "second", "row", "is_to")
 
 
@@ -87,27 +88,34 @@ def unmatched(first: Any, second: Any, is_to: Any) -> Any:
     """The places of rows that have no equal on the other side."""
     starts, order = runs(first, second)
     sides = is_to[order]
-    signs = np.where(sides, 1, -1)
-    counts = np.diff(np.append(starts, len(order)))
-    net = np.add.reduceat(signs, starts) if len(starts) else np.zeros(0, dtype=np.int64)
-    net_of_row = np.repeat(net, counts)
-    chosen = np.flatnonzero(net_of_row * signs > 0)
-    run_of_row = np.repeat(np.arange(len(starts)), counts)[chosen]
-    rank = np.arange(len(chosen)) - np.searchsorted(run_of_row, run_of_row)
-    return order[chosen[rank < np.abs(net_of_row[chosen])]]
+    net = np.add.reduceat(np.where(sides, 1, -1), starts) if len(starts) else np.zeros(0, dtype=np.int64)
+    left = np.flatnonzero(net)  # few, as a rule
+    counts = np.append(starts, len(order))[left + 1] - starts[left]
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    places = np.repeat(starts[left], counts) + within
+    net_of_row, run_of_row = np.repeat(net[left], counts), np.repeat(left, counts)
+    more = sides[places] == (net_of_row > 0)
+    places, net_of_row, run_of_row = places[more], net_of_row[more], run_of_row[more]
+    rank = np.arange(len(places)) - np.searchsorted(run_of_row, run_of_row)
+    return order[places[rank < np.abs(net_of_row)]]
 
 
 def runs(first: Any, second: Any) -> tuple[Any, Any]:
     """Where runs of equal hashes begin, in an order that puts equal ones side by side; and that order."""
-    order = np.argsort(first)
+    bits = U64(max(len(first) - 1, 1).bit_length())
+    numbered = first >> bits << bits  # numbers in the place of the lowest bits: sorting is far quicker than argsort
+    numbered |= np.arange(len(first), dtype=U64)
+    numbered.sort()
+    order = (numbered & ((U64(1) << bits) - U64(1))).astype(np.int64)
+    near = numbered[1:] >> bits == numbered[:-1] >> bits
     sorted_first, sorted_second = first[order], second[order]
-    same = sorted_first[1:] == sorted_first[:-1]
-    if (same & (sorted_second[1:] < sorted_second[:-1])).any():  # hardly ever: half of a hash is the same
+    same = (sorted_first[1:] == sorted_first[:-1]) & (sorted_second[1:] == sorted_second[:-1])
+    if (near & ~same).any():  # hardly ever: only a part of a hash is the same
         order = np.lexsort((second, first))
         sorted_first, sorted_second = first[order], second[order]
-        same = sorted_first[1:] == sorted_first[:-1]
+        same = (sorted_first[1:] == sorted_first[:-1]) & (sorted_second[1:] == sorted_second[:-1])
     is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = ~(same & (sorted_second[1:] == sorted_second[:-1]))
+    is_new[1:] = ~same
     return np.flatnonzero(is_new), order
 
 

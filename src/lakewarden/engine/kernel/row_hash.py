@@ -26,6 +26,7 @@ _SEEDS = (0x8EBC6AF09C88C6E3, 0x589965CC75374CC3)
 _GOLDEN = 0x9E3779B97F4A7C15
 _WORD = 0xFFFFFFFFFFFFFFFF
 _NULL = 0x6E756C6C
+_SHORT = 8  # words
 _HALF, _THIRD = U64(32), U64(29)
 _TAIL_MASKS = np.array([_WORD] + [(1 << (8 * size)) - 1 for size in range(1, 8)], dtype=U64)
 
@@ -136,6 +137,8 @@ def _texts(array: Any) -> Lanes:
     padded = np.zeros(int(ends[-1]) - first + 8, dtype=np.uint8)
     padded[:-8] = np.frombuffer(content, dtype=np.uint8, count=len(padded) - 8, offset=first)
     sliding = np.ndarray(shape=(len(padded) - 7,), dtype="<u8", buffer=padded.data, strides=(1,))
+    if int(counts.max()) <= _SHORT:
+        return _short_texts(sliding, starts - first, sizes, counts)
     bounds = np.concatenate(([0], np.cumsum(counts)))
     place = np.arange(total, dtype=np.int64) - np.repeat(bounds[:-1], counts)
     words = sliding[np.repeat(starts - first, counts) + (place << 3)]
@@ -145,6 +148,20 @@ def _texts(array: Any) -> Lanes:
     mixed = tuple(_mixed(words ^ (spread + U64(seed)), multiplier) for seed, multiplier in _lanes())
     sums = _segment_sums((mixed[0], mixed[1]), bounds)
     return _sum_of([sums, _placed_words(sizes.astype(U64), 0)], len(array))
+
+
+def _short_texts(sliding: Any, starts: Any, sizes: Any, counts: Any) -> Lanes:
+    """The same for texts of a few words, word by word: no text is taken apart that does not have that many."""
+    first, second = _placed_words(sizes.astype(U64), 0)
+    for place in range(int(counts.max())):
+        rows = slice(None) if place < int(counts.min()) else np.flatnonzero(counts > place)
+        left = sizes[rows] - 8 * place
+        words = sliding[starts[rows] + 8 * place]
+        words &= _TAIL_MASKS[np.where(left < 8, left, 0)]
+        spread = (place * _GOLDEN) & _WORD
+        for lane, (seed, multiplier) in zip((first, second), _lanes(), strict=True):
+            lane[rows] += _mixed(words ^ U64((spread + seed) & _WORD), multiplier)
+    return first, second
 
 
 def _lists(array: Any, elements: Lanes, ordered: bool) -> Lanes:
