@@ -14,6 +14,7 @@ from hypothesis import is_hypothesis_test
 
 from lakewarden.lifecycle import failpoints
 from tests import examples
+from tests.cases import in_soak
 from tests.small_lake import SQLITE, SmallLake
 
 if TYPE_CHECKING:
@@ -73,9 +74,9 @@ def soaking(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("soak"))
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["postgres", *in_soak("sqlite")])
 def state_url(request: pytest.FixtureRequest) -> str:
-    """The control database, on each kind that is supported."""
+    """The control database, on each kind that is supported. In `make test` most others are on SQLite."""
     if request.param == "sqlite":
         return SQLITE
     postgres: Postgres = request.getfixturevalue("postgres")

@@ -14,11 +14,12 @@ import yaml
 
 from lakewarden import Warden
 from tests import warm_process
+from tests.cases import in_soak
 from tests.new_lake import new_lake
 
 SQLITE = "sqlite:///lakewarden.db"
 SQLITE_FIRST, POSTGRES_FIRST = (
-    pytest.mark.parametrize("state_url", [first, pytest.param(other, marks=pytest.mark.soak)], indirect=True)
+    pytest.mark.parametrize("state_url", [first, *in_soak(other)], indirect=True)
     for first, other in (("sqlite", "postgres"), ("postgres", "sqlite"))
 )
 """For tests that start many processes: one control database in `make test`, the other in `make soak`."""
@@ -102,9 +103,11 @@ class SmallLake:
     def environment(self, failpoints: str = "") -> dict[str, str]:
         return os.environ | {"LAKEWARDEN_FAILPOINTS": failpoints}
 
-    def run(self, *arguments: str, failpoints: str = "", check: int | None = 0) -> subprocess.CompletedProcess[str]:
-        """Run a command in a separate process."""
-        done = warm_process.run(["--config", str(self.folder), *arguments], self.environment(failpoints))
+    def run(
+        self, *arguments: str, said: str = "", failpoints: str = "", check: int | None = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in a separate process, with what is said to it on stdin."""
+        done = warm_process.run(["--config", str(self.folder), *arguments], self.environment(failpoints), said=said)
         if check is not None:
             assert done.returncode == check, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done

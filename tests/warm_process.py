@@ -26,17 +26,21 @@ _parents: list[subprocess.Popen[str]] = []
 _one_at_a_time = Lock()
 
 
-def run(arguments: Sequence[str], environment: Mapping[str, str], first: str = "") -> subprocess.CompletedProcess[str]:
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str], first: str = "", said: str = ""
+) -> subprocess.CompletedProcess[str]:
     """Run a command line in a child of the warm process, to its end.
 
-    `first` is Python that the child runs before, or instead if it ends the process.
+    `first` is Python that the child runs before, or instead if it ends the process; `said` is its stdin.
     """
     with _one_at_a_time, tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder) / "out", Path(folder) / "err"
+        out, err, given = Path(folder) / "out", Path(folder) / "err", Path(folder) / "in"
+        given.write_bytes(said.encode())
         asked = {
             "arguments": list(arguments),
             "environment": dict(environment),
             "first": first,
+            "in": str(given),
             "out": str(out),
             "err": str(err),
         }
@@ -97,8 +101,7 @@ def _become(asked: dict[str, Any]) -> NoReturn:
 
     os.environ.clear()
     os.environ.update(asked["environment"])
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
+    os.dup2(os.open(asked["in"], os.O_RDONLY), 0)
     for number, path in ((1, asked["out"]), (2, asked["err"])):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
     exec(asked["first"], {})

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import in_soak
 from tests.reachability import aged
 from tests.small_lake import SmallLake
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.spark
 PEOPLE = "crm.people"
 
 
-@pytest.mark.parametrize("format", [2, 3])
+@pytest.mark.parametrize("format", [2, *in_soak(3)])
 def test_a_table_can_be_copied_after_a_purge_and_an_expiry(lake: SmallLake, format: int, tmp_path: Path) -> None:
     sql, place = lake.warden.ground.spark.sql, f"file:{lake.folder}/lake/warehouse/crm/people"  # as Hadoop spells it
 

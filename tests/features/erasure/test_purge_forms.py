@@ -14,7 +14,7 @@ from tests.features.erasure.independent import Erased, traces
 from tests.services.s3 import S3
 from tests.small_lake import SmallLake
 
-pytestmark = [pytest.mark.spark, pytest.mark.own_processes, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.own_processes, pytest.mark.slow, pytest.mark.soak]
 
 ORDERS = "sales.orders"
 GONE = ("person-3@example.org", "person-7@example.org")
@@ -75,7 +75,6 @@ def test_over_spark_connect(lake: SmallLake, spark_connect: str) -> None:
     assert traces(lake.folder, [Erased(2, frozenset(GONE), frozenset())]) == []
 
 
-@pytest.mark.soak
 def test_on_s3(on_s3: SmallLake, s3: S3) -> None:
     purge(on_s3)
     bucket = on_s3.warden.table.show(ORDERS).location.split("/")[2]
