@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.spark.session import Spark
 
 _MIB = 1 << 20
-_PROFILED_WHOLE = 500_000  # rows: up to this many shared rows are all profiled
+_PROFILED_WHOLE = 500_000  # rows: files of up to this many are all profiled
 _PROFILED_FILES, _PROFILED_ROWS = 8, 1 << 14
 Progress = Callable[[int, int], None]
 State = tuple["LiveFile | None", "LiveFile | None"]

@@ -1,7 +1,7 @@
 """Statistics of a column on both sides, and how far they drifted apart.
 
-Each side is made of the rows that only it has, which were all read, and of the rows that both share, of which a sample
-may have been read. A sampled row then stands for several: every row has a weight.
+Each side is made of the rows that only it has and of the rows that both share. Of both, a sample may have been read; a
+sampled row then stands for several: every row has a weight.
 """
 
 from __future__ import annotations
