@@ -83,7 +83,7 @@ def _statistics(column: ColumnDifference) -> list[str]:
         ("rows", f"{before.rows:,}", f"{after.rows:,}"),
         ("NULL", f"{before.nulls:,}", f"{after.nulls:,}"),
         ("NaN", f"{before.nans:,}", f"{after.nans:,}"),
-        ("distinct, about", f"{before.distinct:,}", f"{after.distinct:,}"),
+        ("distinct", _about(before.distinct), _about(after.distinct)),
         ("min", before.min, after.min),
         ("max", before.max, after.max),
         *((f"quantile {name}", value, after.quantiles.get(name)) for name, value in before.quantiles.items()),
@@ -98,6 +98,12 @@ def _statistics(column: ColumnDifference) -> list[str]:
         ks = "" if column.drift.ks is None else f", KS {column.drift.ks:.4f}"
         parts += [f"<p>Drift: PSI {column.drift.psi:.4f}{ks}</p>", _plot(column)]
     return parts
+
+
+def _about(distinct: int) -> str:
+    from lakewarden.engine.kernel.profile import DISTINCT
+
+    return f"{distinct:,}" if distinct < DISTINCT else f"about {distinct:,}"
 
 
 def _plot(column: ColumnDifference) -> str:

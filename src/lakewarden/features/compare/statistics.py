@@ -79,7 +79,7 @@ class SideSample:
             rows=self.rows,
             nulls=round(nulls),
             nans=round(nans),
-            distinct=together.distinct,
+            distinct=min(together.distinct, self.rows - round(nulls)),
             min=together.least,
             max=together.greatest,
             quantiles=_quantiles(values, weights),
