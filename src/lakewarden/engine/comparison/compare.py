@@ -169,7 +169,7 @@ class Comparisons:
         elif any(part.most_rows is not None for part in parts):
             strata = {side: round(rows[side] * share) for side, share in _own_shares(visible).items()}
         method = _method(files, here, size) + ("; rows that kept their row lineage are equal" if lineage else "")
-        return _checked(Result(report, rows, strata, files, method, size), about)
+        return _checked(Result(report, rows, strata, files, method, report.counted.bytes), about)
 
     def _lineage(self, wanted: Wanted, files: FileDifference) -> Lineage:
         if not wanted.is_one_table or not self._settings.compare.row_lineage:

@@ -132,7 +132,7 @@ def fetching(parts: Sequence[Part], compared: Compared) -> Stage:
 def hashing(parts: Sequence[Part], compared: Compared) -> Stage:
     """The stage that hashes the values of rows whose lineage has no equal on the other side."""
 
-    def run(items: Iterable[Item]) -> Iterator[Item]:
+    def run(items: Iterable[Item]) -> Iterator[Item | Report]:
         batches = [batch for _, batch in items]
         files, hashed = ComparedFiles(compared), HashedRows(compared.hash_buckets)
         for number, positions, is_to in _by_part(batches) if batches else ():
@@ -141,6 +141,7 @@ def hashing(parts: Sequence[Part], compared: Compared) -> Stage:
                 lanes = combined(columns, batch.num_rows)
                 yield from hashed.add(lanes, number, positions[chosen], is_to[chosen])
         yield from hashed.rest()
+        yield Report(Counted(bytes=files.bytes_fetched))
 
     return lambda items: _guarded(run(items))
 
@@ -202,11 +203,14 @@ class _Hashing:
 
     def run(self, parts: Sequence[Part]) -> Iterator[Item | Report]:
         counted = self._report.counted
-        by_lineage = [part for part in parts if part.purpose == "compare" and self._compared.by_lineage]
+        by_lineage, rest = [], list(parts)
+        if self._compared.by_lineage:
+            by_lineage = [part for part in parts if part.purpose == "compare"]
+            rest = [part for part in parts if part.purpose != "compare"]
         for part, positions, is_to, ids, updated in self._files.lineage(by_lineage):
             lanes = spread(ids.view(np.uint64)), updated.view(np.uint64)
             yield from self._hashed.add(lanes, part.number, positions, is_to)
-        for seen in self._seen([part for part in parts if part not in by_lineage]):
+        for seen in self._seen(rest):
             match seen.part.purpose:
                 case "count":
                     for side in SIDES:
@@ -219,7 +223,7 @@ class _Hashing:
                     yield from self._keys(seen)
         yield from self._hashed.rest()
         counted.files += len(parts)
-        counted.bytes += sum(part.bytes for part in parts)
+        counted.bytes += sum(part.bytes for part in rest)
         yield self._report
 
     def _seen(self, parts: Sequence[Part]) -> Iterator[Seen]:

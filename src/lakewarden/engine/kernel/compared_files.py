@@ -54,6 +54,8 @@ class ComparedFiles:
         self._storage = TaskStorage(compared.access)
         self._budget = Budget.within(compared.memory_bytes)
         self._widths = Widths()
+        self.bytes_fetched = 0
+        """About how much was read to fetch rows."""
         schemas = {side: pa.ipc.read_schema(pa.py_buffer(packed)) for side, packed in compared.schemas.items()}
         self._targets = {
             (side, purpose): pa.schema([schema.field(index) for index in compared.columns(purpose)])
@@ -179,6 +181,7 @@ class ComparedFiles:
             numbers = [zlib.crc32(part.path.encode()) % len(rows)] if rows else []
         elif positions is not None:
             numbers = [n for n in numbers if len(positions[slice(*np.searchsorted(positions, starts[n : n + 2]))])]
+            self.bytes_fetched += part.bytes * sum(rows[number] for number in numbers) // max(part.rows, 1)
         elif part.purpose == "compare" and len(part.deletes) > 1:  # filters leave out the same rows of both sides
             differs = unmasked["from"] != unmasked["to"]
             numbers = [number for number in numbers if differs[starts[number] : starts[number + 1]].any()]
