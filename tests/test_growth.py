@@ -17,6 +17,7 @@ from bench.scale import make_table
 from lakewarden import Warden
 from lakewarden.errors import LakewardenError
 from lakewarden.features.lake.init import Init
+from tests.cases import in_soak
 
 FEW, MANY = 500, 2_500
 TABLES = 3
@@ -38,16 +39,16 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("partitions", ["one", "many"])
+@pytest.mark.parametrize("partitions", ["many", *in_soak("one")])
 @pytest.mark.parametrize(
     "ask",
     [
         lambda warden, table: warden.table.health(table),
-        lambda warden, table: warden.compaction.analyze(table),
         lambda warden, table: warden.compaction.compact(table),
         lambda warden, table: warden.policy.run(table),
+        *in_soak(lambda warden, table: warden.compaction.analyze(table)),
     ],
-    ids=["health", "analyze", "compact", "policy run"],
+    ids=["health", "compact", "policy run", "analyze"],
 )
 def test_a_file_takes_less_than_a_kilobyte(lake: Path, ask: Callable[[Warden, str], Any], partitions: str) -> None:
     def peak(files: int) -> int:

@@ -142,6 +142,7 @@ def test_a_limit_of_time_counts_first(house: House) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_compaction_of_many_groups_paused_by_another_process(tmp_path: Path) -> None:
     with SmallLake(tmp_path / "lake") as lake:
         lake.catalog.create_namespace("db")

@@ -19,6 +19,7 @@ from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, E
 from lakewarden.state.database import Database
 from lakewarden.state.digests import SIZE, Digester
 from lakewarden.state.tombstones import SqlTombstones
+from tests.cases import in_soak
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 EMAIL = KeyAsked("main.crm.people", "uuid-1", "email", 2, "string")
@@ -76,6 +77,7 @@ class TestKnownAgain:
 
 
 class TestManyRequests:
+    @pytest.mark.parametrize("database", ["postgres", *in_soak("sqlite")], indirect=True)
     def test_of_more_than_a_query_can_name(self, store: SqlTombstones, database: Database) -> None:
         """Databases take some ten thousand parameters; requests may be more."""
         first = asked(store, "p0@x.org")

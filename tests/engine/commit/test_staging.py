@@ -19,6 +19,7 @@ from lakewarden.engine.spark import watched
 from lakewarden.errors import LeaseLost, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.warden import Workbench
+from tests.cases import in_soak
 from tests.engine.lakes import STAMP, unfenced
 from tests.engine.staged import OTHER, ROWS, Shop
 from tests.small_lake import SmallLake
@@ -33,7 +34,7 @@ def shared_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallLake]
         yield lake
 
 
-@pytest.fixture(params=[1, 2, 3], ids=lambda version: f"v{version}")
+@pytest.fixture(params=[2, 3, *in_soak(1)], ids=lambda version: f"v{version}")
 def shop(shared_lake: SmallLake, request: pytest.FixtureRequest) -> Shop:
     return Shop(shared_lake, f"t{abs(hash(request.node.nodeid))}", request.param)
 
@@ -43,6 +44,7 @@ def newer(shared_lake: SmallLake, request: pytest.FixtureRequest) -> Shop:
     return Shop(shared_lake, f"t{abs(hash(request.node.nodeid))}", request.param)
 
 
+@pytest.mark.parametrize("shop", [2, *in_soak(1, 3)], indirect=True)
 def test_the_first_rows_of_a_table(shop: Shop) -> None:
     staged = shop.stage(0, 10)
     assert staged.rows == 10
@@ -74,6 +76,7 @@ def test_twice_is_once(newer: Shop) -> None:
     newer.check(*range(4), 100, 101)
 
 
+@pytest.mark.parametrize("newer", [2, *in_soak(3)], indirect=True)
 def test_what_an_earlier_run_staged_is_swept_and_never_published(newer: Shop) -> None:
     """What an operation stages that the journal does not know, or that is running, is left alone."""
     newer.insert(100)
@@ -126,6 +129,7 @@ def test_snapshots_that_spark_publishes_are_kept_for_a_resume(shared_lake: Small
     assert of[shop.table.snapshot_by_id(picked).parent_snapshot_id] == ""
 
 
+@pytest.mark.parametrize("newer", [2, *in_soak(3)], indirect=True)
 def test_a_server_that_goes_on_after_its_client_died(newer: Shop) -> None:
     """It writes to the branch of a run that is over, after that was swept: nobody ever publishes it."""
     newer.insert(100)
@@ -174,7 +178,7 @@ def test_no_rows(newer: Shop) -> None:
     newer.check(100)
 
 
-@pytest.mark.parametrize("only_goes", [False, True], ids=["replaced", "removed"])
+@pytest.mark.parametrize("only_goes", [False, *in_soak(True)], ids=["replaced", "removed"])
 def test_files_that_are_replaced(shop: Shop, only_goes: bool) -> None:
     shop.insert(100, 102)
     out = shop.known()
@@ -185,6 +189,7 @@ def test_files_that_are_replaced(shop: Shop, only_goes: bool) -> None:
     shop.check(*range(*rows), 101)
 
 
+@pytest.mark.parametrize("newer", [2, *in_soak(3)], indirect=True)
 def test_files_that_others_deleted_from_are_not_replaced(newer: Shop) -> None:
     newer.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
     newer.insert(100, 102)

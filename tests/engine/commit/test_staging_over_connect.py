@@ -56,6 +56,7 @@ def wait_for(what: Callable[[], Any], seconds: float) -> Any:
 @pytest.mark.spark
 @pytest.mark.own_processes
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_server_that_continues_after_its_client_was_killed(lake: SmallLake, spark_connect: str) -> None:
     use(lake, remote=spark_connect)
     lake.catalog.create_namespace("shop")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import in_soak
 from tests.engine.cleansed import People, email
 from tests.small_lake import SmallLake
 
@@ -53,7 +54,7 @@ def without(rows: list[Any], *who: int) -> list[Any]:
     "by",
     [
         "PARTITIONED BY (truncate(4, email))",
-        *(pytest.param(by, marks=pytest.mark.soak) for by in ("", "PARTITIONED BY (bucket(4, email))")),
+        *in_soak("", "PARTITIONED BY (bucket(4, email))"),
     ],
 )
 def test_spark_reads_every_ref_and_writes_on(shared_lake: SmallLake, by: str) -> None:

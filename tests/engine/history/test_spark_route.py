@@ -31,6 +31,7 @@ from lakewarden.errors import CommitRefused, StalePlan
 from lakewarden.lifecycle import failpoints
 from lakewarden.lifecycle.journal import known_to
 from lakewarden.records.erasure import HiddenKey
+from tests.cases import in_soak
 from tests.engine.catalog.test_rest_catalog import RestLake
 from tests.engine.lakes import STAMP, unfenced
 from tests.features.erasure.independent import Erased, traces
@@ -157,10 +158,8 @@ def without(rows: dict[str, list[Any]], gone: Sequence[str] = GONE) -> dict[str,
     ("partition", "mode"),
     [
         ("truncate(4, email)", COPY_ON_WRITE),
-        pytest.param("", MERGE_ON_READ, marks=pytest.mark.soak),
-        pytest.param("email", MERGE_ON_READ, marks=pytest.mark.soak),
-        pytest.param("", COPY_ON_WRITE, marks=pytest.mark.soak),
-        pytest.param("bucket(4, email)", MERGE_ON_READ, marks=pytest.mark.soak),
+        *in_soak(("", MERGE_ON_READ), ("email", MERGE_ON_READ)),
+        *in_soak(("", COPY_ON_WRITE), ("bucket(4, email)", MERGE_ON_READ)),
     ],
 )
 def test_every_version_is_without_the_rows(lake: SmallLake, partition: str, mode: str) -> None:
@@ -218,6 +217,7 @@ def at_tag(people: People, tag: str) -> Any:
 
 
 @pytest.mark.spark
+@pytest.mark.soak
 def test_after_the_spec_was_changed(lake: SmallLake) -> None:
     """A manifest of the former spec has no other to be merged with."""
     people = People(lake, "city")
@@ -232,7 +232,8 @@ def test_after_the_spec_was_changed(lake: SmallLake) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("mode", [MERGE_ON_READ, pytest.param(COPY_ON_WRITE, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("mode", [MERGE_ON_READ, COPY_ON_WRITE])
+@pytest.mark.soak
 def test_a_table_that_was_upgraded(lake: SmallLake, mode: str) -> None:
     """Its deletes are files of positions still, which name the data files that go."""
     people = People(lake, "email", MERGE_ON_READ, format=2).grown()
@@ -292,6 +293,7 @@ class TestOthersMeanwhile:
         assert not {row[1] for row in people.rows("main")} & set(GONE)
         people.check_erased()
 
+    @pytest.mark.soak
     def test_a_commit_that_the_move_went_over(self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
         """In the very moment of the move, where Iceberg does not see it: the branch goes back to it."""
         people = People(lake)
@@ -312,6 +314,7 @@ class TestOthersMeanwhile:
         assert set(lake.refs(PEOPLE)) == {"main", "first"}
         people.check_erased()
 
+    @pytest.mark.soak
     def test_a_tag_that_comes_late(self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
         people = People(lake)
         before = people.all_rows()
@@ -371,6 +374,7 @@ class TestOthersMeanwhile:
         assert lake.head(PEOPLE) == people.clean and people.rows("main") == [(1000, "ba01@example.org", "x")]
         people.check_erased()
 
+    @pytest.mark.soak
     def test_a_version_that_is_staged(self, lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
         """No ref leads to it yet, so it would go with the old versions: it stays, and is for somebody to publish."""
         people = People(lake)
@@ -399,6 +403,7 @@ class TestOthersMeanwhile:
         assert people.rows("main") == sorted([*without(before)["main"], (301, "ba07@example.org", "staged")])
         people.check_erased()
 
+    @pytest.mark.soak
     def test_branches_that_are_called_like_ours(self, lake: SmallLake) -> None:
         """Only those of operations that are known as ours are dropped; any other is somebody's, and kept."""
         people = People(lake)
@@ -445,18 +450,15 @@ class Death:
             raise Killed
 
 
-AT_STAKE = [("merging", 1), ("moved", 1)]
-"""In the middle of a version, and of the refs."""
-OTHER_POINTS = [
-    *(("branched", 1), ("deleted", 1), ("unmasked", 1), ("forgotten", 1), ("compared", 1), ("made", 1)),
-    *(("made", 2), ("moved", 2), ("dropped", 1), ("intended", 1), ("expired", 1)),
+POINTS = [
+    *(("branched", 1), ("deleted", 1), ("unmasked", 1), ("forgotten", 1), ("compared", 1), ("merging", 1)),
+    *(("made", 1), ("made", 2), ("moved", 1), ("moved", 2), ("dropped", 1), ("intended", 1), ("expired", 1)),
 ]
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("point", "times"), [*AT_STAKE, *(pytest.param(*each, marks=pytest.mark.soak) for each in OTHER_POINTS)]
-)
+@pytest.mark.parametrize(("point", "times"), POINTS)
+@pytest.mark.soak
 def test_killed_at_any_point(lake: SmallLake, monkeypatch: pytest.MonkeyPatch, point: str, times: int) -> None:
     people = People(lake)
     people.insert(40, 60)

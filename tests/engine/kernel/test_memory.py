@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakewarden.engine.kernel.messages import GroupReport, Input
+from tests.cases import in_soak
 from tests.engine.kernel_files import numbered
 
 BOUND = 512 << 20
@@ -121,7 +122,7 @@ def measured(folder: Path, inputs: list[Input], memory: int = BOUND, verify: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "files", [wide, wide_and_high, very_wide, one_row_group, hidden_texts, large_values, many_small]
+    "files", [wide, hidden_texts, *in_soak(wide_and_high, very_wide, one_row_group, large_values, many_small)]
 )
 def test_a_task_keeps_within_its_memory(tmp_path: Path, files: Callable[[Path], Iterator[Path]]) -> None:
     inputs = [Input(str(path), pq.read_metadata(path).num_rows) for path in files(tmp_path)]
@@ -131,6 +132,7 @@ def test_a_task_keeps_within_its_memory(tmp_path: Path, files: Callable[[Path], 
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_reading_back_keeps_within_it_too(tmp_path: Path) -> None:
     inputs = [Input(str(path), pq.read_metadata(path).num_rows) for path in wide(tmp_path)]
     report = measured(tmp_path, inputs, verify="full")
@@ -146,6 +148,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Input:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_smaller_bound_is_kept_as_well(tmp_path: Path, long: Input) -> None:
     """And the bound is what does it: with more, the same task takes more."""
     small, large = (measured(tmp_path, [long], memory=megabytes << 20) for megabytes in (256, 1024))
@@ -154,6 +157,7 @@ def test_a_smaller_bound_is_kept_as_well(tmp_path: Path, long: Input) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_position_deletes_take_a_bit_a_row(tmp_path: Path, long: Input) -> None:
     """Seven million of them: as numbers, held and sorted, they would not fit."""
     schema = pa.schema([("file_path", pa.string()), ("pos", pa.int64())])

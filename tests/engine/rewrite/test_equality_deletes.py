@@ -121,6 +121,7 @@ def test_a_damaged_file_is_told_without_a_value(deleting: Deleting, content: byt
     assert delete.path in raised.value.message and "secret" not in f"{raised.value!r} {raised.value.__cause__!r}"
 
 
+@pytest.mark.spark
 def test_a_purge_by_uuid(deleting: Deleting) -> None:
     lake, id = deleting.lake, deleting.id("code")
     codes = [UUID(int=n) for n in (1, 4)]

@@ -43,6 +43,7 @@ def test_over_spark_connect(lake: SmallLake, spark_connect: str) -> None:
     compact(lake)
 
 
+@pytest.mark.soak
 def test_on_a_standalone_cluster_with_two_workers(lake: SmallLake, spark_cluster: str) -> None:
     lake.create(appends=12)
     conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
@@ -52,6 +53,7 @@ def test_on_a_standalone_cluster_with_two_workers(lake: SmallLake, spark_cluster
     assert spark_cluster in found["spark"] and "a task ran" in found["executors"]
 
 
+@pytest.mark.soak
 def test_executors_whose_python_lacks_pyarrow(lake: SmallLake, spark_cluster: str, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     venv.create(bare, symlinks=True)
@@ -68,6 +70,7 @@ def test_executors_whose_python_lacks_pyarrow(lake: SmallLake, spark_cluster: st
     assert digest(lake.folder / "lake") == before
 
 
+@pytest.mark.soak
 def test_on_s3(on_s3: SmallLake) -> None:
     on_s3.create(appends=12)
     compact(on_s3)

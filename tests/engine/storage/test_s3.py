@@ -50,6 +50,7 @@ def test_a_wrong_key_is_told(on_s3: SmallLake) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_format_v3_on_s3_through_spark(on_s3: SmallLake) -> None:
     """In processes of their own: only there does Spark have the jar for S3."""
     on_s3.sql_elsewhere(

@@ -15,6 +15,7 @@ import yaml
 from lakewarden import Warden
 from lakewarden.engine.files.live_files import LiveFile
 from lakewarden.lifecycle.basics import SPARK_SQL
+from tests.cases import in_soak
 from tests.entries import listed
 from tests.features.compaction.compacted import Compactable, local
 from tests.small_lake import SmallLake
@@ -57,7 +58,7 @@ MERGE_ON_READ = {"write.delete.mode": "merge-on-read", "write.update.mode": "mer
 BY_PARTITION = {"write.delete.granularity": "partition"}
 
 
-@pytest.mark.parametrize("version", [2, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("version", [2, *in_soak(1)])
 def test_plain_tables(new: Any, version: int) -> None:
     table = new("id BIGINT, city STRING", version=version)
     for start in range(0, 40, 10):
@@ -101,7 +102,7 @@ def test_writers_and_procedures_go_on(new: Any) -> None:
     assert len(table.table.metadata.snapshots) == 1
 
 
-@pytest.mark.parametrize("granularity", ["file", "partition"])
+@pytest.mark.parametrize("granularity", ["file", *in_soak("partition")])
 def test_position_deletes_are_applied_and_go(new: Any, granularity: str) -> None:
     table = new("id BIGINT, day DATE", "day", **MERGE_ON_READ, **{"write.delete.granularity": granularity})
     for start in (0, 100, 200):
@@ -206,7 +207,7 @@ def test_equality_deletes_go_through_spark(new: Any) -> None:
     assert not table.lake.warden.compaction.analyze(table.name)[0].needs_compaction
 
 
-@pytest.mark.parametrize("format", ["orc", "avro"])
+@pytest.mark.parametrize("format", ["avro", *in_soak("orc")])
 def test_other_formats_go_through_spark(new: Any, format: str) -> None:
     table = new("id BIGINT, s STRING", **MERGE_ON_READ, **BY_PARTITION, **{"write.format.default": format})
     for start in (0, 100):
@@ -416,7 +417,7 @@ def test_columns_that_were_renamed_added_dropped_and_promoted(new: Any) -> None:
     assert len(table.data) == 1
 
 
-@pytest.mark.parametrize("version", [2, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("version", [2, *in_soak(1)])
 def test_partitions_of_every_transform_that_evolved(new: Any, version: int) -> None:
     """Files stay under their own spec: else filters on a partition column would miss rows."""
     table = new("id BIGINT, city STRING, day DATE, at TIMESTAMP, x DOUBLE, zip INT", "zip", version=version)
@@ -504,9 +505,7 @@ def test_table_properties_shape_the_new_files(new: Any) -> None:
     assert {chunk.bloom_filter_offset is not None for chunk in chunks[0::3]} == {False}
 
 
-@pytest.mark.parametrize(
-    "codec", ["zstd", "snappy", *(pytest.param(one, marks=pytest.mark.soak) for one in ("uncompressed", "lz4"))]
-)
+@pytest.mark.parametrize("codec", ["zstd", *in_soak("snappy", "uncompressed", "lz4")])
 def test_codecs(new: Any, codec: str) -> None:
     import pyarrow.parquet as pq
 
@@ -523,6 +522,7 @@ def test_codecs(new: Any, codec: str) -> None:
     assert pq.read_metadata(local(file.path)).row_group(0).column(0).compression == codec.upper()
 
 
+@pytest.mark.soak
 def test_a_wide_table_stays_within_the_memory_of_a_task(new: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As much as the whole of a group would take, read at once, is not there to be had."""
     from lakewarden.engine.rewrite.driver import Rewriter

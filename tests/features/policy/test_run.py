@@ -12,6 +12,7 @@ import pytest
 
 from lakewarden.errors import SomeFailed
 from lakewarden.lifecycle.states import State
+from tests.cases import in_soak
 from tests.features.retention.test_expire import configure, snapshots
 from tests.reachability import aged, files_in, on_disk, orphans
 from tests.small_lake import SCHEMA, SmallLake
@@ -155,7 +156,7 @@ class TestRunning:
 class TestSecondRun:
     """Whatever a table is like, one run does all that there is to do."""
 
-    @pytest.fixture(params=[pytest.param(TIGHT, id="tight"), pytest.param({}, id="defaults", marks=pytest.mark.soak)])
+    @pytest.fixture(params=[TIGHT, *in_soak({})], ids=["tight", "defaults"])
     def clinic(self, lake: SmallLake, request: pytest.FixtureRequest) -> SmallLake:
         configure(lake, defaults=request.param)
         lake.create("v1.plain", format=1, appends=14)
@@ -187,6 +188,7 @@ class TestSecondRun:
         lake.warden.policy.run().apply()
         return [f"{action.subject}: {action.says}" for action in lake.warden.policy.run().plan.actions]
 
+    @pytest.mark.soak
     def test_where_every_file_is_to_be_rewritten(self, lake: SmallLake) -> None:
         configure(lake, defaults={**TIGHT, "compaction": {"rewrite_all": True}})
         for format in (1, 2, 3):
@@ -223,7 +225,7 @@ class TestSecondRun:
         (found,) = sql(f"SELECT count(*) AS rows FROM main.sales.t TIMESTAMP AS OF {before + 0.0005}").collect()
         assert found["rows"] == 28
 
-    @pytest.mark.parametrize("format", [2, 3])
+    @pytest.mark.parametrize("format", [2, *in_soak(3)])
     def test_where_every_row_is_deleted(self, kept: SmallLake, format: int) -> None:
         kept.create("sales.gone", format=format, appends=3)
         sql = kept.warden.ground.spark.sql
