@@ -15,7 +15,7 @@ from hypothesis import is_hypothesis_test
 from lakewarden.lifecycle import failpoints
 from tests import examples
 from tests.cases import in_soak
-from tests.small_lake import SQLITE, SmallLake
+from tests.small_lake import FORMATS, SQLITE, SmallLake
 
 if TYPE_CHECKING:
     from tests.services.postgres import Postgres
@@ -103,13 +103,7 @@ def any_format(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-@pytest.fixture(
-    params=[
-        pytest.param((1, "sqlite"), id="v1-sqlite"),
-        pytest.param((2, "postgres"), id="v2-postgres", marks=pytest.mark.postgres),
-        pytest.param((3, "sqlite"), id="v3-sqlite", marks=pytest.mark.spark),
-    ]
-)
+@pytest.fixture(params=[pytest.param(orders, id=id, marks=marks) for id, (orders, marks) in FORMATS.items()])
 def orders(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SmallLake]:
     """A lake with sales.orders in it: three versions, on each format, one of them with PostgreSQL for its state.
 

@@ -23,6 +23,20 @@ SQLITE_FIRST, POSTGRES_FIRST = (
     for first, other in (("sqlite", "postgres"), ("postgres", "sqlite"))
 )
 """For tests that start many processes: one control database in `make test`, the other in `make soak`."""
+FORMATS = {
+    "v1-sqlite": ((1, "sqlite"), []),
+    "v2-postgres": ((2, "postgres"), [pytest.mark.postgres]),
+    "v3-sqlite": ((3, "sqlite"), [pytest.mark.spark]),
+}
+ANY_FORMAT = pytest.mark.parametrize(
+    "orders",
+    [
+        pytest.param(orders, id=id, marks=marks if id == "v2-postgres" else [*marks, pytest.mark.soak])
+        for id, (orders, marks) in FORMATS.items()
+    ],
+    indirect=True,
+)
+"""For tests of `orders` that the format does not matter to: one in `make test`, the others in `make soak`."""
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string())])
 # Here statements move a few rows: what Spark compiles and plans anew for many takes longer than moving them.
 SPARK_FOR_LITTLE = {

@@ -12,6 +12,7 @@ import pytest
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
 from lakewarden.state.leases import SqlLeases
+from tests.cases import in_soak
 from tests.lifecycle.house import House
 from tests.new_lake import new_state
 
@@ -25,7 +26,7 @@ def house() -> House:
     return House()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "postgres", *in_soak("sqlite")])
 def any_house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
     """A house on each kind of journal and leases."""
     if request.param == "memory":

@@ -81,6 +81,7 @@ def test_an_operation_of_two_actions_killed_at_every_step(two_tables: SmallLake,
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_rollback_in_two_statements_killed_between_them(tmp_path: Path) -> None:
     """Format v3: each statement is a commit of its own, on Spark."""
     with SmallLake(tmp_path / "lake", lease_timeout="2s") as lake:
@@ -142,7 +143,9 @@ def commits_to(lake: SmallLake, name: str) -> int:
 
 @pytest.mark.slow
 @SQLITE_FIRST
-def test_tables_side_by_side_killed_in_the_midst_of_several(many_tables: SmallLake, tmp_path: Path) -> None:
+def test_tables_side_by_side_killed_in_the_midst_of_several(
+    many_tables: SmallLake, tmp_path: Path, soaking: bool
+) -> None:
     lake, trace = many_tables, tmp_path / "trace"
     run = ("version", "tag", "sales.*", "undisturbed")
     killing.run(lake, *run, failpoints=f"trace:{trace}", first=THREE_AT_ONCE)
@@ -151,7 +154,7 @@ def test_tables_side_by_side_killed_in_the_midst_of_several(many_tables: SmallLa
     assert points[: points.index("subject.released")].count("subject.leased") > 1  # several were held at once
     commits = {name: commits_to(lake, name) for name in MANY}
 
-    for number in range(4, len(points), len(points) // 8):
+    for number in range(4, len(points), len(points) // (8 if soaking else 3)):
         tag = f"r{number}"
         killing.kill(lake, number, points[number - 1], "version", "tag", "sales.*", tag, first=THREE_AT_ONCE)
         if number > 4:

@@ -147,6 +147,7 @@ def test_a_purge_through_spark_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.soak
 def test_a_compaction_waits_until_a_purge_is_over(tmp_path: Path) -> None:
     """It was planned on files that the purge takes away: it may come to nothing, but it brings nobody back."""
     asked, gate = Asked(tmp_path, _with_deletes_of_every_kind), tmp_path / "gate"

@@ -19,6 +19,7 @@ from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile, pack_files, unpack_files
 from lakewarden.lifecycle.states import State
 from lakewarden.state.journal import SqlJournal
+from tests.cases import in_soak
 from tests.lifecycle.house import House, Mark
 
 files = st.builds(
@@ -155,6 +156,7 @@ def test_a_list_that_was_damaged_stops_its_table_before_anything_is_done(any_hou
     assert any_house.journal.get(id).state is State.FAILED
 
 
+@pytest.mark.parametrize("any_house", ["sqlite", *in_soak("memory", "postgres")], indirect=True)
 def test_a_plan_of_very_many_files_is_loaded_table_by_table(any_house: House) -> None:
     """What is held at once is about one table's files, not all of them."""
     tables = [f"t{number}" for number in range(10)]

@@ -112,7 +112,7 @@ PARTITION_WIDE: dict[str, Any] = {"write.delete.granularity": "partition"}
             id="v2_wide_deletes",
             marks=pytest.mark.soak,
         ),
-        pytest.param(short_life, [hide, compact, purge], id="v3"),
+        pytest.param(short_life, [hide, compact, purge], id="v3", marks=pytest.mark.soak),
     ],
 )
 def test_every_reader(

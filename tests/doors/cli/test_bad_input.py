@@ -16,6 +16,7 @@ import yaml
 
 from lakewarden.doors.cli.main import run
 from lakewarden.engine.catalog.tables import Tables
+from tests.cases import in_soak
 from tests.engine.lakes import Lake, digest, local, open_path, read_only
 
 __all__ = ["open_path"]
@@ -355,7 +356,7 @@ class TestWithoutJava:
         lake.warden.close()
         return lake
 
-    @pytest.mark.parametrize("as_json", [False, True])
+    @pytest.mark.parametrize("as_json", [False, *in_soak(True)])
     def test_what_needs_it(self, third_format: Lake, tmp_path: Path, as_json: bool) -> None:
         bad = Bad(["version", "tag", "sales.orders", "v9"], "SparkUnavailable", "needs Java", "Install Java 17", 1)
         before = contents(third_format)

@@ -243,7 +243,7 @@ class TestForPeople:
         done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
         assert (done.stdout, done.stderr) == ("[", "")
 
-    @pytest.mark.parametrize("json_or_not", ["--json", "--config"])
+    @pytest.mark.parametrize("json_or_not", ["--config", *in_soak("--json")])
     def test_nobody_reading_is_no_failure_of_what_was_done(self, shop: SmallLake, json_or_not: str) -> None:
         options = json_or_not if json_or_not == "--json" else f"--config {shop.folder}"
         command = f"{sys.executable} -m lakewarden version tag sales.orders v1 {options} | true"
@@ -251,7 +251,7 @@ class TestForPeople:
         assert (done.returncode, done.stderr) == (0, "")
         assert "v1" in shop.refs()
 
-    @pytest.mark.parametrize("columns", [60, 200])
+    @pytest.mark.parametrize("columns", [60, *in_soak(200)])
     def test_nothing_is_cut_on_a_terminal_of_any_width(self, shop: SmallLake, columns: int) -> None:
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))

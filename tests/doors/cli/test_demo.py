@@ -16,17 +16,32 @@ from lakewarden.doors.cli.main import run
 
 
 @pytest.mark.spark
+@pytest.mark.slow
+def test_makes_a_lake_shows_it_and_can_be_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "demo-lake"
+    assert run(["demo", str(folder)]) == 0
+    look(folder, *capsys.readouterr())
+    assert run(["demo", str(folder)]) == 1
+    assert "--fresh" in capsys.readouterr().err
+
+
+@pytest.mark.spark
 @pytest.mark.own_processes
 @pytest.mark.slow
-def test_makes_a_lake_shows_it_and_can_be_run_again(tmp_path: Path) -> None:
+@pytest.mark.soak
+def test_in_a_process_that_starts_spark(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lakewarden", "demo"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
-    for shown in ("$ lakewarden table list", "after the rollback", "Nothing changed. Apply:", "policy run", "Try next"):
-        assert shown in done.stdout
+    look(tmp_path / "demo-lake", done.stdout, done.stderr)
 
-    with Warden.open(tmp_path / "demo-lake") as warden:
+
+def look(folder: Path, out: str, err: str) -> None:
+    """What the demo printed, and the lake that it leaves."""
+    assert "Traceback" not in out + err
+    for shown in ("$ lakewarden table list", "after the rollback", "Nothing changed. Apply:", "policy run", "Try next"):
+        assert shown in out
+    with Warden.open(folder) as warden:
         tables = {row.table: row for row in warden.table.list()}
         assert {"main.sales.orders", "main.crm.customers", "main.web.events"} == set(tables)
         assert tables["main.sales.orders"].files == 8  # one a day: compacted
@@ -35,9 +50,6 @@ def test_makes_a_lake_shows_it_and_can_be_run_again(tmp_path: Path) -> None:
         assert tables["main.web.events"].format == 3
         assert {row.state for row in warden.operation.list()} == {"done"}
         assert all("month-end" in {r.name for r in warden.table.show(table).refs} for table in tables)
-
-    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (again.returncode, "--fresh" in again.stderr) == (1, True)
 
 
 def test_never_removes_a_folder_that_is_not_a_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,7 @@ from lakewarden.engine.files.manifests import Manifests
 from lakewarden.errors import CatalogUnavailable, CommitRefused, StalePlan
 from lakewarden.features.lake.init import Init
 from lakewarden.lifecycle.basics import PUBLISH, SPARK_SQL
+from tests.cases import in_soak
 from tests.engine.direct_commits import DirectCommits
 from tests.engine.lakes import STAMP, unfenced
 from tests.services.rest_catalog import RestCatalog
@@ -199,7 +200,7 @@ class TestVersions:
 
         assert lake.ids() == list(range(8))
 
-    @pytest.mark.parametrize("format", [2, 3])
+    @pytest.mark.parametrize("format", [3, *in_soak(2)])
     def test_a_rollback_restores_the_columns_in_the_same_commit(self, lake: RestLake, format: int) -> None:
         lake.create()
         if format == 3:
@@ -247,7 +248,7 @@ class TestExpiry:
         lake.warden.retention.expire(ORDERS, **ALL_BUT_ONE).apply()
         assert len(lake.snapshots) == 1
 
-    @pytest.mark.parametrize("format", [2, 3])
+    @pytest.mark.parametrize("format", [3, *in_soak(2)])
     def test_lets_versions_and_their_files_go(self, lake: RestLake, format: int) -> None:
         lake.create(appends=5)
         _, tagged, _, earlier, head = lake.snapshots
@@ -298,7 +299,7 @@ class TestExpiry:
 
         assert lake.snapshots == snapshots
 
-    @pytest.mark.parametrize("format", [2, 3])
+    @pytest.mark.parametrize("format", [2, *in_soak(3)])
     def test_a_tag_made_while_we_commit_comes_back(self, lake: RestLake, format: int) -> None:
         """The server cannot be told that there are to be no other tags, and drops one with its snapshot."""
         lake.create()
@@ -397,7 +398,7 @@ class TestFiles:
 
         assert not [name for name in lake.files() if STAMP.file_prefix in name]
 
-    @pytest.mark.parametrize("verb", ["manifests", "compact"])
+    @pytest.mark.parametrize("verb", ["compact", *in_soak("manifests")])
     def test_a_refusal_is_told_and_leaves_nothing(self, lake: RestLake, verb: str) -> None:
         lake.create(appends=11)
         folder, planned = local(lake.metadata.location), getattr(lake.warden.compaction, verb)(ORDERS)

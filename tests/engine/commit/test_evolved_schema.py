@@ -27,6 +27,7 @@ from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
 from lakewarden.errors import BadValue, Conflict, StalePlan
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.warden import Workbench
+from tests.cases import in_soak
 from tests.engine.lakes import STAMP, Lake, lake, unfenced
 from tests.readers.spec import faults
 from tests.small_lake import SmallLake
@@ -164,7 +165,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("statements", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("statements", [0, 2, *in_soak(1, 3, 4)])
 def test_a_format_that_only_spark_writes(shared_lake: SmallLake, statements: int) -> None:
     """Each column is a statement, so a run may be killed between two of them: the next one runs those that are left."""
     name = f"main.crm.people{statements}"

@@ -19,6 +19,7 @@ from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
 from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.errors import AlreadyExists
 from lakewarden.lifecycle.failpoints import when
+from tests.cases import in_soak
 from tests.engine.catalog.test_rest_catalog import RestLake
 from tests.engine.lakes import STAMP
 from tests.engine.new_files import SALES, new_file, sales
@@ -49,7 +50,7 @@ def created(lake: RestLake, format: int) -> Shop:
     return shop
 
 
-@pytest.mark.parametrize("format", [2, 3], ids=lambda version: f"v{version}")
+@pytest.mark.parametrize("format", [2, *in_soak(3)], ids=lambda version: f"v{version}")
 def test_from_its_creation_on(lake: RestLake, format: int) -> None:
     shop = created(lake, format)
     staged = shop.stage(0, 4)

@@ -14,6 +14,7 @@ import pytest
 from lakewarden.engine.commit import publish
 from lakewarden.errors import CatalogUnavailable, CommitRefused, Interrupted, LeaseLost, StalePlan
 from lakewarden.lifecycle.failpoints import when
+from tests.cases import in_soak
 from tests.features.compaction.compacted import Compactable
 from tests.small_lake import SmallLake
 
@@ -51,7 +52,7 @@ def ids(table: Compactable) -> list[int]:
     return sorted(row.id for row in table.sql("SELECT id FROM {t}"))
 
 
-POINTS = pytest.mark.parametrize("point", ["compaction.rewritten", "commit.ready"])
+POINTS = pytest.mark.parametrize("point", ["commit.ready", *in_soak("compaction.rewritten")])
 
 
 @POINTS
@@ -139,7 +140,7 @@ def test_a_rollback_meanwhile_stands(table: Compactable) -> None:
     assert table.unreached() == set()
 
 
-@pytest.mark.parametrize("point", ["compaction.rewritten", "commit.ready", "commit.fenced"])
+@pytest.mark.parametrize("point", ["commit.fenced", *in_soak("compaction.rewritten", "commit.ready")])
 def test_another_table_of_the_same_name_is_left_alone(table: Compactable, point: str) -> None:
     def recreate() -> None:
         table.sql("DROP TABLE {t}")

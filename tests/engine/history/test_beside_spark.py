@@ -100,7 +100,7 @@ def test_spark_reads_every_ref_and_writes_on(shared_lake: SmallLake, by: str) ->
     assert people.read("first") == without(before["first"], 0, 3)
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("mode", ["copy-on-write", *in_soak("merge-on-read")])
 def test_an_update_in_flight_is_refused_rather_than_doubling_a_row(
     shared_lake: SmallLake, tmp_path: Path, mode: str
 ) -> None:

@@ -245,6 +245,7 @@ def test_a_table_that_was_upgraded(lake: SmallLake, mode: str) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.soak
 def test_in_a_rest_catalog(tmp_path: Path, rest_catalog: RestCatalog) -> None:
     """Whoever writes the metadata there, manifests are the client's: it goes the same way."""
     with RestLake(tmp_path / "lake", rest_catalog.uri, rest_catalog.warehouse) as lake:

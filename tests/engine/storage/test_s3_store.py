@@ -16,6 +16,7 @@ from lakewarden.engine.storage.quarantine import Batch, QuarantinedFile
 from lakewarden.engine.storage.s3_store import S3Store
 from lakewarden.engine.storage.storage import Removed, Storage, Stores
 from lakewarden.errors import AlreadyExists, StorageUnavailable
+from tests.cases import in_soak
 from tests.engine.lakes import unfenced
 from tests.services.s3 import S3
 
@@ -41,7 +42,7 @@ def bucket(s3: S3, tmp_path: Path) -> str:
     return s3.new_bucket(f"storage-{abs(hash(tmp_path)) % 10**9}")
 
 
-@pytest.fixture(params=["boto3", "arrow"])
+@pytest.fixture(params=["boto3", *in_soak("arrow")])
 def storage(s3: S3, bucket: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Storage:
     """By boto3, and as it is where that is not installed."""
     if request.param == "arrow":

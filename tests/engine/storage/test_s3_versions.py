@@ -12,6 +12,7 @@ from lakewarden.engine.storage.arrow_store import ArrowStore
 from lakewarden.engine.storage.storage import Removed, Storage, Stores
 from lakewarden.errors import LeaseLost
 from lakewarden.lifecycle.basics import Fence
+from tests.cases import in_soak
 from tests.engine.lakes import unfenced
 from tests.services.s3_versions import VersionedS3
 
@@ -109,7 +110,7 @@ class TestErase:
 
 
 class TestFolders:
-    @pytest.mark.parametrize("versions", [True, False])
+    @pytest.mark.parametrize("versions", [True, *in_soak(False)])
     def test_objects_that_stand_for_folders(self, versioned_s3: VersionedS3, tmp_path: Path, versions: bool) -> None:
         bucket = versioned_s3.new_bucket(f"folders-{abs(hash((tmp_path, versions))) % 10**9}", versions)
         made = versioned_s3.put(f"{bucket}/t/data/mail=a/", b"")

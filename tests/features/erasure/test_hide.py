@@ -347,7 +347,7 @@ class TestOthersMeanwhile:
         assert seen(lake) == [0, 1, 3, 4, 5]
 
 
-@pytest.mark.parametrize("point", ["hide.written", "commit.ready", "commit.landed", "action.applied"])
+@pytest.mark.parametrize("point", ["hide.written", "commit.landed", *in_soak("commit.ready", "action.applied")])
 def test_killed_anywhere_it_is_finished_by_a_resume(lake: SmallLake, point: str) -> None:
     with_people(lake)
     asked = lake.warden.erasure.request("crm.people", key="id", value=["1", "4"])
@@ -447,7 +447,7 @@ class TestOnSpark:
         shared.warden.erasure.withdraw(asked.id).apply()
         assert self.ids(table) == [0, 1, 3, 4, 5, 6, 8, 9]
 
-    @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+    @pytest.mark.parametrize("mode", ["merge-on-read", *in_soak("copy-on-write")])
     def test_format_v3_is_for_good_and_so_only_after_the_grace(self, shared: SmallLake, mode: str) -> None:
         name = f"db.v3_{mode.replace('-', '_')}"
         table = self.made(shared, name, 3, **{"write.delete.mode": mode})

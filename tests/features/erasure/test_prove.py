@@ -25,6 +25,7 @@ from lakewarden.features.erasure.proofs.proof_records import ThisRun, to_close
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.records.erasure import Evidence, EvidenceKind
 from tests import killing
+from tests.cases import in_soak
 from tests.engine.lakes import local
 from tests.features.erasure.people import SCHEMA, configured, person, with_people
 from tests.killing import bury
@@ -386,7 +387,7 @@ class TestResumed:
     def planned(self, lake: SmallLake, kind: str, id: str) -> Any:
         return lake.warden.erasure.prove(id) if kind == "prove" else lake.warden.erasure.purge(request=[id])
 
-    @pytest.mark.parametrize("kind", ["prove", "purge"])
+    @pytest.mark.parametrize("kind", ["purge", *in_soak("prove")])
     def test_a_row_came_to_what_was_proved(self, lake: SmallLake, kind: str) -> None:
         id, operation = self.failed_on_the_second(lake, kind)
         lake.catalog.load_table(self.first).append(pa.Table.from_pylist([person(8)], schema=SCHEMA))
@@ -407,7 +408,7 @@ class TestResumed:
         emails = lake.catalog.load_table(self.first).scan().to_arrow()["email"].to_pylist()
         assert "p8@example.org" not in emails and len(emails) == 6
 
-    @pytest.mark.parametrize("kind", ["prove", "purge"])
+    @pytest.mark.parametrize("kind", ["purge", *in_soak("prove")])
     def test_nothing_came(self, lake: SmallLake, kind: str) -> None:
         id, operation = self.failed_on_the_second(lake, kind)
         lake.run("operation", "resume", operation)
@@ -415,7 +416,7 @@ class TestResumed:
         assert state(lake, id) == "closed"
         assert result["requests_closed"] == 1 and "left_open" not in result
 
-    @pytest.mark.parametrize("kind", ["prove", "purge"])
+    @pytest.mark.parametrize("kind", ["purge", *in_soak("prove")])
     def test_a_table_that_others_write_to_all_the_time(self, lake: SmallLake, kind: str) -> None:
         """What came after its proof in this very run is for the watch: else such a request could never be closed."""
         for name in ("crm.a", "crm.b"):

@@ -18,6 +18,7 @@ from lakewarden.features.erasure.withdraw import hiding_refs
 from lakewarden.lifecycle.failpoints import when
 from lakewarden.records.erasure import Evidence, EvidenceKind
 from tests import killing
+from tests.cases import in_soak
 from tests.deletes_by_hand import commit_deletes
 from tests.engine.cleansed import People, local
 from tests.features.erasure.people import SCHEMA, configured, ids, with_people
@@ -114,7 +115,9 @@ class TestHiddenFromEveryEngine:
         assert lake.warden.erasure.show(asked.id).state == "open"
         assert (seen(lake, name="crm.people"), seen(lake, name="web.people")) == ([0, 1, 2, 4, 5], [0, 1, 2, 3, 4, 5])
 
-    @pytest.mark.parametrize("point", ["commit.landed", "withdraw.revealed", "action.applied", "action.journaled"])
+    @pytest.mark.parametrize(
+        "point", ["commit.landed", "withdraw.revealed", *in_soak("action.applied", "action.journaled")]
+    )
     def test_killed_anywhere_a_second_one_finishes(self, lake: SmallLake, point: str) -> None:
         with_people(lake)
         lake.warden.version.branch("crm.people", "dev").apply()

@@ -25,7 +25,7 @@ from lakewarden.lifecycle.journal import Record
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.states import State
 from tests.features.orphan.orphans import age, age_all, contents, folder, plant, set_property
-from tests.small_lake import SCHEMA, SmallLake
+from tests.small_lake import ANY_FORMAT, SCHEMA, SmallLake
 
 
 def names(lake: SmallLake, **asked: Any) -> list[str]:
@@ -34,6 +34,7 @@ def names(lake: SmallLake, **asked: Any) -> list[str]:
     return [row.path.removeprefix(top) for row in lake.warden.orphan.find("sales.orders", files=True, **asked)]
 
 
+@ANY_FORMAT
 def test_of_a_table_that_nobody_disturbed_nothing_is_an_orphan(orders: SmallLake) -> None:
     age_all(orders)
     (row,) = orders.warden.orphan.find("sales.orders")

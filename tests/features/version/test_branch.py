@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.errors import AlreadyExists
-from tests.small_lake import SCHEMA, SmallLake
+from tests.small_lake import ANY_FORMAT, SCHEMA, SmallLake
 
 
 def test_starts_a_branch_that_can_be_read_by_name(orders: SmallLake) -> None:
@@ -21,6 +21,7 @@ def test_starts_a_branch_that_can_be_read_by_name(orders: SmallLake) -> None:
     assert (branch.kind, branch.keep) == ("branch", "30d")
 
 
+@ANY_FORMAT
 def test_a_name_that_is_taken_by_a_tag_is_refused(orders: SmallLake) -> None:
     orders.warden.version.tag("sales.orders", "v1").apply()
     with pytest.raises(AlreadyExists, match="already has a tag v1"):

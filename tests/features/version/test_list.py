@@ -8,9 +8,10 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.errors import TableNotFound
-from tests.small_lake import SmallLake
+from tests.small_lake import ANY_FORMAT, SmallLake
 
 
+@ANY_FORMAT
 def test_lists_every_version_newest_first_with_its_names(orders: SmallLake) -> None:
     first = orders.warden.version.list("sales.orders")[-1].snapshot_id
     orders.warden.version.tag(f"sales.orders@{first}", "v1").apply()

@@ -16,7 +16,7 @@ from lakewarden.features.version import read as version_read
 from lakewarden.features.version.read import Read
 from lakewarden.lifecycle.rows import Rows
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes, unpartitioned
-from tests.small_lake import SmallLake
+from tests.small_lake import ANY_FORMAT, SmallLake
 
 
 def test_reads_any_version(orders: SmallLake) -> None:
@@ -25,6 +25,7 @@ def test_reads_any_version(orders: SmallLake) -> None:
     assert counts == [6, 4, 2]
 
 
+@ANY_FORMAT
 def test_where_columns_and_limit(orders: SmallLake) -> None:
     read = orders.warden.version.read
     found = read("sales.orders", where="id >= 2 AND city != 'city 3'", columns=["id"])
@@ -93,6 +94,7 @@ def _counted(rows: Rows) -> tuple[int, int | None, bool]:
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv"])
+@ANY_FORMAT
 def test_writes_all_rows_to_a_file(orders: SmallLake, tmp_path: Path, name: str) -> None:
     out = tmp_path / name
 

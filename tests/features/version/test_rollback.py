@@ -14,7 +14,7 @@ from pyiceberg.types import LongType, StringType
 
 from lakewarden.errors import BadReference, Conflict, NotAncestor, StalePlan, VerificationFailed
 from tests.engine.commit.test_direct import Interloper as RightBefore
-from tests.small_lake import SmallLake
+from tests.small_lake import ANY_FORMAT, SmallLake
 
 
 def test_makes_an_earlier_version_current_and_keeps_the_one_left_behind(orders: SmallLake) -> None:
@@ -54,6 +54,7 @@ def test_there_and_back_again(orders: SmallLake) -> None:
     assert orders.head() == oldest.snapshot_id
 
 
+@ANY_FORMAT
 def test_to_where_it_is_already_does_nothing(orders: SmallLake) -> None:
     orders.warden.version.tag("sales.orders", "v1").apply()
     assert orders.warden.version.rollback("sales.orders@v1").is_empty
@@ -79,6 +80,7 @@ def test_a_commit_in_between_makes_the_plan_stale_and_is_kept(orders: SmallLake)
     assert orders.head() == theirs
 
 
+@ANY_FORMAT
 def test_says_what_readers_will_see(orders: SmallLake) -> None:
     oldest = orders.warden.version.list("sales.orders")[-1]
     loss, undo = orders.warden.version.rollback(f"sales.orders@{oldest.snapshot_id}").plan.warnings

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tests.small_lake import SmallLake
+from tests.small_lake import ANY_FORMAT, SmallLake
 
 
+@ANY_FORMAT
 def test_shows_one_version_in_full(orders: SmallLake) -> None:
     oldest = orders.warden.version.list("sales.orders")[-1]
     orders.warden.version.tag(f"sales.orders@{oldest.snapshot_id}", "v1", keep="90d", note="first load").apply()

@@ -11,7 +11,7 @@ import pytest
 
 from lakewarden.errors import AlreadyExists, BadValue, SomeFailed, StalePlan, TableNotFound, VersionNotFound
 from lakewarden.lifecycle.states import State
-from tests.small_lake import SmallLake
+from tests.small_lake import ANY_FORMAT, SmallLake
 
 
 def test_tags_the_head_or_any_version(orders: SmallLake) -> None:
@@ -27,6 +27,7 @@ def test_tags_the_head_or_any_version(orders: SmallLake) -> None:
     assert (then.keep, then.note) == ("90d", 'it\'s "quoted"')
 
 
+@ANY_FORMAT
 def test_planning_changes_nothing_and_gives_the_same_plan_twice(orders: SmallLake) -> None:
     before = orders.refs()
 
@@ -39,6 +40,7 @@ def test_planning_changes_nothing_and_gives_the_same_plan_twice(orders: SmallLak
     assert orders.warden.version.tag("sales.orders", "v1").plan.id != first.id
 
 
+@ANY_FORMAT
 def test_a_tag_that_exists_is_refused(orders: SmallLake) -> None:
     orders.warden.version.tag("sales.orders", "v1").apply()
     before = orders.refs()
@@ -76,6 +78,7 @@ def test_a_keep_period_that_is_none_is_refused(lake: SmallLake) -> None:
             lake.warden.version.tag("sales.orders", "v1", keep=keep)
 
 
+@ANY_FORMAT
 def test_a_note_goes_with_its_tag(orders: SmallLake) -> None:
     orders.warden.version.tag("sales.orders", "v1", note="old").apply()
     orders.warden.version.untag("sales.orders", "v1").apply()
@@ -96,6 +99,7 @@ def test_a_tag_made_by_someone_else_between_plan_and_apply_is_kept(orders: Small
     assert orders.refs() == {"main": orders.head(), "ours": head, "theirs": head}
 
 
+@ANY_FORMAT
 def test_the_same_tag_made_elsewhere_by_someone_else_makes_the_plan_stale(orders: SmallLake) -> None:
     planned = orders.warden.version.tag("sales.orders", "v1")
     moved = orders.append()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.errors import StalePlan, VersionNotFound
-from tests.small_lake import SmallLake
+from tests.small_lake import ANY_FORMAT, SmallLake
 
 
 def test_takes_the_tag_away_and_leaves_everything_else(orders: SmallLake) -> None:
@@ -32,6 +32,7 @@ def test_warns_where_nothing_else_leads_to_the_version(lake: SmallLake) -> None:
     assert "nothing else protects" in warning
 
 
+@ANY_FORMAT
 def test_a_tag_that_is_not_there(orders: SmallLake) -> None:
     orders.warden.version.tag("sales.orders", "month-end").apply()
     with pytest.raises(VersionNotFound) as refused:
