@@ -56,6 +56,7 @@ ONLY_IN = {
     "fastapi": ("doors.rest", "doors.compat.compare_routes"),
     "starlette": ("doors.rest",),
     "yaml": ("config", "features.lake"),
+    "sqlglot": ("engine.sql",),
 }
 ENGINE = (
     "kernel",
@@ -70,13 +71,14 @@ ENGINE = (
     "proof",
     "history",
     "comparison",
+    "sql",
 )
 ERASURE = ("requests", "hidden", "proofs", "purging", "certificates", "recurrence")
 ROOMS = {"engine": ENGINE, "features.erasure": ERASURE}
 """Packages in their order: each imports only those before it, for types too, and nothing that stands on top of them."""
 NOUNS = ("shared", "orphan", "erasure", "compaction", "version", "retention", "policy", "table", "lake")
 """Nouns of features/, after what several of them share: each uses only those before it, for types too."""
-ALONE = ("compare", "operation")
+ALONE = ("compare", "operation", "viewset")
 """Nouns that use no other noun and that no other noun uses."""
 VERBS = {registry.module_name(noun, verb) for noun in registry.nouns() for verb in registry.verbs(noun)}
 PUBLIC = ("__init__", "__main__")

@@ -76,6 +76,11 @@ def from_millis(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
+def from_micros(microseconds: int) -> datetime:
+    """Microseconds since the epoch, as Iceberg stores times, as a time in UTC."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
 def to_millis(moment: datetime) -> int:
     """A time in Iceberg's milliseconds since the epoch, truncated."""
     return (moment - _EPOCH) // timedelta(milliseconds=1)

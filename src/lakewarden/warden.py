@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.comparison.compare import Comparisons
     from lakewarden.engine.history.spark_route import SparkCleansing
     from lakewarden.engine.spark.statements import TableStatements
+    from lakewarden.engine.sql.queries import Queries
     from lakewarden.records.erasure import HiddenKey
     from lakewarden.state.database import Database
     from lakewarden.state.stores import StateWriter
@@ -109,6 +110,12 @@ class Ground:
         from lakewarden.engine.comparison.compare import Comparisons
 
         return Comparisons(lambda: self.spark, self.rows, self.files, self.settings)
+
+    @made_once
+    def queries(self) -> Queries:
+        from lakewarden.engine.sql.queries import Queries
+
+        return Queries(lambda: self.spark, self.rows)
 
     def _hidden(self, version: Resolved) -> Sequence[HiddenKey]:
         """The hidden keys of a table; an error if another control database has its requests."""
@@ -197,6 +204,10 @@ class Workbench:
     @property
     def comparisons(self) -> Comparisons:
         return self._ground.comparisons
+
+    @property
+    def queries(self) -> Queries:
+        return self._ground.queries
 
     def storage(self, lake: str) -> Storage:
         self.settings.lake(lake)

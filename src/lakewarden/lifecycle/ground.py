@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.rewrite.driver import Rewriter
     from lakewarden.engine.rows.read import Rows
     from lakewarden.engine.spark.statements import TableStatements
+    from lakewarden.engine.sql.queries import Queries
     from lakewarden.engine.storage.storage import Storage, StoredFiles
     from lakewarden.lifecycle.basics import Clock, Probe, Stamp
     from lakewarden.lifecycle.journal import JournalReader
@@ -43,6 +44,8 @@ class Reader(Protocol):
     def rows(self) -> Rows: ...
     @property
     def comparisons(self) -> Comparisons: ...
+    @property
+    def queries(self) -> Queries: ...
     @property
     def journal(self) -> JournalReader: ...
     @property

@@ -51,15 +51,20 @@ class EvolveSchema(Change[int]):
     drop: tuple[int, ...] = ()
     rename: Mapping[int, str] = field(default_factory=dict)
     widen: Mapping[int, IcebergType] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Properties of the table to set in the same commit; not through Spark."""
 
     def publish(self, desk: Desk) -> int:
         def attempt(table: Table) -> Attempt | None:
-            from pyiceberg.table.update import AssertLastAssignedFieldId
+            from pyiceberg.table.update import AssertLastAssignedFieldId, SetPropertiesUpdate
 
-            if all(self._done(table.schema())):
+            known = table.metadata.properties
+            if all(self._done(table.schema())) and all(known.get(k) == v for k, v in self.properties.items()):
                 return None
             self._check(table)
             updates, requires = self._update(table)
+            if self.properties:
+                updates = (*updates, SetPropertiesUpdate(updates=dict(self.properties)))
             last = AssertLastAssignedFieldId.model_validate({"last-assigned-field-id": table.metadata.last_column_id})
             return Attempt((*at_refs(self.uuid, {}), *requires, last), updates)
 
@@ -127,10 +132,10 @@ class EvolveSchema(Change[int]):
 
         schema, update = table.schema(), table.update_schema()
         try:
+            for id in self.drop:  # first, since a new column may have the name of one that goes
+                update.delete_column(_path(schema, id))
             for new in self.add:
                 update.add_column((*_path(schema, new.parent), new.name), new.type, new.doc)
-            for id in self.drop:
-                update.delete_column(_path(schema, id))
             for id, kind in self.widen.items():
                 update.update_column(_path(schema, id), field_type=kind)
             for id, name in self.rename.items():

@@ -1,0 +1,150 @@
+"""A query as its author wrote it: the tables it reads, and the forms in which it is run.
+
+`{begin}` and `{end}` are the bounds of a range of insert times. They become named parameters, so that values never
+become part of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakewarden.errors import BadValue
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+BEGIN, END = "lw_begin", "lw_end"
+INSERT_TIME = "lw_insert_time"
+_PLACEHOLDERS = {"{begin}": f":{BEGIN}", "{end}": f":{END}"}
+_DIALECT = "spark"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One SELECT statement."""
+
+    text: str
+
+    @classmethod
+    def parse(cls, text: str) -> Statement:
+        """Refuse what is not one SELECT over a range of insert times."""
+        found = cls(text)
+        found._tree()
+        for placeholder in _PLACEHOLDERS:
+            if placeholder not in text:
+                raise BadValue(
+                    f"the SQL does not use {placeholder}",
+                    "Select the rows of a range, as in: WHERE inserted_at >= {begin} AND inserted_at < {end}",
+                )
+        return found
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that it reads, as it spells them, each once."""
+        return tuple(dict.fromkeys(_spelled(table) for table in _tables(self._tree())))
+
+    def over(self, name: Callable[[str], str]) -> str:
+        """The statement with other names for its tables. Columns may still be qualified by a table's own name."""
+        return _renamed(self._tree(), name)
+
+    def in_one_pass(self, source: str, insert_time: str, name: Callable[[str], str]) -> str | None:
+        """The same rows over many ranges at once, with the insert time of each as `lw_insert_time`.
+
+        None if rows depend on more than their own range, as in an aggregate: then each range needs a query of its own.
+        """
+        from sqlglot import exp
+
+        tree = self._tree()
+        if not isinstance(tree, exp.Select) or self.tables != (source,) or not _is_by_row(tree, insert_time):
+            return None
+        tree = tree.select(exp.alias_(exp.column(insert_time), INSERT_TIME), append=True, copy=True)
+        return _renamed(tree, name)
+
+    def columns_of(self, known: list[str]) -> list[str]:
+        """Those of a table's columns that it may read; all of them, if it selects `*`."""
+        from sqlglot import exp
+
+        tree = self._tree()
+        if any(True for _ in tree.find_all(exp.Star)):
+            return known
+        used = {column.name.lower() for column in tree.find_all(exp.Column)}
+        used |= {part.name.lower() for part in tree.find_all(exp.Identifier)}
+        return [name for name in known if name.lower() in used]
+
+    def _tree(self) -> exp.Query:
+        from sqlglot import exp, parse
+        from sqlglot.errors import SqlglotError
+
+        text = self.text
+        for placeholder, parameter in _PLACEHOLDERS.items():
+            text = text.replace(f"'{placeholder}'", parameter).replace(placeholder, parameter)
+        try:
+            trees = [tree for tree in parse(text, read=_DIALECT) if tree is not None]
+        except SqlglotError as error:
+            place = error.errors[0] if getattr(error, "errors", None) else {}  # type: ignore[attr-defined]
+            where = f" at line {place['line']}, column {place['col']}" if place.get("line") else ""
+            raise BadValue(f"the SQL cannot be parsed{where}", "It must be one SELECT in Spark's SQL.") from None
+        if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+            raise BadValue("the SQL is not one SELECT statement", "A view set is defined by one SELECT.")
+        return trees[0]
+
+
+def _tables(tree: exp.Query) -> Iterator[exp.Table]:
+    """Its table references, without those to its own WITH clauses."""
+    from sqlglot import exp
+
+    named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        if table.db or table.name.lower() not in named:
+            if not isinstance(table.this, exp.Identifier):
+                raise BadValue(f"the SQL reads {table.sql(_DIALECT)}, which is not a table", "Name tables only.")
+            if table.args.get("when") or table.args.get("version"):
+                raise BadValue("the SQL reads a version of a table", "Tables are pinned when a partition is written.")
+            yield table
+
+
+def _spelled(table: exp.Table) -> str:
+    return ".".join(part.name for part in table.parts)
+
+
+def _renamed(tree: exp.Query, name: Callable[[str], str]) -> str:
+    from sqlglot import exp
+
+    copied = tree.copy()
+    for table in list(_tables(copied)):
+        alias = table.alias or table.name
+        new = exp.to_table(name(_spelled(table)), dialect=_DIALECT)
+        new.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
+        for key in ("pivots", "sample"):
+            if table.args.get(key):
+                new.set(key, table.args[key])
+        table.replace(new)
+    for column in copied.find_all(exp.Column):  # raw.logs.level is logs.level now
+        if column.args.get("db"):
+            column.set("db", None)
+            column.set("catalog", None)
+    return str(copied.sql(dialect=_DIALECT))
+
+
+def _is_by_row(tree: exp.Select, insert_time: str) -> bool:
+    """Whether every row of the result comes from one source row, and ranges only select by insert time."""
+    from sqlglot import exp
+
+    whole = ("group", "having", "distinct", "limit", "offset", "qualify", "order", "with_", "joins", "laterals")
+    if any(tree.args.get(part) for part in (*whole, "with", "windows", "sort", "cluster", "distribute", "into")):
+        return False
+    odd = (exp.AggFunc, exp.Window, exp.Subquery, exp.UDTF, exp.Explode, exp.Rand, exp.Uuid, exp.CurrentTimestamp)
+    if any(True for _ in tree.find_all(*odd, exp.Anonymous)) or sum(1 for _ in tree.find_all(exp.Query)) > 1:
+        return False
+    where = tree.args.get("where")
+    bounds = {BEGIN: exp.GTE, END: exp.LT}
+    for part in where.this.flatten() if where is not None and isinstance(where.this, exp.And) else ():
+        right = part.args.get("expression")
+        name = right.name if isinstance(right, exp.Placeholder) else ""
+        is_bound = isinstance(part, bounds.get(name, exp.Null)) and isinstance(part.this, exp.Column)
+        if is_bound and part.this.name.lower() == insert_time.lower():
+            bounds.pop(name)
+    return not bounds and sum(1 for _ in tree.find_all(exp.Placeholder)) == len(_PLACEHOLDERS)
