@@ -1,0 +1,14 @@
+"""View sets: named materialisations of source data into partitions, each with the schema hash it was written with."""
+
+VERBS = (
+    "list",
+    "show",
+    "partitions",
+    "incompatible",
+    "outdated",
+    "register",
+    "materialize",
+    "regenerate",
+    "retire",
+    "restore",
+)

@@ -1,0 +1,156 @@
+"""What a view set is: its definition, its columns, and the hash of its schema.
+
+The definition is kept in the properties of its table, so that it is as safe as the rows. Besides the columns of its
+SQL, the table has columns of its own: the identity of a partition (instance, begin, end, schema hash), by which the
+table is partitioned, and what is known of a partition as a whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from lakewarden.engine.sql.statement import Statement
+from lakewarden.errors import BrokenTable, NotFound, TableNotFound, did_you_mean
+from lakewarden.quantities import Duration
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.lifecycle.ground import Reader
+
+PROPERTY = "lakewarden.viewset"
+EMPTY_SUFFIX = "__empty"
+"""The table beside a view set's own that lists partitions without rows: they have no file."""
+NAMESPACE = "viewsets"
+GLOBAL = "global"
+INSTANCE, BEGIN, END, HASH = "view_instance_id", "begin_insert_time", "end_insert_time", "file_schema_hash"
+SOURCE_HASH, UPDATED = "source_data_hash", "updated"
+IDENTITY = (INSTANCE, BEGIN, END, HASH)
+OWN = (*IDENTITY, SOURCE_HASH, UPDATED)
+_HASH_DIGITS = 16
+
+
+class Definition(BaseModel):
+    """A view set as its author writes it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$", description="Its name.")
+    source: str = Field(description="The table that it is made of.")
+    insert_time: str = Field(description="The source's column that decides which rows belong to which partition.")
+    event_time: str | None = Field(None, description="The view's column with the time of an event.")
+    instances: str | None = Field(None, description="A column of the source: one more instance for each of its values.")
+    schema_version: int | None = Field(None, description="Counts towards the schema hash.")
+    keep: Duration | None = Field(None, description="Older partitions are outdated.")
+    target: str = Field("", description="Its table; viewsets.NAME by default.")
+    sql: str = Field(description="One SELECT in Spark's SQL over a range of insert times: {begin} to {end}.")
+
+    @field_validator("sql")
+    @classmethod
+    def _one_select(cls, sql: str) -> str:
+        Statement.parse(sql)
+        return sql
+
+    @property
+    def table(self) -> str:
+        return self.target or f"{NAMESPACE}.{self.name}"
+
+    @property
+    def statement(self) -> Statement:
+        return Statement(self.sql)
+
+
+@dataclass(frozen=True)
+class ViewSet:
+    """A registered view set."""
+
+    definition: Definition
+    table_name: TableName
+    table: Table
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The names and types of the columns of its SQL."""
+        return columns_of(self.table.schema())
+
+    @property
+    def schema_hash(self) -> str:
+        return schema_hash(self.columns, self.definition.schema_version)
+
+    @property
+    def empty_table(self) -> str:
+        return f"{self.table_name}{EMPTY_SUFFIX}"
+
+
+def columns_of(schema: Schema) -> list[tuple[str, str]]:
+    return [(field.name, type_text(field.field_type)) for field in schema.fields if field.name not in OWN]
+
+
+def schema_hash(columns: list[tuple[str, str]], version: int | None) -> str:
+    """The hash of the columns, whatever their order, and of the declared version, as short text."""
+    canonical = json.dumps({"columns": sorted(columns), "version": version}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:_HASH_DIGITS]
+
+
+def type_text(kind: Any) -> str:
+    """A type without field ids and comments."""
+    from pyiceberg.types import ListType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return f"struct<{', '.join(f'{field.name}: {type_text(field.field_type)}' for field in kind.fields)}>"
+    if isinstance(kind, ListType):
+        return f"list<{type_text(kind.element_type)}>"
+    if isinstance(kind, MapType):
+        return f"map<{type_text(kind.key_type)}, {type_text(kind.value_type)}>"
+    return str(kind)
+
+
+def all_view_sets(lake: Reader) -> list[ViewSet]:
+    """Every registered view set, by name."""
+    found = lake.tables.read_all(lake.tables.names(), lambda name: _registered(lake, name))
+    return sorted((one for one in found if one is not None), key=lambda one: one.name)
+
+
+def view_set(lake: Reader, name: str) -> ViewSet:
+    """The view set with this name."""
+    try:
+        usual = _registered(lake, lake.tables.name(f"{NAMESPACE}.{name}"))
+        if usual is not None and usual.name == name:
+            return usual
+    except TableNotFound:
+        pass
+    known = {one.name: one for one in all_view_sets(lake)}
+    if name in known:
+        return known[name]
+    raise NotFound(f"there is no view set {name}", did_you_mean(name, known, "Register it with: viewset register FILE"))
+
+
+def chosen(lake: Reader, name: str | None) -> list[ViewSet]:
+    """One view set, or all."""
+    return [view_set(lake, name)] if name is not None else all_view_sets(lake)
+
+
+def _registered(lake: Reader, name: TableName) -> ViewSet | None:
+    table = lake.tables.load(name)
+    text = table.metadata.properties.get(PROPERTY)
+    if text is None:
+        return None
+    try:
+        return ViewSet(Definition.model_validate_json(text), name, table)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise BrokenTable(
+            f"table {name}: its property {PROPERTY} is not a definition: {wrong['msg']}",
+            "Register the view set again.",
+        ) from None

@@ -1,0 +1,42 @@
+"""`viewset materialize`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakewarden.errors import Conflict
+from lakewarden.features.viewset.definition import view_set
+from lakewarden.features.viewset.ranges import WritesRanges
+from lakewarden.lifecycle.request import TableOperation
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader
+    from lakewarden.lifecycle.plan import Plan
+
+
+class Materialize(WritesRanges, TableOperation):
+    """Write the partitions of a view set that are missing, or whose source has changed since.
+
+    The time from begin to end is cut into partitions of equal length. All of them are written by one Spark job and
+    published by one commit. The tables that the SQL reads are pinned to their current versions, and rows that erasure
+    requests hide are not read. Partitions of another schema stay; lakewarden viewset regenerate replaces them.
+    """
+
+    def plan(self, lake: Reader) -> Plan:
+        view, ranges = view_set(lake, self.name), self.ranges()
+        there = [row for row in self.near(lake, view, ranges) if row.file_schema_hash == view.schema_hash]
+        bounds = {ranges.of(number): number for number in range(ranges.count)}
+        for row in there:
+            if (row.begin_insert_time, row.end_insert_time) not in bounds:
+                raise Conflict(
+                    f"{view.name} has a partition from {row.begin_insert_time:%Y-%m-%d %H:%M} to "
+                    f"{row.end_insert_time:%Y-%m-%d %H:%M}, which overlaps: its rows would be there twice",
+                    "Choose the same --begin and --delta, or replace it with: lakewarden viewset regenerate",
+                )
+        digests, versions = self.digests(lake, view, ranges)
+        known: dict[int, set[str]] = {}
+        for row in there:
+            known.setdefault(bounds[row.begin_insert_time, row.end_insert_time], set()).add(row.source_data_hash)
+        wanted = {number: digest for number, digest in digests.items() if known.get(number) != {digest}}
+        replaced = [row for row in there if bounds[row.begin_insert_time, row.end_insert_time] in wanted]
+        return self.planned(view, versions, ranges, wanted, replaced)

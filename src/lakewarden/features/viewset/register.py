@@ -1,0 +1,305 @@
+"""`viewset register`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from lakewarden.engine.commit.created_table import CreateTable
+from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
+from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound, TableNotFound, did_you_mean
+from lakewarden.features.viewset.definition import (
+    BEGIN,
+    EMPTY_SUFFIX,
+    END,
+    HASH,
+    IDENTITY,
+    INSTANCE,
+    OWN,
+    PROPERTY,
+    SOURCE_HASH,
+    UPDATED,
+    Definition,
+    ViewSet,
+    columns_of,
+    schema_hash,
+)
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Document, Operation, Positional
+from lakewarden.lifecycle.requirement import TableIs, table_lease
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.types import IcebergType
+
+    from lakewarden.engine.base.table_name import TableName
+    from lakewarden.engine.catalog.tables import Resolved
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+_PROPERTIES = {
+    "format-version": "2",
+    "write.distribution-mode": "hash",
+    **{f"write.metadata.metrics.column.{name}": "full" for name in (SOURCE_HASH, UPDATED)},
+}
+
+
+class Register(Operation):
+    """Register a view set, or change its definition.
+
+    Its table is created, partitioned by instance, begin, end and schema hash. Registering the name again with other SQL
+    changes the table's schema: a column with the same name and the same or a promotable type stays the same column, any
+    other is dropped and added under a new field id. Partitions that were written before are then incompatible.
+    """
+
+    definition: Annotated[Definition, Positional(), Document()] = Field(description="What the view set is.")
+
+    def plan(self, lake: Reader) -> Plan:
+        given = self.definition
+        name = lake.tables.name(given.table)
+        wanted = self._schema(lake)
+        table = _existing(lake, name)
+        if table is None:
+            return Plan(self.kind(), str(name), (*self._create(name, wanted),))
+        if PROPERTY not in table.metadata.properties:
+            raise AlreadyExists(f"{name} exists already and is not a view set", "Choose another target.")
+        before = ViewSet(Definition.model_validate_json(table.metadata.properties[PROPERTY]), name, table)
+        if before.name != given.name:
+            raise AlreadyExists(f"{name} belongs to the view set {before.name}", "Choose another target.")
+        return Plan(self.kind(), str(name), self._change(name, table, wanted, before))
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        table = _existing(lake, lake.tables.name(action.subject))
+        if table is None:
+            return False
+        if action.verb == "create-empty":
+            return True
+        is_defined = table.metadata.properties.get(PROPERTY) == self.definition.model_dump_json()
+        return is_defined and schema_hash(columns_of(table.schema()), None) == action.arguments["columns"]
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        from pyiceberg.schema import Schema
+
+        name, schema = lake.tables.name(action.subject), Schema.model_validate_json(str(action.arguments["schema"]))
+        if action.verb == "change":
+            table = lake.tables.load(name)
+            lake.commits.publish(self._evolution(str(name), table, schema))
+            return Outcome({"schema_hash": self._hash(schema)})
+        lake.tables.catalog(name).create_namespace_if_not_exists(name.namespace)
+        is_empty = action.verb == "create-empty"
+        properties = {} if is_empty else {PROPERTY: self.definition.model_dump_json()}
+        lake.commits.publish(
+            CreateTable(
+                str(name),
+                schema=schema,
+                spec=None if is_empty else _spec(schema),
+                properties={**_PROPERTIES, **properties},
+            )
+        )
+        return Outcome({} if is_empty else {"schema_hash": self._hash(schema)})
+
+    def _hash(self, schema: Schema) -> str:
+        return schema_hash(columns_of(schema), self.definition.schema_version)
+
+    def _create(self, name: TableName, schema: Schema) -> tuple[Action, Action]:
+        own = schema.select(*OWN)
+        empty = f"{name}{EMPTY_SUFFIX}"
+        return (
+            Action(
+                verb="create",
+                subject=str(name),
+                lease=f"name:{name}",
+                says=f"create the view set {self.definition.name} with schema {self._hash(schema)}",
+                arguments={
+                    "schema": schema.model_dump_json(),
+                    "columns": schema_hash(columns_of(schema), None),
+                    "definition": self.definition.model_dump_json(),
+                },
+            ),
+            Action(
+                verb="create-empty",
+                subject=empty,
+                lease=f"name:{empty}",
+                says="create the table that lists its partitions without rows",
+                arguments={"schema": own.model_dump_json()},
+            ),
+        )
+
+    def _change(self, name: TableName, table: Table, schema: Schema, before: ViewSet) -> tuple[Action, ...]:
+        evolution = self._evolution(str(name), table, schema)
+        is_same = before.definition == self.definition and not (evolution.add or evolution.drop or evolution.widen)
+        if is_same:
+            return ()
+        new = self._hash(schema)
+        says = f"change its definition; the schema stays {new}"
+        if new != before.schema_hash:
+            says = (
+                f"change its schema from {before.schema_hash} to {new}; partitions of the former are then incompatible"
+            )
+        uuid = str(table.metadata.table_uuid)
+        return (
+            Action(
+                verb="change",
+                subject=str(name),
+                lease=table_lease(uuid),
+                says=says,
+                arguments={
+                    "schema": schema.model_dump_json(),
+                    "columns": schema_hash(columns_of(schema), None),
+                    "definition": self.definition.model_dump_json(),
+                },
+                requires=(TableIs(str(name), uuid),),
+            ),
+        )
+
+    def _evolution(self, name: str, table: Table, wanted: Schema) -> EvolveSchema:
+        known = {field.name: field for field in table.schema().fields if field.name not in OWN}
+        asked = {field.name: field for field in wanted.fields if field.name not in OWN}
+        drop, widen, add = [], {}, []
+        for column, field in known.items():
+            new = asked.get(column)
+            if new is None or not (
+                _same(field.field_type, new.field_type) or _promotes(field.field_type, new.field_type)
+            ):
+                drop.append(field.field_id)
+            elif not _same(field.field_type, new.field_type):
+                widen[field.field_id] = new.field_type
+        kept = {field.name for field in known.values() if field.field_id not in drop}
+        next_id = table.metadata.last_column_id + 1
+        for column, new in asked.items():
+            if column not in kept:
+                add.append(NewColumn(next_id, column, new.field_type))
+                next_id += 1 + _inner(new.field_type)
+        return EvolveSchema(
+            name,
+            str(table.metadata.table_uuid),
+            table.metadata.current_schema_id,
+            tuple(add),
+            tuple(drop),
+            widen=widen,
+            properties={PROPERTY: self.definition.model_dump_json()},
+        )
+
+    def _schema(self, lake: Reader) -> Schema:
+        """The columns of its SQL and its own, checked."""
+        given = self.definition
+        statement = given.statement
+        versions = {spelled: lake.tables.resolve(spelled) for spelled in statement.tables}
+        if given.source not in versions:
+            raise BadValue(
+                f"the SQL does not read {given.source}", f"It reads {', '.join(versions)}. Name one of them as source."
+            )
+        source = versions[given.source]
+        _check_column(source, given.insert_time, "insert_time", ("timestamptz",))
+        if given.instances is not None:
+            _check_column(source, given.instances, "instances", ())
+        output = lake.queries.output(statement, versions)
+        names = output.names
+        for name in names:
+            if name in OWN:
+                raise BadValue(f"the SQL has a column {name}, which view sets have themselves", "Give it another name.")
+        if len(set(names)) < len(names):
+            raise BadValue("two columns of the SQL have the same name", "Name them with AS.")
+        if given.event_time is not None and given.event_time not in names:
+            raise ColumnNotFound(
+                f"event_time: the SQL has no column {given.event_time}",
+                did_you_mean(given.event_time, names, f"It has {', '.join(names)}."),
+            )
+        return _as_iceberg(output)
+
+
+def _existing(lake: Reader, name: TableName) -> Table | None:
+    try:
+        return lake.tables.load(name)
+    except TableNotFound:
+        return None
+
+
+def _check_column(source: Resolved, column: str, key: str, types: tuple[str, ...]) -> None:
+    schema = source.table.schema()
+    known: Mapping[str, Any] = {field.name: field for field in schema.fields}
+    if column not in known:
+        raise ColumnNotFound(
+            f"{key}: {source.name} has no column {column}",
+            did_you_mean(column, known, f"It has {', '.join(known)}."),
+        )
+    if types and str(known[column].field_type) not in types:
+        raise BadValue(
+            f"{key}: {column} is of type {known[column].field_type}", f"It must be of type {' or '.join(types)}."
+        )
+
+
+def _as_iceberg(arrow: pa.Schema) -> Schema:
+    """An Iceberg schema of a query's columns and a view set's own, all optional, with fresh ids."""
+    import pyarrow as pa
+    from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
+    from pyiceberg.schema import Schema, assign_fresh_schema_ids
+    from pyiceberg.types import NestedField, StringType, TimestamptzType
+
+    columns = _pyarrow_to_schema_without_ids(pa.schema([_in_utc(field) for field in arrow])).fields
+    own: dict[str, IcebergType] = {
+        INSTANCE: StringType(),
+        BEGIN: TimestamptzType(),
+        END: TimestamptzType(),
+        HASH: StringType(),
+        SOURCE_HASH: StringType(),
+        UPDATED: TimestamptzType(),
+    }
+    fields = [NestedField(-1, field.name, field.field_type, required=False) for field in columns]
+    fields += [NestedField(-1, name, kind, required=False) for name, kind in own.items()]
+    return assign_fresh_schema_ids(Schema(*fields))
+
+
+def _in_utc(field: pa.Field) -> pa.Field:
+    import pyarrow as pa
+
+    def kind(given: pa.DataType) -> pa.DataType:
+        if pa.types.is_timestamp(given):
+            return pa.timestamp("us", tz="UTC" if given.tz else None)
+        if pa.types.is_struct(given):
+            return pa.struct([_in_utc(inner) for inner in given])
+        if pa.types.is_list(given):
+            return pa.list_(_in_utc(given.value_field))
+        if pa.types.is_map(given):
+            return pa.map_(_in_utc(given.key_field), _in_utc(given.item_field))
+        return given
+
+    return field.with_type(kind(field.type))
+
+
+def _spec(schema: Schema) -> Any:
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.transforms import IdentityTransform
+
+    return PartitionSpec(
+        *(
+            PartitionField(schema.find_field(name).field_id, 1000 + place, IdentityTransform(), name)
+            for place, name in enumerate(IDENTITY)
+        )
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    from lakewarden.features.viewset.definition import type_text
+
+    return type_text(one) == type_text(other)
+
+
+def _promotes(old: IcebergType, new: IcebergType) -> bool:
+    """Whether Iceberg reads values of the one type as the other."""
+    from pyiceberg.types import DecimalType
+
+    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
+        return old.scale == new.scale and old.precision <= new.precision
+    return (str(old), str(new)) in (("int", "long"), ("float", "double"))
+
+
+def _inner(kind: Any) -> int:
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import NestedField
+
+    return len(Schema(NestedField(10**6, "x", kind, required=False))._lazy_id_to_field) - 1

@@ -1,0 +1,138 @@
+"""`viewset retire`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from lakewarden.engine.base.table_name import parse_time
+from lakewarden.engine.commit.new_rows import Overwrite
+from lakewarden.errors import BadValue, NotFound
+from lakewarden.features.viewset.catalogue import PartitionRow, partitions
+from lakewarden.features.viewset.definition import GLOBAL, ViewSet, view_set
+from lakewarden.features.viewset.writing import remove_empty
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.request import Positional, TableOperation
+from lakewarden.lifecycle.requirement import TableIs, table_lease
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+_MOST = 10_000  # partitions of one action
+_NAMED = 5
+
+
+class Retire(TableOperation):
+    """Retire partitions of a view set: exactly those chosen, by their full identity.
+
+    They leave the current version in one commit. Their files stay as long as an older version references them: until
+    then, lakewarden viewset restore brings them back as they were. A partition that is gone by now does not stop the
+    others.
+    """
+
+    destructive = True
+
+    name: Annotated[str, Positional()] = Field(description="The view set.")
+    file: list[str] = Field([], description="The partition with this file; may be given several times.")
+    incompatible: bool = Field(False, description="All partitions that were written with another schema.")
+    outdated: bool = Field(False, description="All partitions that are older than the view set keeps them.")
+    instance: str = Field("", description="Partitions of this instance between --begin and --end; global by default.")
+    begin: str = Field("", description="From this insert time on.")
+    end: str = Field("", description="Up to this insert time.")
+
+    def plan(self, lake: Reader) -> Plan:
+        view = view_set(lake, self.name)
+        rows = self._chosen(lake, view)
+        parts = [rows[start : start + _MOST] for start in range(0, len(rows), _MOST)]
+        warnings = self._warnings(view, rows)
+        return Plan(self.kind(), str(view.table_name), tuple(_action(view, part) for part in parts), warnings)
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        there = partitions(lake, view_set(lake, self.name))
+        files = {row.file_path for row in there}
+        empty = {row.identity_text for row in there if row.file_path is None}
+        return not any(file.path in files for file in action.files.items) and not empty.intersection(
+            action.texts("empty")
+        )
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        view = view_set(lake, self.name)
+        live = lake.files.of(view.table, view.table.current_snapshot()).by_path
+        going = {file.path: live[file.path] for file in action.files.items if file.path in live}
+        retired = 0
+        if going:
+            removed = {path: file.deletes_identity for path, file in going.items()}
+            lake.commits.publish(Overwrite(str(view.table_name), str(view.table.metadata.table_uuid), removed=removed))
+            retired += len(going)
+        reach("viewset.retired")
+        retired += remove_empty(lake, view, set(action.texts("empty")))
+        chosen = action.files.count + len(action.texts("empty"))
+        return Outcome(
+            {
+                "partitions_retired": retired,
+                "partitions_failed": chosen - retired,
+                "storage_freed_bytes": sum(file.bytes for file in going.values()),
+            }
+        )
+
+    def _chosen(self, lake: Reader, view: ViewSet) -> list[PartitionRow]:
+        by_range = bool(self.instance or self.begin or self.end)
+        if sum((bool(self.file), self.incompatible, self.outdated, by_range)) != 1:
+            raise BadValue(
+                "choose partitions in one way",
+                "Give --file, --incompatible, --outdated, or --begin and --end with or without --instance.",
+            )
+        rows = partitions(lake, view)
+        if self.file:
+            known = {row.file_path: row for row in rows}
+            missing = [path for path in self.file if path not in known]
+            if missing:
+                raise NotFound(f"Partition not found: {missing[0]}", "lakewarden viewset partitions lists them.")
+            return [known[path] for path in dict.fromkeys(self.file)]
+        if self.incompatible:
+            return [row for row in rows if row.file_schema_hash != view.schema_hash]
+        if self.outdated:
+            if view.definition.keep is None:
+                raise BadValue(f"the view set {view.name} keeps its partitions for ever", "Register it with keep.")
+            before = lake.clock() - view.definition.keep
+            return [row for row in rows if row.end_insert_time <= before]
+        begin, end = parse_time(self.begin), parse_time(self.end)
+        if begin is None or end is None:
+            raise BadValue("a range needs --begin and --end", "Write them as 2026-01-01 or 2026-01-01T06:00:00Z.")
+        instance = self.instance or GLOBAL
+        return [
+            row
+            for row in rows
+            if row.view_instance_id == instance and row.begin_insert_time >= begin and row.end_insert_time <= end
+        ]
+
+    def _warnings(self, view: ViewSet, rows: Sequence[PartitionRow]) -> tuple[str, ...]:
+        """Retiring by range also takes partitions that have nothing wrong with them."""
+        current = sorted({row.identity for row in rows if row.file_schema_hash == view.schema_hash})
+        if self.incompatible or self.outdated or not current:
+            return ()
+        named = ", ".join(f"{instance} {begin:%Y-%m-%d %H:%M}" for instance, begin, _, _ in current[:_NAMED])
+        more = f" and {len(current) - _NAMED} more" if len(current) > _NAMED else ""
+        return (f"{len(current)} of them have the current schema: {named}{more}",)
+
+
+def _action(view: ViewSet, rows: Sequence[PartitionRow]) -> Action:
+    target, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
+    files = FileList.of(PlannedFile(row.file_path, row.file_size, "data") for row in rows if row.file_path is not None)
+    empty = tuple(row.identity_text for row in rows if row.file_path is None)
+    count = len({row.identity for row in rows})
+    return Action(
+        verb="retire",
+        subject=target,
+        lease=table_lease(uuid),
+        says=f"retire {count} partitions with {sum(row.num_rows for row in rows):,} rows",
+        arguments={"empty": empty} if empty else {},
+        requires=(TableIs(target, uuid),),
+        estimate=Estimate(files.count, files.bytes, sum(row.num_rows for row in rows)),
+        files=files,
+    )

@@ -1,0 +1,178 @@
+"""Writes partitions of a view set: many in one Spark job, published by one commit.
+
+Spark stages the rows; what they replace leaves the table in the commit that adds them, so a reader sees the former rows
+or the new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.catalog.snapshots import operation_of
+from lakewarden.engine.commit.new_rows import Append, Overwrite
+from lakewarden.engine.files.written_files import AddedFile
+from lakewarden.engine.sql.queries import Ranges, Source
+from lakewarden.errors import BadValue
+from lakewarden.features.viewset.catalogue import identity_text
+from lakewarden.features.viewset.definition import (
+    BEGIN,
+    END,
+    GLOBAL,
+    HASH,
+    INSTANCE,
+    SOURCE_HASH,
+    UPDATED,
+    ViewSet,
+)
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.quantities import from_micros
+
+if TYPE_CHECKING:
+    from lakewarden.engine.catalog.tables import Resolved
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+EMPTY = "0" * 16
+"""The digest of a range without source rows."""
+Bounds = tuple[datetime, datetime]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The partitions of one instance that are to be written."""
+
+    view: ViewSet
+    instance: str
+    ranges: Ranges
+    digests: Mapping[int, str]
+    """By number, what the source holds in each range that is to be written."""
+    versions: Mapping[str, Resolved]
+
+    @property
+    def source(self) -> Source:
+        return source_of(self.view, self.instance, self.versions)
+
+    def bounds(self) -> dict[Bounds, str]:
+        return {self.ranges.of(number): digest for number, digest in self.digests.items()}
+
+
+def source_of(view: ViewSet, instance: str, versions: Mapping[str, Resolved]) -> Source:
+    given = view.definition
+    if instance != GLOBAL and given.instances is None:
+        raise BadValue(f"the view set {view.name} has one instance only, {GLOBAL}", "Its definition has no instances.")
+    only = None if instance == GLOBAL or given.instances is None else (given.instances, instance)
+    return Source(versions[given.source], given.source, given.insert_time, only)
+
+
+def source_digests(lake: Reader, view: ViewSet, source: Source, ranges: Ranges) -> dict[int, str]:
+    """What the source holds in each range: equal if its rows are equal, in whatever files they lie."""
+    known = [field.name for field in source.version.table.schema().fields]
+    columns = sorted({*view.definition.statement.columns_of(known), source.insert_time})
+    found = lake.queries.digests(source, ranges, columns)
+    return {number: found[number][1] if number in found else EMPTY for number in range(ranges.count)}
+
+
+def write(lake: Writer, wanted: Wanted, replaced: Sequence[str], replaced_empty: set[str]) -> dict[str, int]:
+    """Write partitions, and take out the files that they replace in the same commit."""
+    view = wanted.view
+    name, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
+    names = {
+        "begin": BEGIN,
+        "end": END,
+        "digest": SOURCE_HASH,
+        "constants": {INSTANCE: wanted.instance, HASH: view.schema_hash, UPDATED: lake.clock()},
+    }
+    statement = view.definition.statement
+    with lake.queries.rows_of(
+        statement, wanted.source, wanted.versions, wanted.ranges, dict(wanted.digests), names
+    ) as rows:
+        staged = lake.staging.stage(name, rows)
+    reach("viewset.staged")
+    live = lake.files.of(view.table, view.table.current_snapshot()).by_path
+    removed = {path: live[path].deletes_identity if path in live else frozenset[str]() for path in replaced}
+    lake.commits.publish(Overwrite(name, uuid, staged=staged, removed=removed))
+    reach("viewset.published")
+    filled = {_bounds_of(added) for added in staged.added}
+    empty = {bounds: digest for bounds, digest in wanted.bounds().items() if bounds not in filled}
+    write_empty(lake, view, wanted.instance, empty, replaced_empty)
+    return {"partitions": len(wanted.digests), "empty_partitions": len(empty), "rows": staged.rows}
+
+
+def write_empty(lake: Writer, view: ViewSet, instance: str, empty: Mapping[Bounds, str], replaced: set[str]) -> None:
+    """Record partitions without rows, in place of those of the same identity and of others that are replaced."""
+    now, current = lake.clock(), view.schema_hash
+    new = [
+        {INSTANCE: instance, BEGIN: begin, END: end, HASH: current, SOURCE_HASH: digest, UPDATED: now}
+        for (begin, end), digest in empty.items()
+    ]
+    gone = {identity_text(row) for row in new} | replaced
+    if gone:
+        _change_empty(lake, view, lambda rows: [*(row for row in rows if identity_text(row) not in gone), *new])
+
+
+def remove_empty(lake: Writer, view: ViewSet, identities: set[str]) -> int:
+    """Forget partitions without rows; returns how many there were."""
+    gone: list[dict[str, Any]] = []
+
+    def without(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        gone[:] = [row for row in rows if identity_text(row) in identities]
+        return [row for row in rows if identity_text(row) not in identities]
+
+    if identities:
+        _change_empty(lake, view, without)
+    return len(gone)
+
+
+def empty_before(lake: Reader, view: ViewSet, operation: str) -> list[str]:
+    """The partitions without rows that an operation removed and that are not there now, by identity."""
+    return [identity_text(row) for row in _removed_empty(lake, view, operation)]
+
+
+def bring_back_empty(lake: Writer, view: ViewSet, operation: str) -> None:
+    back = _removed_empty(lake, view, operation)
+    if back:
+        _change_empty(lake, view, lambda rows: [*rows, *back])
+
+
+def _removed_empty(lake: Reader, view: ViewSet, operation: str) -> list[dict[str, Any]]:
+    table = lake.tables.load(view.empty_table)
+    by_it = next((one for one in reversed(table.metadata.snapshots) if operation_of(one) == operation), None)
+    if by_it is None or by_it.parent_snapshot_id is None or table.snapshot_by_id(by_it.parent_snapshot_id) is None:
+        return []
+    before, after = (
+        table.scan(snapshot_id=one).to_arrow().to_pylist() for one in (by_it.parent_snapshot_id, by_it.snapshot_id)
+    )
+    gone = {identity_text(row) for row in before} - {identity_text(row) for row in after}
+    now = {identity_text(row) for row in table.scan().to_arrow().to_pylist()}
+    return [row for row in before if identity_text(row) in gone - now]
+
+
+def _change_empty(lake: Writer, view: ViewSet, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+    """Rewrite the list of partitions without rows, in one commit of its own."""
+    import pyarrow as pa
+    from pyiceberg.io.pyarrow import _dataframe_to_data_files, schema_to_pyarrow
+
+    table = lake.tables.load(view.empty_table)
+    before = table.scan().to_arrow().to_pylist() if table.current_snapshot() is not None else []
+    after = change(before)
+    if after == before:
+        return
+    schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+    rows = pa.Table.from_pylist(after, schema=schema)
+    files = tuple(
+        AddedFile(file, table.metadata.default_spec_id)
+        for file in (_dataframe_to_data_files(table.metadata, rows, table.io) if after else ())
+    )
+    live = lake.files.of(table, table.current_snapshot()).by_path
+    removed = {path: file.deletes_identity for path, file in live.items()}
+    uuid, name = str(table.metadata.table_uuid), view.empty_table
+    lake.part("empty").commits.publish(
+        Overwrite(name, uuid, files, removed=removed) if removed else Append(name, uuid, files)
+    )
+
+
+def _bounds_of(added: AddedFile) -> Bounds:
+    record = added.file.partition
+    return from_micros(record[1]), from_micros(record[2])

@@ -1,0 +1,105 @@
+"""`viewset materialize`, on real Spark.
+
+Covers `features/viewset/ranges.py`, `features/viewset/writing.py` and `engine/sql/queries.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakewarden.errors import BadValue, Conflict
+from lakewarden.lifecycle import failpoints
+from tests.features.viewset.logs import RANGE, Logs
+
+pytestmark = pytest.mark.spark
+
+
+def test_partitions_are_written_once_and_again_if_their_source_changed(logs: Logs) -> None:
+    logs.insert(0, 1, 2, 61, 130)
+    current = logs.define()["schema_hash"]
+    assert logs.write() == {"actions": 1, "subjects": 1, "partitions": 4, "empty_partitions": 1, "rows": 5}
+    assert logs.held() == {(0, current): 3, (1, current): 1, (2, current): 1, (3, current): 0}
+    assert logs.viewset.materialize("entries", begin="2026-01-01", end="2026-01-01T04:00", delta="1h").is_empty
+    logs.insert(62)
+    logs.insert(500)  # elsewhere
+    assert logs.write()["partitions"] == 1
+    logs.insert(181)
+    assert logs.write()["partitions"] == 1
+    assert logs.held() == {(0, current): 3, (1, current): 2, (2, current): 1, (3, current): 1}
+    assert [row["msg"] for row in logs.rows()] == ["m0", "m1", "m2", "m61", "m62", "m130", "m181"]
+    assert not logs.lake.warden.compaction.compact("raw.logs", rewrite_all=True).apply().left
+    assert logs.viewset.materialize("entries", begin="2026-01-01", end="2026-01-01T04:00", delta="1h").is_empty
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT level, count(*) AS n, min(time) AS time, '' AS msg FROM raw.logs WHERE {RANGE} GROUP BY level",
+        f"WITH own AS (SELECT * FROM raw.logs WHERE {RANGE}) SELECT level, 1 AS n, time, msg FROM own",
+    ],
+)
+def test_sql_that_needs_a_query_for_each_range(logs: Logs, sql: str) -> None:
+    logs.insert(0, 1, 61, level=3)
+    logs.insert(2, level=4)
+    logs.define(sql)
+    logs.write(2)
+    rows = [(row["level"], row["n"], row["begin_insert_time"].hour) for row in logs.rows()]
+    grouped = "count" in sql
+    assert sorted(rows) == (
+        [(3, 1, 1), (3, 2, 0), (4, 1, 0)] if grouped else [(3, 1, 0), (3, 1, 0), (3, 1, 1), (4, 1, 0)]
+    )
+
+
+def test_instances_are_apart(logs: Logs) -> None:
+    logs.insert(0, 1, process="it's")
+    logs.insert(2, process="other")
+    logs.define(instances="process_id")
+    logs.write(1)
+    logs.write(1, instance="it's")
+    assert list(logs.held().values()) == [3] and list(logs.held("it's").values()) == [2]
+    logs.define()
+    with pytest.raises(BadValue, match="one instance only"):
+        logs.write(1, instance="other")
+
+
+def test_rows_hidden_by_erasure_are_not_read(logs: Logs) -> None:
+    logs.insert(0, 1, process="gone")
+    logs.insert(2, process="here")
+    logs.define()
+    logs.write(1)
+    logs.lake.warden.erasure.request("raw.logs", key="process_id", value=["gone"])
+    logs.write(1)
+    assert [row["process_id"] for row in logs.rows()] == ["here"]
+
+
+def test_what_overlaps_is_refused(logs: Logs) -> None:
+    logs.insert(0)
+    logs.define()
+    logs.write(2)
+    with pytest.raises(Conflict, match="twice"):
+        logs.viewset.materialize("entries", begin="2026-01-01", end="2026-01-02", delta="1d")
+
+
+@pytest.mark.parametrize("verb", ["materialize", "regenerate"])
+@pytest.mark.parametrize("step", ["staging.written", "viewset.staged", "commit.landed", "viewset.published"])
+def test_killed_at_every_step_there_is_no_duplicate_and_no_hole(logs: Logs, verb: str, step: str) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill() -> None:
+        raise Killed
+
+    logs.insert(0, 61)
+    current = logs.define()["schema_hash"]
+    logs.write(1)
+    logs.insert(5)
+    failpoints.when(step, kill)
+    arguments: dict[str, Any] = {"begin": "2026-01-01", "end": "2026-01-01T03:00", "delta": "1h"}
+    with pytest.raises(Killed):
+        getattr(logs.viewset, verb)("entries", **arguments).apply()
+    (operation,) = [one for one in logs.lake.warden.operation.list() if one.state in ("running", "paused")]
+    logs.lake.warden.operation.resume(operation.id)
+    assert logs.held() == {(0, current): 2, (1, current): 1, (2, current): 0}
+    assert len(logs.rows()) == 3

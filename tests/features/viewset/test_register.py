@@ -1,0 +1,49 @@
+"""`viewset register`, on real Spark.
+
+Covers `features/viewset/definition.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound
+from tests.features.viewset.logs import RANGE, Logs
+
+pytestmark = pytest.mark.spark
+
+
+def test_columns_keep_their_ids_where_they_can(logs: Logs) -> None:
+    logs.insert(0)
+    first = logs.define()["schema_hash"]
+    assert logs.define() == {"actions": 0, "subjects": 0}
+    before = {f.name: f.field_id for f in logs.lake.catalog.load_table("viewsets.entries").schema().fields}
+    second = logs.define(
+        f"SELECT time, CAST(level AS BIGINT) AS level, CAST(msg AS BINARY) AS msg, 1 AS extra "
+        f"FROM raw.logs WHERE {RANGE}"
+    )["schema_hash"]
+    after = {f.name: f.field_id for f in logs.lake.catalog.load_table("viewsets.entries").schema().fields}
+    assert first != second and after["level"] == before["level"] and after["time"] == before["time"]
+    assert after["msg"] not in before.values() and "process_id" not in after and "extra" in after
+    assert logs.define(schema_version=2)["schema_hash"] not in (first, second)
+
+
+def test_what_cannot_be_registered(logs: Logs) -> None:
+    logs.insert(0)
+    for sql, error, message in (
+        ("DROP TABLE raw.logs", BadValue, "not one SELECT"),
+        ("SELECT * FROM raw.logs", BadValue, "does not use {begin}"),
+        (f"SELECT FROM WHERE {RANGE}", BadValue, "cannot be parsed"),
+        (f"SELECT level AS updated FROM raw.logs WHERE {RANGE}", BadValue, "view sets have themselves"),
+        (f"SELECT level, level FROM raw.logs WHERE {RANGE}", BadValue, "same name"),
+        (f"SELECT level FROM raw.logs WHERE {RANGE}", ColumnNotFound, "no column time"),
+    ):
+        with pytest.raises(Exception, match=message) as raised:
+            logs.define(sql)
+        assert isinstance(raised.value, error)
+    with pytest.raises(ColumnNotFound, match="inserted"):
+        logs.define(insert_time="inserted")
+    with pytest.raises(BadValue, match="timestamptz"):
+        logs.define(insert_time="level")
+    with pytest.raises(AlreadyExists, match="is not a view set"):
+        logs.define(target="raw.logs")

@@ -1,0 +1,45 @@
+"""`viewset restore` and `viewset incompatible`, on real Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.errors import NotFound
+from tests.features.viewset.logs import SQL, Logs
+
+pytestmark = pytest.mark.spark
+
+
+def test_only_incompatible_partitions_are_retired_and_restored(logs: Logs) -> None:
+    logs.insert(*range(0, 240, 7))
+    first = logs.define()["schema_hash"]
+    logs.write(5)
+    second = logs.define(SQL.replace("msg", "upper(msg) AS shout"))["schema_hash"]
+    logs.viewset.materialize("entries", begin="2026-01-01", end="2026-01-01T02:00", delta="1h").apply()
+    (found,) = logs.viewset.incompatible("entries")
+    assert (found.incompatible_schema_hash, found.current_schema_hash) == (first, second)
+    assert found.partition_count == 5 and len(found.file_paths) == 4
+    everything = logs.held()
+    plan = logs.viewset.retire("entries", incompatible=True)
+    done = plan.apply()
+    assert done.result["partitions_retired"] == 5 and done.result["partitions_failed"] == 0
+    assert done.result["storage_freed_bytes"] == found.total_size_bytes
+    assert set(logs.held()) == {(0, second), (1, second)}
+    assert logs.viewset.incompatible() == []
+    assert logs.viewset.restore(done.id).apply().result["partitions_restored"] == 5
+    assert logs.held() == everything
+    assert logs.viewset.restore(done.id).is_empty
+
+
+def test_what_has_expired_cannot_come_back(logs: Logs) -> None:
+    logs.insert(0)
+    logs.define()
+    logs.write(1)
+    done = logs.viewset.retire("entries", begin="2026-01-01", end="2026-01-02").apply()
+    table = logs.lake.catalog.load_table("viewsets.entries")
+    first = table.metadata.snapshots[0].snapshot_id
+    table.maintenance.expire_snapshots().by_id(first).commit()
+    with pytest.raises(NotFound, match="has expired"):
+        logs.viewset.restore(done.id)
+    with pytest.raises(NotFound, match="no version of a view set"):
+        logs.viewset.restore("op-20260101-000000-000000")
