@@ -49,6 +49,7 @@ def test_the_second_is_refused_with_the_first_ones_id(shared: SmallLake, tmp_pat
 
 
 @SQLITE_FIRST
+@pytest.mark.soak
 def test_the_second_can_wait(shared: SmallLake, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     first = shared.start("version", "tag", "sales.orders", "first", failpoints=f"wait@commit.ready:{gate}")

@@ -22,6 +22,7 @@ SCHEMA = Schema(
 BY_CODE = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "code"))
 
 
+@pytest.mark.soak
 def test_uuids_are_found_although_java_orders_them_in_another_way(lake: SmallLake) -> None:
     """Java compares the halves of a UUID as signed numbers: to it those from 8 on come first.
 

@@ -131,6 +131,7 @@ def test_every_reader(
     look(table, "Spark went on", row_by_row=True)
 
 
+@pytest.mark.soak
 def test_types_that_spark_does_not_read(lake: SmallLake) -> None:
     """Written by PyIceberg, in many small commits: no NaN counts in the inputs, and manifests worth merging."""
     table = long_life_without_spark(lake, "db.no_spark")

@@ -12,15 +12,19 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Warden
+from lakewarden.doors.cli import demo_lake
 from lakewarden.doors.cli.main import run
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_makes_a_lake_shows_it_and_can_be_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_makes_a_lake_shows_it_and_can_be_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "demo-lake"
+    monkeypatch.setattr(demo_lake, "DAYS", 4)
     assert run(["demo", str(folder)]) == 0
-    look(folder, *capsys.readouterr())
+    look(folder, 4, *capsys.readouterr())
     assert run(["demo", str(folder)]) == 1
     assert "--fresh" in capsys.readouterr().err
 
@@ -33,10 +37,10 @@ def test_in_a_process_that_starts_spark(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lakewarden", "demo"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    look(tmp_path / "demo-lake", done.stdout, done.stderr)
+    look(tmp_path / "demo-lake", demo_lake.DAYS, done.stdout, done.stderr)
 
 
-def look(folder: Path, out: str, err: str) -> None:
+def look(folder: Path, days: int, out: str, err: str) -> None:
     """What the demo printed, and the lake that it leaves."""
     assert "Traceback" not in out + err
     for shown in ("$ lakewarden table list", "after the rollback", "Nothing changed. Apply:", "policy run", "Try next"):
@@ -44,7 +48,7 @@ def look(folder: Path, out: str, err: str) -> None:
     with Warden.open(folder) as warden:
         tables = {row.table: row for row in warden.table.list()}
         assert {"main.sales.orders", "main.crm.customers", "main.web.events"} == set(tables)
-        assert tables["main.sales.orders"].files == 8  # one a day: compacted
+        assert tables["main.sales.orders"].files == days  # one a day: compacted
         assert [row.score for row in warden.table.health()] == [100, 100, 100]
         assert [batch.reason for batch in warden.orphan.list()] == ["expired"]
         assert tables["main.web.events"].format == 3

@@ -377,6 +377,7 @@ class TestManyWriters:
         assert orders.unreferenced() == set()
 
     @pytest.mark.slow
+    @pytest.mark.soak
     def test_processes(self, orders: Orders) -> None:
         program = (
             "import sys\n"

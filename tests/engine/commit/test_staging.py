@@ -156,7 +156,7 @@ def test_rows_that_cannot_be_written_leave_nothing(newer: Shop) -> None:
     newer.check(100)
 
 
-@pytest.mark.parametrize("newer", [3], indirect=True)
+@pytest.mark.parametrize("newer", [2, *in_soak(3)], indirect=True)
 def test_a_lease_that_is_lost_before_publishing(newer: Shop) -> None:
     newer.insert(100)
     staged = newer.stage(0, 4)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.engine.rows.read import _predicate, version_schema
+from tests.cases import in_soak
 from tests.small_lake import SmallLake
 
 ROWS: list[dict[str, Any]] = [
@@ -86,7 +87,7 @@ def mixed(lake: SmallLake) -> SmallLake:
     return lake
 
 
-@pytest.fixture(params=["Europe/Zurich", pytest.param("UTC", marks=pytest.mark.soak)])
+@pytest.fixture(params=["Europe/Zurich", *in_soak("UTC")])
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The host's time zone, which must make no difference."""
     monkeypatch.setenv("TZ", request.param)

@@ -60,7 +60,7 @@ def test_over_spark_connect(lake: SmallLake, spark_connect: str) -> None:
 @pytest.mark.slow
 @pytest.mark.soak
 def test_on_a_standalone_cluster(lake: SmallLake, spark_cluster: str) -> None:
-    """In `make test` a compaction and the doctor run there: tests/engine/rewrite/test_forms.py."""
+    """A compaction runs there in tests/engine/rewrite/test_forms.py."""
     conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
     use(lake, master=spark_cluster, memory="1g", conf=conf | {"spark.pyspark.python": sys.executable})
     create(lake)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import StringType
 
+from tests.cases import in_soak
 from tests.features.erasure.independent import Erased, Trace, physical, traces
 from tests.features.erasure.independent_rows import versions
 from tests.small_lake import SmallLake
@@ -231,7 +232,7 @@ def test_rows_are_read_as_pyiceberg_reads_them(lake: SmallLake) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("version", "rows"), [(2, 2_000), (3, 150_000)])
+@pytest.mark.parametrize(("version", "rows"), [(2, 2_000), *in_soak((3, 150_000))])
 def test_rows_are_read_as_spark_reads_them(lake: SmallLake, version: int, rows: int) -> None:
     """Position deletes of v2, and deletion vectors of v3 with each kind of Roaring container."""
     sql = lake.warden.ground.spark.sql

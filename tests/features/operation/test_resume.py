@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import IllegalTransition, SomeFailed, StateUnavailable
+from tests.cases import in_soak
 from tests.small_lake import SmallLake
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, *in_soak(signal.SIGTERM)])
 def test_an_interrupted_operation_is_paused_and_goes_on(
     any_lake: SmallLake, tmp_path: Path, signal_number: signal.Signals
 ) -> None:
