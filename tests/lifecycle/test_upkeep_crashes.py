@@ -8,6 +8,7 @@ table's folder that metadata does not lead to, and there is nothing left to do.
 from __future__ import annotations
 
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Warden
+from lakewarden.lifecycle import failpoints
 from tests import killing
 from tests.features.retention.test_expire import configure
 from tests.reachability import ids_at, in_quarantine, orphans
@@ -52,10 +54,21 @@ class Ward:
         self.check("undisturbed")
         return trace.read_text().split()
 
+    def points_here(self) -> list[str]:
+        """The same for all upkeep, in this process, whose Spark has started already."""
+        passed: list[str] = []
+        lake = self.again()
+        failpoints._armed.append(lambda point, _: passed.append(point))
+        lake.warden.policy.run().apply()
+        failpoints.arm("")
+        self.check("undisturbed")
+        return passed
+
     def kill(self, number: int, point: str, *arguments: str) -> None:
         """Kill a run at a point, resume it, and look."""
-        lake = self.again()
-        killing.kill(lake, number, point, *arguments)
+        lake, trace = self.again(), self._saved.with_name(f"killed-at-{number}")
+        killing.run(lake, *arguments, failpoints=f"trace:{trace},kill@{number}", code=-signal.SIGKILL)
+        assert trace.read_text().split()[-1] == point
         killing.bury(lake)  # that they are waited for is tried in test_crashes
         if point in NOT_BEGUN:  # nothing is written down before that: nothing has begun
             assert lake.warden.operation.list(kind="policy.run") == []
@@ -130,7 +143,7 @@ def test_a_compaction_killed(tmp_path: Path, soaking: bool) -> None:
     `make soak` at every point after new files were written. test_crashes kills runs without Spark at every point."""
     ward = Ward(tmp_path, _rows_deleted_on_read)
     run = ("policy", "run", "--apply")
-    points = ward.points(tmp_path / "trace", *run)
+    points = ward.points_here()
     first = points.index("rewrite.written")
     before = ("rewrite.written", "rewrite.checked", "compaction.rewritten", "commit.ready", "commit.fenced")
     wanted = (*before, "commit.staged", "commit.landed", "action.applied")

@@ -99,10 +99,11 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("zone")
-def test_a_filter_means_the_same_through_pyiceberg_and_through_spark(mixed: SmallLake) -> None:
+def test_a_filter_means_the_same_through_pyiceberg_and_through_spark(mixed: SmallLake, soaking: bool) -> None:
+    """`make test` tries every second filter."""
     version = mixed.warden.ground.tables.resolve("web.mixed")
     rows = mixed.warden.ground.rows
-    for where, expected in FILTERS.items():
+    for where, expected in list(FILTERS.items())[:: 1 if soaking else 2]:
         _, direct = rows.batches(version, where, ["id"])
         predicate = _predicate(version, version_schema(version), where)
         _, through_spark = rows._through_spark(version, predicate, ["id"], None)

@@ -40,6 +40,7 @@ def create(lake: SmallLake) -> None:
 @pytest.mark.spark
 @pytest.mark.own_processes
 @pytest.mark.slow
+@pytest.mark.soak
 def test_over_spark_connect(lake: SmallLake, spark_connect: str) -> None:
     use(lake, remote=spark_connect)
     create(lake)
