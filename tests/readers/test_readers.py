@@ -112,7 +112,7 @@ PARTITION_WIDE: dict[str, Any] = {"write.delete.granularity": "partition"}
             id="v2_wide_deletes",
             marks=pytest.mark.soak,
         ),
-        pytest.param(short_life, [hide, compact, purge], id="v3", marks=pytest.mark.soak),
+        pytest.param(short_life, [hide, compact, purge], id="v3"),
     ],
 )
 def test_every_reader(
@@ -131,7 +131,6 @@ def test_every_reader(
     look(table, "Spark went on", row_by_row=True)
 
 
-@pytest.mark.soak
 def test_types_that_spark_does_not_read(lake: SmallLake) -> None:
     """Written by PyIceberg, in many small commits: no NaN counts in the inputs, and manifests worth merging."""
     table = long_life_without_spark(lake, "db.no_spark")
