@@ -47,3 +47,11 @@ def test_what_cannot_be_registered(logs: Logs) -> None:
         logs.define(insert_time="level")
     with pytest.raises(AlreadyExists, match="is not a view set"):
         logs.define(target="raw.logs")
+
+
+def test_what_a_first_registration_left_undone_is_done(logs: Logs) -> None:
+    logs.insert(0)
+    logs.define()
+    logs.lake.catalog.drop_table("viewsets.entries__empty")
+    assert logs.define()["actions"] == 1
+    assert logs.write(2)["empty_partitions"] == 1

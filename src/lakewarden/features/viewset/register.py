@@ -64,13 +64,16 @@ class Register(Operation):
         wanted = self._schema(lake)
         table = _existing(lake, name)
         if table is None:
-            return Plan(self.kind(), str(name), (*self._create(name, wanted),))
+            return Plan(self.kind(), str(name), (self._create(name, wanted), _create_empty(name, wanted)))
         if PROPERTY not in table.metadata.properties:
             raise AlreadyExists(f"{name} exists already and is not a view set", "Choose another target.")
         before = ViewSet(Definition.model_validate_json(table.metadata.properties[PROPERTY]), name, table)
         if before.name != given.name:
             raise AlreadyExists(f"{name} belongs to the view set {before.name}", "Choose another target.")
-        return Plan(self.kind(), str(name), self._change(name, table, wanted, before))
+        actions = self._change(name, table, wanted, before)
+        if _existing(lake, lake.tables.name(before.empty_table)) is None:  # the first registration was not completed
+            actions = (*actions, _create_empty(name, wanted))
+        return Plan(self.kind(), str(name), actions)
 
     def holds(self, action: Action, lake: Reader) -> bool:
         table = _existing(lake, lake.tables.name(action.subject))
@@ -105,29 +108,21 @@ class Register(Operation):
     def _hash(self, schema: Schema) -> str:
         return schema_hash(columns_of(schema), self.definition.schema_version)
 
-    def _create(self, name: TableName, schema: Schema) -> tuple[Action, Action]:
-        own = schema.select(*OWN)
-        empty = f"{name}{EMPTY_SUFFIX}"
-        return (
-            Action(
-                verb="create",
-                subject=str(name),
-                lease=f"name:{name}",
-                says=f"create the view set {self.definition.name} with schema {self._hash(schema)}",
-                arguments={
-                    "schema": schema.model_dump_json(),
-                    "columns": schema_hash(columns_of(schema), None),
-                    "definition": self.definition.model_dump_json(),
-                },
-            ),
-            Action(
-                verb="create-empty",
-                subject=empty,
-                lease=f"name:{empty}",
-                says="create the table that lists its partitions without rows",
-                arguments={"schema": own.model_dump_json()},
-            ),
+    def _create(self, name: TableName, schema: Schema) -> Action:
+        return Action(
+            verb="create",
+            subject=str(name),
+            lease=f"name:{name}",
+            says=f"create the view set {self.definition.name} with schema {self._hash(schema)}",
+            arguments=self._arguments(schema),
         )
+
+    def _arguments(self, schema: Schema) -> dict[str, str]:
+        return {
+            "schema": schema.model_dump_json(),
+            "columns": schema_hash(columns_of(schema), None),
+            "definition": self.definition.model_dump_json(),
+        }
 
     def _change(self, name: TableName, table: Table, schema: Schema, before: ViewSet) -> tuple[Action, ...]:
         evolution = self._evolution(str(name), table, schema)
@@ -147,11 +142,7 @@ class Register(Operation):
                 subject=str(name),
                 lease=table_lease(uuid),
                 says=says,
-                arguments={
-                    "schema": schema.model_dump_json(),
-                    "columns": schema_hash(columns_of(schema), None),
-                    "definition": self.definition.model_dump_json(),
-                },
+                arguments=self._arguments(schema),
                 requires=(TableIs(str(name), uuid),),
             ),
         )
@@ -210,6 +201,17 @@ class Register(Operation):
                 did_you_mean(given.event_time, names, f"It has {', '.join(names)}."),
             )
         return _as_iceberg(output)
+
+
+def _create_empty(name: TableName, schema: Schema) -> Action:
+    empty = f"{name}{EMPTY_SUFFIX}"
+    return Action(
+        verb="create-empty",
+        subject=empty,
+        lease=f"name:{empty}",
+        says="create the table that lists its partitions without rows",
+        arguments={"schema": schema.select(*OWN).model_dump_json()},
+    )
 
 
 def _existing(lake: Reader, name: TableName) -> Table | None:
