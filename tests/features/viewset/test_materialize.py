@@ -5,12 +5,14 @@ Covers `features/viewset/ranges.py`, `features/viewset/writing.py` and `engine/s
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 
 from lakewarden.errors import BadValue, Conflict
 from lakewarden.lifecycle import failpoints
+from tests.cases import in_soak
 from tests.features.viewset.logs import RANGE, Logs
 
 pytestmark = pytest.mark.spark
@@ -82,8 +84,16 @@ def test_what_overlaps_is_refused(logs: Logs) -> None:
         logs.viewset.materialize("entries", begin="2026-01-01", end="2026-01-02", delta="1d")
 
 
-@pytest.mark.parametrize("verb", ["materialize", "regenerate"])
-@pytest.mark.parametrize("step", ["staging.written", "viewset.staged", "commit.landed", "viewset.published"])
+@pytest.mark.parametrize(
+    ("verb", "step"),
+    [
+        ("materialize", "viewset.staged"),
+        ("materialize", "commit.landed"),
+        ("regenerate", "commit.landed"),
+        *in_soak(*product(("materialize", "regenerate"), ("staging.written", "viewset.published"))),
+        *in_soak(("regenerate", "viewset.staged")),
+    ],
+)
 def test_killed_at_every_step_there_is_no_duplicate_and_no_hole(logs: Logs, verb: str, step: str) -> None:
     class Killed(BaseException):
         pass
