@@ -163,11 +163,12 @@ def test_what_others_append_meanwhile_is_kept(crm: SmallLake, tmp_path: Path, py
     writer = subprocess.Popen([sys.executable, "-c", WRITER, *arguments], stderr=subprocess.PIPE, text=True)
     done = 0
     try:
-        while not told.exists() and writer.poll() is None:
-            time.sleep(0.05)
+        _wait_for_lines(told, 1, writer)
         for _ in range(rounds):
+            written_before = len(told.read_text().split())
             model.ask(set(chance.sample(sorted(model.there()), 3)))
             done += _try(crm)
+            _wait_for_lines(told, written_before + 1, writer)
     finally:
         stop.touch()
         _, failure = writer.communicate(timeout=60)
@@ -177,6 +178,12 @@ def test_what_others_append_meanwhile_is_kept(crm: SmallLake, tmp_path: Path, py
     model.refs["main"] += written
     crm.warden.erasure.purge(NAME).apply()
     model.check(f"seed {seed}")
+
+
+def _wait_for_lines(file: Path, count: int, writer: subprocess.Popen[str]) -> None:
+    """Until the writer has told so much, or is over."""
+    while writer.poll() is None and (not file.exists() or len(file.read_text().split()) < count):
+        time.sleep(0.05)
 
 
 def _try(lake: SmallLake) -> int:
