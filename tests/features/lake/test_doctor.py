@@ -95,6 +95,7 @@ class TestSigningKey:
         closed.mkdir(mode=0o700)
         open_lake.warden.ground.settings.signing_key.rename(closed / "key.pem")
         with configured(open_lake.folder, signing_key="closed/key.pem") as warden:
+            warden.lake.doctor(skip_spark=True)  # imports its modules, which nobody may not be able to read
             closed.chmod(0)
             with nobody():
                 checks = {check.part: check for check in warden.lake.doctor(skip_spark=True)}
@@ -139,6 +140,7 @@ class TestCatalog:
 class TestStorage:
     def test_one_that_cannot_be_written(self, open_lake: Lake) -> None:
         warehouse = open_lake.folder / "lake/warehouse"
+        open_lake.warden.lake.doctor(skip_spark=True)  # imports its modules
         before = digest(open_lake.folder)
         with read_only(warehouse):  # as another user, who may not even read this checkout: only this line counts
             checks = open_lake.warden.lake.doctor(skip_spark=True)
