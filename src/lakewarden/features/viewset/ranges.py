@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -19,14 +19,13 @@ from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.request import Positional, Request
 from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
-from lakewarden.quantities import Duration, show_duration
+from lakewarden.quantities import Duration, from_micros, show_duration
 
 if TYPE_CHECKING:
     from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _MOST = 5_000  # partitions of one action
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class WritesRanges(Request):
@@ -159,7 +158,7 @@ class WritesRanges(Request):
 def _wanted(action: Action, view: ViewSet, versions: Mapping[str, Resolved]) -> Wanted:
     numbers = [int(number) for number in action.texts("numbers")]
     ranges = Ranges(
-        _EPOCH + timedelta(microseconds=action.number("begin")),
+        from_micros(action.number("begin")),
         timedelta(microseconds=action.number("delta")),
         max(numbers) + 1,
     )

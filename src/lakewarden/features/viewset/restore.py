@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.engine.catalog.snapshots import operation_of, stamped
+from lakewarden.engine.catalog.snapshots import operation_of
 from lakewarden.engine.commit.new_rows import Append
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.files.written_files import AddedFile
@@ -46,8 +46,7 @@ class Restore(TableOperation):
         found = self._found(lake)
         view = found.view
         target, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
-        current = {row.identity: row for row in partitions(lake, view)}
-        there = {row.file_path for row in current.values()}
+        there = {row.file_path for row in partitions(lake, view)}
         missing = {path: added for path, added in found.files.items() if path not in there}
         files = FileList.of(PlannedFile(path, a.file.file_size_in_bytes, "data") for path, a in missing.items())
         empty = empty_before(lake, view, self.operation)
@@ -81,7 +80,7 @@ class Restore(TableOperation):
         view = found.view
         there = {row.file_path for row in partitions(lake, view)}
         back = [found.files[file.path] for file in action.files.items if file.path not in there]
-        if back and stamped(view.table, lake.stamp) is None:
+        if back:
             lake.commits.publish(Append(str(view.table_name), str(view.table.metadata.table_uuid), tuple(back)))
         bring_back_empty(lake, view, self.operation)
         return Outcome({"partitions_restored": action.files.count + len(action.texts("empty"))})
