@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.errors import NotFound
+from lakewarden.errors import BadValue, Conflict, NotFound
 from tests.features.viewset.logs import SQL, Logs
 
 pytestmark = pytest.mark.spark
@@ -43,3 +43,17 @@ def test_what_has_expired_cannot_come_back(logs: Logs) -> None:
         logs.viewset.restore(done.id)
     with pytest.raises(NotFound, match="no version of a view set"):
         logs.viewset.restore("op-20260101-000000-000000")
+
+
+def test_nothing_comes_back_beside_what_took_its_place(logs: Logs) -> None:
+    logs.insert(0)
+    logs.define()
+    logs.write(1)
+    retired = logs.viewset.retire("entries", begin="2026-01-01", end="2026-01-02").apply()
+    logs.write(1)
+    with pytest.raises(Conflict, match="again by now"):
+        logs.viewset.restore(retired.id)
+    again = logs.viewset.regenerate("entries", begin="2026-01-01", end="2026-01-01T01:00", delta="1h").apply()
+    with pytest.raises(BadValue, match="did not retire"):
+        logs.viewset.restore(again.id)
+    assert len(logs.rows()) == 1

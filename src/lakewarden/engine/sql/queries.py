@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.spark.session import Spark, translating_spark
 from lakewarden.engine.sql.statement import BEGIN, END, INSERT_TIME, Statement
 
@@ -76,8 +77,10 @@ class Queries:
 
         with translating_spark():
             rows = self._within(self._source(source), source, ranges)
-            hashed = [F.to_json(F.struct(F.col(_quoted(name)))) if _is_nested(rows, name) else F.col(_quoted(name))
-                      for name in columns]  # fmt: skip
+            by_name = {name: F.col(identifier(name)) for name in columns}
+            hashed = [
+                F.to_json(F.struct(column)) if _is_nested(rows, name) else column for name, column in by_name.items()
+            ]
             first, second = F.xxhash64(*hashed), F.xxhash64(F.lit("second"), *hashed)
             found = rows.groupBy(_number(source.insert_time, ranges)).agg(
                 F.count(F.lit(1)).alias("rows"),
@@ -141,13 +144,13 @@ class Queries:
         frame = self._rows.dataframe(source.version)
         if source.instance is not None:
             column, value = source.instance
-            frame = frame.where(F.col(_quoted(column)).cast("string") == F.lit(value))
+            frame = frame.where(F.col(identifier(column)).cast("string") == F.lit(value))
         return frame
 
     def _within(self, frame: DataFrame, source: Source, ranges: Ranges) -> DataFrame:
         from pyspark.sql import functions as F
 
-        at = F.col(_quoted(source.insert_time))
+        at = F.col(identifier(source.insert_time))
         return frame.where((at >= F.lit(ranges.begin)) & (at < F.lit(ranges.end)))
 
     @contextmanager
@@ -171,16 +174,11 @@ def _number(column: str, ranges: Ranges) -> Column:
     from pyspark.sql import functions as F
 
     begin, delta = ranges.micros
-    return F.expr(f"(unix_micros({_quoted(column)}) - {begin}L) div {delta}L").alias(_NUMBER)
+    return F.expr(f"(unix_micros({identifier(column)}) - {begin}L) div {delta}L").alias(_NUMBER)
 
 
 def _is_nested(frame: DataFrame, name: str) -> bool:
     return frame.schema[name].dataType.typeName() in ("map", "array", "struct", "variant")
-
-
-def _quoted(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
 
 
 def _digest(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,15 +12,16 @@ from lakewarden.engine.catalog.snapshots import operation_of
 from lakewarden.engine.commit.new_rows import Append
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.files.written_files import AddedFile
-from lakewarden.errors import Conflict, NotFound
-from lakewarden.features.viewset.catalogue import partitions
-from lakewarden.features.viewset.definition import ViewSet, all_view_sets
+from lakewarden.errors import BadValue, Conflict, NotFound
+from lakewarden.features.viewset.catalogue import PartitionRow, partitions
+from lakewarden.features.viewset.definition import IDENTITY, ViewSet, all_view_sets
 from lakewarden.features.viewset.writing import bring_back_empty, empty_before
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.request import Positional, TableOperation
 from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
+from lakewarden.quantities import from_micros
 
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
@@ -46,8 +48,10 @@ class Restore(TableOperation):
         found = self._found(lake)
         view = found.view
         target, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
-        there = {row.file_path for row in partitions(lake, view)}
+        rows = partitions(lake, view)
+        there = {row.file_path for row in rows}
         missing = {path: added for path, added in found.files.items() if path not in there}
+        _refuse_written_again(view, rows, missing.values())
         files = FileList.of(PlannedFile(path, a.file.file_size_in_bytes, "data") for path, a in missing.items())
         empty = empty_before(lake, view, self.operation)
         if not files.count and not empty:
@@ -105,6 +109,11 @@ class Restore(TableOperation):
                 f"the version of {view.table_name} before {self.operation} has expired", "It cannot be restored."
             )
         after = set(lake.files.of(table, snapshot).by_path)
+        if after - set(lake.files.of(table, before).by_path):
+            raise BadValue(
+                f"{self.operation} did not retire partitions but replaced them",
+                "Bringing the former ones back would double rows. Name a viewset retire operation.",
+            )
         files: set[str] = set()
         for path, file in lake.files.of(table, before).by_path.items():
             if path not in after:
@@ -121,3 +130,15 @@ class Restore(TableOperation):
             if entry.data_file.file_path in files
         }
         return _Retired(view, before, added)
+
+
+def _refuse_written_again(view: ViewSet, rows: Iterable[PartitionRow], missing: Iterable[AddedFile]) -> None:
+    """A partition that is there by now must not come back beside it."""
+    there = {row.identity for row in rows}
+    for added in missing:
+        instance, begin, end, schema_hash = (added.file.partition[place] for place in range(len(IDENTITY)))
+        if (instance, from_micros(begin), from_micros(end), schema_hash) in there:
+            raise Conflict(
+                f"{view.name} has the partition of {instance} from {from_micros(begin):%Y-%m-%d %H:%M} again by now",
+                "Restoring it would double its rows. Retire that one first.",
+            )
