@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound
+from lakewarden.features.viewset.history import columns_with_ids, history_of
 from tests.features.viewset.logs import RANGE, Logs
 
 pytestmark = pytest.mark.spark
@@ -55,3 +56,16 @@ def test_what_a_first_registration_left_undone_is_done(logs: Logs) -> None:
     logs.lake.catalog.drop_table("viewsets.entries__empty")
     assert logs.define()["actions"] == 1
     assert logs.write(2)["empty_partitions"] == 1
+
+
+def test_what_partitions_are_written_with_is_recorded(logs: Logs) -> None:
+    logs.insert(0)
+    first = logs.define()["schema_hash"]
+    second = logs.define(f"SELECT time, CAST(level AS BIGINT) AS level, 1 AS one FROM raw.logs WHERE {RANGE}")
+    table = logs.lake.catalog.load_table("viewsets.entries")
+    history = history_of(table.metadata.properties)
+    assert history is not None and list(history) == [first, second["schema_hash"]]
+    (then,), (now,) = history.values()
+    before, after = table.schemas()[0], table.schema()
+    assert (then.columns, now.columns) == (columns_with_ids(before), columns_with_ids(after))
+    assert then.reads["raw.logs"].ids == {"inserted_at": 1, "time": 2, "process_id": 3, "level": 4, "msg": 5}

@@ -32,7 +32,7 @@ class Statement:
     def parse(cls, text: str) -> Statement:
         """Refuse what is not one SELECT over a range of insert times."""
         found = cls(text)
-        found._tree()
+        found.tree()
         for placeholder in _PLACEHOLDERS:
             if placeholder not in text:
                 raise BadValue(
@@ -44,11 +44,11 @@ class Statement:
     @cached_property
     def tables(self) -> tuple[str, ...]:
         """The tables that it reads, as it spells them, each once."""
-        return tuple(dict.fromkeys(_spelled(table) for table in _tables(self._tree())))
+        return tuple(dict.fromkeys(_spelled(table) for table in _tables(self.tree())))
 
     def over(self, name: Callable[[str], str]) -> str:
         """The statement with other names for its tables. Columns may still be qualified by a table's own name."""
-        return _renamed(self._tree(), name)
+        return _renamed(self.tree(), name)
 
     def in_one_pass(self, source: str, insert_time: str, name: Callable[[str], str]) -> str | None:
         """The same rows over many ranges at once, with the insert time of each as `lw_insert_time`.
@@ -57,7 +57,7 @@ class Statement:
         """
         from sqlglot import exp
 
-        tree = self._tree()
+        tree = self.tree()
         if not isinstance(tree, exp.Select) or self.tables != (source,) or not _is_by_row(tree, insert_time):
             return None
         tree = tree.select(exp.alias_(exp.column(insert_time), INSERT_TIME), append=True, copy=True)
@@ -67,14 +67,15 @@ class Statement:
         """Those of a table's columns that it may read; all of them, if it selects `*`."""
         from sqlglot import exp
 
-        tree = self._tree()
+        tree = self.tree()
         if any(True for _ in tree.find_all(exp.Star)):
             return known
         used = {column.name.lower() for column in tree.find_all(exp.Column)}
         used |= {part.name.lower() for part in tree.find_all(exp.Identifier)}
         return [name for name in known if name.lower() in used]
 
-    def _tree(self) -> exp.Query:
+    def tree(self) -> exp.Query:
+        """The parsed statement, with parameters in place of `{begin}` and `{end}`."""
         from sqlglot import exp, parse
         from sqlglot.errors import SqlglotError
 

@@ -116,7 +116,7 @@ class _Reading:
             updated=self._time(file.upper_bounds, self._ids.get(UPDATED)),
             file_path=file.file_path,
             file_size=file.file_size_in_bytes,
-            file_schema_hash=str(known[HASH]),
+            file_schema_hash=self._view.counts_as(str(known[HASH])),
             source_data_hash=str(self._bound(file.lower_bounds, self._ids.get(SOURCE_HASH)) or ""),
             num_rows=file.record_count,
         )
@@ -150,7 +150,7 @@ def _empty(lake: Reader, view: ViewSet) -> Iterator[PartitionRow]:
             updated=row[UPDATED].astimezone(UTC),
             file_path=None,
             file_size=0,
-            file_schema_hash=row[HASH],
+            file_schema_hash=view.counts_as(row[HASH]),
             source_data_hash=row[SOURCE_HASH],
             num_rows=0,
         )

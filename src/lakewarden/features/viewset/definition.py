@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 PROPERTY = "lakewarden.viewset"
+KEPT = "lakewarden.viewset.kept"
+"""The table property with the former schema hashes whose partitions count as current, by the hash they count as."""
 EMPTY_SUFFIX = "__empty"
 """The table beside a view set's own that lists partitions without rows: they have no file."""
 NAMESPACE = "viewsets"
@@ -88,6 +92,21 @@ class ViewSet:
     def schema_hash(self) -> str:
         return schema_hash(self.columns, self.definition.schema_version)
 
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """The hashes of former schemas whose partitions count as current: `viewset heal` keeps them as they are."""
+        known: dict[str, list[str]] = json.loads(self.table.metadata.properties.get(KEPT) or "{}")
+        return frozenset(known.get(self.schema_hash, ()))
+
+    @property
+    def stored_hashes(self) -> list[str]:
+        """What the column file_schema_hash holds in the partitions that count as current."""
+        return [self.schema_hash, *sorted(self.kept)]
+
+    def counts_as(self, stored: str) -> str:
+        """The hash of a partition, given the one that it is stored with."""
+        return self.schema_hash if stored in self.kept else stored
+
     @property
     def empty_table(self) -> str:
         return f"{self.table_name}{EMPTY_SUFFIX}"
@@ -114,6 +133,14 @@ def type_text(kind: Any) -> str:
     if isinstance(kind, MapType):
         return f"map<{type_text(kind.key_type)}, {type_text(kind.value_type)}>"
     return str(kind)
+
+
+def promotes(old: str, new: str) -> bool:
+    """Whether Iceberg reads values of the one type as the other."""
+    before, after = (re.fullmatch(r"decimal\((\d+), (\d+)\)", kind) for kind in (old, new))
+    if before and after:
+        return before[2] == after[2] and int(before[1]) <= int(after[1])
+    return (old, new) in (("int", "long"), ("float", "double"))
 
 
 def all_view_sets(lake: Reader) -> list[ViewSet]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -17,6 +18,7 @@ from lakewarden.features.viewset.definition import (
     HASH,
     IDENTITY,
     INSTANCE,
+    KEPT,
     OWN,
     PROPERTY,
     SOURCE_HASH,
@@ -24,8 +26,10 @@ from lakewarden.features.viewset.definition import (
     Definition,
     ViewSet,
     columns_of,
+    promotes,
     schema_hash,
 )
+from lakewarden.features.viewset.history import Former, begun, columns_with_ids, reads_of, recorded
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Document, Operation, Positional
@@ -90,11 +94,13 @@ class Register(Operation):
         name, schema = lake.tables.name(action.subject), Schema.model_validate_json(str(action.arguments["schema"]))
         if action.verb == "change":
             table = lake.tables.load(name)
-            lake.commits.publish(self._evolution(str(name), table, schema))
+            evolution = self._evolution(str(name), table, schema)
+            properties = {**evolution.properties, **self._recorded(lake, table, schema, evolution)}
+            lake.commits.publish(replace(evolution, properties=properties))
             return Outcome({"schema_hash": self._hash(schema)})
         lake.tables.catalog(name).create_namespace_if_not_exists(name.namespace)
         is_empty = action.verb == "create-empty"
-        properties = {} if is_empty else {PROPERTY: self.definition.model_dump_json()}
+        properties = {} if is_empty else self._first_properties(lake, schema)
         lake.commits.publish(
             CreateTable(
                 str(name),
@@ -104,6 +110,22 @@ class Register(Operation):
             )
         )
         return Outcome({} if is_empty else {"schema_hash": self._hash(schema)})
+
+    def _first_properties(self, lake: Reader, schema: Schema) -> dict[str, str]:
+        reads = reads_of(lake, self.definition)
+        now = Former(definition=self.definition, columns=columns_with_ids(schema), reads=reads)
+        return {PROPERTY: self.definition.model_dump_json(), **begun(self._hash(schema), now)}
+
+    def _recorded(self, lake: Reader, table: Table, schema: Schema, evolution: EvolveSchema) -> dict[str, str]:
+        """The properties that say what partitions are written with from now on."""
+        ids = {name: id for name, (id, _) in columns_with_ids(table.schema()).items() if id not in evolution.drop}
+        ids |= {new.name: new.id for new in evolution.add}
+        columns = {name: (ids[name], kind) for name, (_, kind) in columns_with_ids(schema).items()}
+        now = Former(definition=self.definition, columns=columns, reads=reads_of(lake, self.definition))
+        known = table.metadata.properties
+        before = ViewSet(Definition.model_validate_json(known[PROPERTY]), lake.tables.name(evolution.table), table)
+        new = self._hash(schema)
+        return {**recorded(known, new, now), **({KEPT: "{}"} if KEPT in known and new != before.schema_hash else {})}
 
     def _hash(self, schema: Schema) -> str:
         return schema_hash(columns_of(schema), self.definition.schema_version)
@@ -154,7 +176,7 @@ class Register(Operation):
         for column, field in known.items():
             new = asked.get(column)
             if new is None or not (
-                _same(field.field_type, new.field_type) or _promotes(field.field_type, new.field_type)
+                _same(field.field_type, new.field_type) or promotes(str(field.field_type), str(new.field_type))
             ):
                 drop.append(field.field_id)
             elif not _same(field.field_type, new.field_type):
@@ -289,15 +311,6 @@ def _same(one: Any, other: Any) -> bool:
     from lakewarden.features.viewset.definition import type_text
 
     return type_text(one) == type_text(other)
-
-
-def _promotes(old: IcebergType, new: IcebergType) -> bool:
-    """Whether Iceberg reads values of the one type as the other."""
-    from pyiceberg.types import DecimalType
-
-    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
-        return old.scale == new.scale and old.precision <= new.precision
-    return (str(old), str(new)) in (("int", "long"), ("float", "double"))
 
 
 def _inner(kind: Any) -> int:
