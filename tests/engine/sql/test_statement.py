@@ -33,14 +33,33 @@ def test_tables_get_other_names_and_columns_stay_known() -> None:
     ],
 )
 def test_row_by_row_one_pass_does(sql: str) -> None:
-    text = Statement.parse(sql).in_one_pass("raw.logs", "inserted_at", view)
-    assert text is not None and "inserted_at AS lw_insert_time" in text
+    statement = Statement.parse(sql)
+    assert statement.ranges_at_once("raw.logs", "inserted_at")
+    assert ", lw_range FROM v_raw_logs" in statement.by_range(view)
+    assert "lw_range" not in statement.over(view)
+
+
+def test_groups_are_kept_apart_by_range() -> None:
+    statement = Statement.parse(f"SELECT level, count(*) AS n FROM raw.logs WHERE {RANGE} GROUP BY 1 HAVING n > 2")
+    assert statement.ranges_at_once("raw.logs", "inserted_at")
+    text = statement.by_range(view)
+    assert ", lw_range FROM v_raw_logs" in text and "GROUP BY 1, lw_range" in text
+
+
+def test_all_columns_of_the_source_include_the_number_of_the_range() -> None:
+    statement = Statement.parse(f"SELECT *, level + 1 AS next FROM raw.logs WHERE {RANGE}")
+    assert statement.ranges_at_once("raw.logs", "inserted_at")
+    assert "lw_range" not in statement.by_range(view)
 
 
 @pytest.mark.parametrize(
     "sql",
     [
-        f"SELECT level, count(*) FROM raw.logs WHERE {RANGE} GROUP BY level",
+        f"SELECT count(*) FROM raw.logs WHERE {RANGE}",
+        f"SELECT level, count(*) FROM raw.logs WHERE {RANGE} GROUP BY ROLLUP(level)",
+        f"SELECT level, count(*) FROM raw.logs WHERE {RANGE} GROUP BY level WITH CUBE",
+        f"SELECT level, count(*) FROM raw.logs WHERE {RANGE} GROUP BY ALL",
+        f"SELECT level, process_id FROM raw.logs WHERE {RANGE} GROUP BY GROUPING SETS ((level), (process_id))",
         f"SELECT DISTINCT level FROM raw.logs WHERE {RANGE}",
         f"SELECT level FROM raw.logs WHERE {RANGE} LIMIT 5",
         f"SELECT row_number() OVER (ORDER BY level) FROM raw.logs WHERE {RANGE}",
@@ -57,7 +76,7 @@ def test_row_by_row_one_pass_does(sql: str) -> None:
     ],
 )
 def test_whatever_may_depend_on_its_range_needs_a_query_for_each(sql: str) -> None:
-    assert Statement.parse(sql).in_one_pass("raw.logs", "inserted_at", view) is None
+    assert not Statement.parse(sql).ranges_at_once("raw.logs", "inserted_at")
 
 
 def test_columns_that_are_read() -> None:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.base.quoting import identifier
+from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.spark.session import Spark, translating_spark
-from lakewarden.engine.sql.statement import BEGIN, END, INSERT_TIME, Statement
+from lakewarden.engine.sql.statement import BEGIN, END, RANGE, Statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from lakewarden.engine.rows.read import Rows
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NUMBER = "lw_range"
+_KINDS = ("bigint", "timestamp", "timestamp", "string")  # number, begin, end and digest
+_FLAGS = 60  # bits of a long that say which columns are null
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,34 @@ class Source:
     instance: tuple[str, str] | None = None
     """A column and its value as text; None for all rows."""
 
+    @property
+    def has_zone(self) -> bool:
+        """Whether insert times are moments; if not, they are taken as UTC."""
+        return str(self.version.table.schema().find_type(self.insert_time)) == "timestamptz"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The ranges of a source to run a statement over: those with a digest, by number."""
+
+    source: Source
+    ranges: Ranges
+    digests: Mapping[int, str]
+
+    @property
+    def bounds(self) -> tuple[datetime, datetime]:
+        return self.ranges.of(min(self.digests))[0], self.ranges.of(max(self.digests))[1]
+
+
+@dataclass(frozen=True)
+class RangeColumns:
+    """The columns that the rows of a range get besides those of the statement."""
+
+    begin: str
+    end: str
+    digest: str
+    constants: Mapping[str, str | datetime]
+
 
 class Queries:
     """Runs statements over pinned versions."""
@@ -68,72 +98,46 @@ class Queries:
         with translating_spark():
             session = self._spark().session()
             with self._views(session, versions) as view:
-                now = datetime(2000, 1, 1, tzinfo=UTC)
-                return session.sql(statement.over(view), {BEGIN: now, END: now}).limit(0).toArrow().schema
+                return session.sql(statement.over(view), {BEGIN: _EPOCH, END: _EPOCH}).limit(0).toArrow().schema
 
-    def digests(self, source: Source, ranges: Ranges, columns: Sequence[str]) -> dict[int, tuple[int, str]]:
-        """For each range with rows, how many there are and a digest of their content, whatever their order."""
+    def digests(self, source: Source, ranges: Ranges, columns: Sequence[str]) -> dict[int, str]:
+        """For each range with rows, a digest of their number and content, whatever their order."""
         from pyspark.sql import functions as F
 
         with translating_spark():
-            rows = self._within(self._source(source), source, ranges)
-            by_name = {name: F.col(identifier(name)) for name in columns}
-            hashed = [
-                F.to_json(F.struct(column)) if _is_nested(rows, name) else column for name, column in by_name.items()
-            ]
-            first, second = F.xxhash64(*hashed), F.xxhash64(F.lit("second"), *hashed)
-            found = rows.groupBy(_number(source.insert_time, ranges)).agg(
+            frame = self._source(source)
+            begin, end = (_moment(source, at) for at in (ranges.begin, ranges.end))
+            at = F.col(identifier(source.insert_time))
+            rows = frame.where((at >= begin) & (at < end))
+            hashed = F.xxhash64(*_hashed(frame, columns))
+            found = rows.groupBy(_number(source, ranges).alias(RANGE)).agg(
                 F.count(F.lit(1)).alias("rows"),
-                F.sum(first.cast("decimal(38,0)")).cast("string").alias("one"),
-                F.sum(second.cast("decimal(38,0)")).cast("string").alias("other"),
+                F.sum(hashed.bitwiseAND(F.lit(0xFFFFFFFF))).alias("low"),  # in halves, since a sum may not overflow
+                F.sum(F.shiftrightunsigned(hashed, 32)).alias("high"),
             )
-            return {
-                int(row[_NUMBER]): (int(row["rows"]), _digest(f"{row['rows']}:{row['one']}:{row['other']}"))
-                for row in found.collect()
-            }
+            return {int(row[RANGE]): _digest(f"{row['rows']}:{row['low']}:{row['high']}") for row in found.collect()}
 
     @contextmanager
     def rows_of(
-        self,
-        statement: Statement,
-        source: Source,
-        versions: Mapping[str, Resolved],
-        ranges: Ranges,
-        wanted: Mapping[int, str],
-        names: Mapping[str, Any],
+        self, statement: Statement, versions: Mapping[str, Resolved], cut: Cut, columns: RangeColumns
     ) -> Iterator[Callable[[SparkSession], DataFrame]]:
-        """What writes the rows of some ranges, each with its bounds, its digest in `wanted`, and constants in `names`.
-
-        `names` are the columns for begin, end and digest, and constants for others.
-        """
+        """What reads the statement's rows of some ranges, each with the columns of its range."""
         from pyspark.sql import functions as F
 
         views = ExitStack()
+        at_once = statement.ranges_at_once(cut.source.spelled, cut.source.insert_time)
 
         def frame(session: SparkSession) -> DataFrame:
-            view = views.enter_context(self._views(session, versions, source))
-            text = statement.in_one_pass(source.spelled, source.insert_time, view)
-            if text is not None:
-                bounds = {BEGIN: ranges.of(min(wanted))[0], END: ranges.of(max(wanted))[1]}
-                found = session.sql(text, bounds).withColumn(_NUMBER, _number(INSERT_TIME, ranges))
+            view = views.enter_context(self._views(session, versions, cut, numbered=at_once))
+            if at_once:
+                found = session.sql(statement.by_range(view), _arguments(cut.source, *cut.bounds))
             else:
-                parts = [
-                    session.sql(statement.over(view), dict(zip((BEGIN, END), ranges.of(number), strict=True)))
-                    .withColumn(_NUMBER, F.lit(number).cast("bigint"))
-                    for number in wanted
-                ]  # fmt: skip
-                found = parts[0]
-                for part in parts[1:]:
-                    found = found.unionByName(part)
-            known = session.createDataFrame(list(wanted.items()), f"{_NUMBER} bigint, {names['digest']} string")
-            found = found.join(F.broadcast(known), _NUMBER)
-            begin, delta = ranges.micros
-            at = F.lit(begin) + F.col(_NUMBER) * F.lit(delta)
-            found = found.withColumn(names["begin"], F.timestamp_micros(at))
-            found = found.withColumn(names["end"], F.timestamp_micros(at + F.lit(delta)))
-            for column, value in names["constants"].items():
-                found = found.withColumn(column, F.lit(value))
-            return found.drop(_NUMBER, INSERT_TIME)
+                found = _range_by_range(session, statement.over(view), cut)
+            rows = [(number, *cut.ranges.of(number), digest) for number, digest in cut.digests.items()]
+            names = (RANGE, columns.begin, columns.end, columns.digest)
+            kinds = (f"{identifier(name)} {kind}" for name, kind in zip(names, _KINDS, strict=True))
+            found = found.join(F.broadcast(session.createDataFrame(rows, ", ".join(kinds))), RANGE).drop(RANGE)
+            return found.withColumns({name: F.lit(value) for name, value in columns.constants.items()})
 
         with views:
             yield frame
@@ -147,21 +151,22 @@ class Queries:
             frame = frame.where(F.col(identifier(column)).cast("string") == F.lit(value))
         return frame
 
-    def _within(self, frame: DataFrame, source: Source, ranges: Ranges) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        at = F.col(identifier(source.insert_time))
-        return frame.where((at >= F.lit(ranges.begin)) & (at < F.lit(ranges.end)))
-
     @contextmanager
     def _views(
-        self, session: SparkSession, versions: Mapping[str, Resolved], source: Source | None = None
+        self,
+        session: SparkSession,
+        versions: Mapping[str, Resolved],
+        cut: Cut | None = None,
+        numbered: bool = False,
     ) -> Iterator[Callable[[str], str]]:
-        """Temporary views of pinned versions, by the names that a statement uses."""
+        """Temporary views of pinned versions, by the names that a statement uses; the source's with range numbers."""
         names = {spelled: f"lakewarden_{uuid.uuid4().hex}" for spelled in versions}
         for spelled, version in versions.items():
-            is_source = source is not None and spelled == source.spelled
-            frame = self._source(source) if source is not None and is_source else self._rows.dataframe(version)
+            if cut is not None and spelled == cut.source.spelled:
+                frame = self._source(cut.source)
+                frame = frame.withColumn(RANGE, _number(cut.source, cut.ranges)) if numbered else frame
+            else:
+                frame = self._rows.dataframe(version)
             frame.createOrReplaceTempView(names[spelled])
         try:
             yield names.__getitem__
@@ -170,15 +175,52 @@ class Queries:
                 session.catalog.dropTempView(name)
 
 
-def _number(column: str, ranges: Ranges) -> Column:
+def _range_by_range(session: SparkSession, text: str, cut: Cut) -> DataFrame:
+    """A query for each range, all in one job."""
+    from pyspark.sql import functions as F
+
+    parts = [
+        session.sql(text, _arguments(cut.source, *cut.ranges.of(number))).withColumn(
+            RANGE, F.lit(number).cast("bigint")
+        )
+        for number in cut.digests
+    ]
+    return reduce(lambda one, other: one.unionByName(other), parts)
+
+
+def _arguments(source: Source, begin: datetime, end: datetime) -> dict[str, Any]:
+    return {BEGIN: _moment(source, begin), END: _moment(source, end)}
+
+
+def _moment(source: Source, at: datetime) -> Column:
+    """A time of the type that insert times have: only then does Iceberg skip files by their bounds."""
+    from pyspark.sql import functions as F
+
+    if source.has_zone:
+        return F.lit(at)
+    return F.expr(f"TIMESTAMP_NTZ {literal(at.astimezone(UTC).replace(tzinfo=None).isoformat(sep=' '))}")
+
+
+def _number(source: Source, ranges: Ranges) -> Column:
     from pyspark.sql import functions as F
 
     begin, delta = ranges.micros
-    return F.expr(f"(unix_micros({identifier(column)}) - {begin}L) div {delta}L").alias(_NUMBER)
+    micros = F.unix_micros(F.col(identifier(source.insert_time)).cast("timestamp"))  # in UTC, as the session is
+    return F.call_function("div", micros - F.lit(begin), F.lit(delta))
 
 
-def _is_nested(frame: DataFrame, name: str) -> bool:
-    return frame.schema[name].dataType.typeName() in ("map", "array", "struct", "variant")
+def _hashed(frame: DataFrame, columns: Sequence[str]) -> list[Column]:
+    """What a row's hash is made of. Hashes skip nulls, so which columns are null counts too."""
+    from pyspark.sql import functions as F
+
+    found, flags = [], []
+    for place, name in enumerate(columns):
+        column = F.col(identifier(name))
+        is_nested = frame.schema[name].dataType.typeName() in ("map", "array", "struct", "variant")
+        found.append(F.to_json(F.struct(column)) if is_nested else column)
+        flags.append(F.when(column.isNull(), F.lit(1 << place % _FLAGS)).otherwise(F.lit(0)))
+    parts = (flags[start : start + _FLAGS] for start in range(0, len(flags), _FLAGS))
+    return [*found, *(reduce(lambda one, other: one + other, part) for part in parts)]
 
 
 def _digest(text: str) -> str:

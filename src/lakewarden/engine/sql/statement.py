@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from lakewarden.errors import BadValue
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 BEGIN, END = "lw_begin", "lw_end"
-INSERT_TIME = "lw_insert_time"
+RANGE = "lw_range"
+"""The column with the number of a row's range."""
 _PLACEHOLDERS = {"{begin}": f":{BEGIN}", "{end}": f":{END}"}
 _DIALECT = "spark"
 
@@ -50,18 +51,25 @@ class Statement:
         """The statement with other names for its tables. Columns may still be qualified by a table's own name."""
         return _renamed(self.tree(), name)
 
-    def in_one_pass(self, source: str, insert_time: str, name: Callable[[str], str]) -> str | None:
-        """The same rows over many ranges at once, with the insert time of each as `lw_insert_time`.
+    def ranges_at_once(self, source: str, insert_time: str) -> bool:
+        """Whether one query gives the rows of many ranges: if they come from one source row each, or from a GROUP BY.
 
-        None if rows depend on more than their own range, as in an aggregate: then each range needs a query of its own.
+        If rows depend on more of their range, as with a window function, each range needs a query of its own.
         """
         from sqlglot import exp
 
         tree = self.tree()
-        if not isinstance(tree, exp.Select) or self.tables != (source,) or not _is_by_row(tree, insert_time):
-            return None
-        tree = tree.select(exp.alias_(exp.column(insert_time), INSERT_TIME), append=True, copy=True)
-        return _renamed(tree, name)
+        return isinstance(tree, exp.Select) and self.tables == (source,) and _keeps_to_ranges(tree, insert_time)
+
+    def by_range(self, name: Callable[[str], str]) -> str:
+        """The statement over many ranges at once, with the number of each row's range, a column of the source."""
+        from sqlglot import exp
+
+        tree = self.tree()
+        assert isinstance(tree, exp.Select)
+        if tree.args.get("group"):
+            tree = tree.group_by(exp.column(RANGE))
+        return _renamed(tree if tree.is_star else tree.select(exp.column(RANGE)), name)
 
     def columns_of(self, known: list[str]) -> list[str]:
         """Those of a table's columns that it may read; all of them, if it selects `*`."""
@@ -75,22 +83,26 @@ class Statement:
         return [name for name in known if name.lower() in used]
 
     def tree(self) -> exp.Query:
-        """The parsed statement, with parameters in place of `{begin}` and `{end}`."""
-        from sqlglot import exp, parse
-        from sqlglot.errors import SqlglotError
+        """The parsed statement, with parameters in place of `{begin}` and `{end}`; copy it before changing it."""
+        return _parsed(self.text)
 
-        text = self.text
-        for placeholder, parameter in _PLACEHOLDERS.items():
-            text = text.replace(f"'{placeholder}'", parameter).replace(placeholder, parameter)
-        try:
-            trees = [tree for tree in parse(text, read=_DIALECT) if tree is not None]
-        except SqlglotError as error:
-            place = error.errors[0] if getattr(error, "errors", None) else {}  # type: ignore[attr-defined]
-            where = f" at line {place['line']}, column {place['col']}" if place.get("line") else ""
-            raise BadValue(f"the SQL cannot be parsed{where}", "It must be one SELECT in Spark's SQL.") from None
-        if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-            raise BadValue("the SQL is not one SELECT statement", "A view set is defined by one SELECT.")
-        return trees[0]
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> exp.Query:
+    from sqlglot import exp, parse
+    from sqlglot.errors import SqlglotError
+
+    for placeholder, parameter in _PLACEHOLDERS.items():
+        text = text.replace(f"'{placeholder}'", parameter).replace(placeholder, parameter)
+    try:
+        trees = [tree for tree in parse(text, read=_DIALECT) if tree is not None]
+    except SqlglotError as error:
+        place = error.errors[0] if getattr(error, "errors", None) else {}  # type: ignore[attr-defined]
+        where = f" at line {place['line']}, column {place['col']}" if place.get("line") else ""
+        raise BadValue(f"the SQL cannot be parsed{where}", "It must be one SELECT in Spark's SQL.") from None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise BadValue("the SQL is not one SELECT statement", "A view set is defined by one SELECT.")
+    return trees[0]
 
 
 def _tables(tree: exp.Query) -> Iterator[exp.Table]:
@@ -130,15 +142,17 @@ def _renamed(tree: exp.Query, name: Callable[[str], str]) -> str:
     return str(copied.sql(dialect=_DIALECT))
 
 
-def _is_by_row(tree: exp.Select, insert_time: str) -> bool:
-    """Whether every row of the result comes from one source row, and ranges only select by insert time."""
+def _keeps_to_ranges(tree: exp.Select, insert_time: str) -> bool:
+    """Whether every row of the result comes from one source row or one group, and ranges only select by insert time."""
     from sqlglot import exp
 
-    whole = ("group", "having", "distinct", "limit", "offset", "qualify", "order", "with_", "joins", "laterals")
-    if any(tree.args.get(part) for part in (*whole, "with", "windows", "sort", "cluster", "distribute", "into")):
+    whole = ("distinct", "limit", "offset", "qualify", "order", "with_", "with", "joins", "laterals", "windows", "sort")
+    if any(tree.args.get(part) for part in (*whole, "cluster", "distribute", "into")):
         return False
-    odd = (exp.AggFunc, exp.Window, exp.Subquery, exp.UDTF, exp.Explode, exp.Rand, exp.Uuid, exp.CurrentTimestamp)
-    if any(True for _ in tree.find_all(*odd, exp.Anonymous)) or sum(1 for _ in tree.find_all(exp.Query)) > 1:
+    odd = (exp.Window, exp.Subquery, exp.UDTF, exp.Explode, exp.Rand, exp.Uuid, exp.CurrentTimestamp, exp.Anonymous)
+    if any(True for _ in tree.find_all(*odd)) or sum(1 for _ in tree.find_all(exp.Query)) > 1:
+        return False
+    if not _is_grouped_plainly(tree):
         return False
     where = tree.args.get("where")
     bounds = {BEGIN: exp.GTE, END: exp.LT}
@@ -149,3 +163,15 @@ def _is_by_row(tree: exp.Select, insert_time: str) -> bool:
         if is_bound and part.this.name.lower() == insert_time.lower():
             bounds.pop(name)
     return not bounds and sum(1 for _ in tree.find_all(exp.Placeholder)) == len(_PLACEHOLDERS)
+
+
+def _is_grouped_plainly(tree: exp.Select) -> bool:
+    """Whether it has no aggregates, or groups by plain expressions: an aggregate over nothing gives a row, too."""
+    from sqlglot import exp
+
+    group = tree.args.get("group")
+    if group is None:
+        return not tree.args.get("having") and not any(True for _ in tree.find_all(exp.AggFunc))
+    plain = bool(group.expressions) and not any(value for key, value in group.args.items() if key != "expressions")
+    sets = (exp.Cube, exp.Rollup, exp.GroupingSets, exp.Tuple)
+    return plain and not tree.is_star and not any(isinstance(one, sets) for one in group.expressions)

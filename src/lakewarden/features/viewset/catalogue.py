@@ -18,12 +18,14 @@ from lakewarden.features.viewset.definition import BEGIN, END, HASH, IDENTITY, I
 from lakewarden.quantities import Bytes, from_micros
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile
+    from pyiceberg.manifest import DataFile, ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
 
     from lakewarden.features.viewset.definition import ViewSet
     from lakewarden.lifecycle.ground import Reader
 
 FORMAT_VERSION = 1
+_NONE = -1  # no field has this id, and no value this place
 Identity = tuple[str, datetime, datetime, str]
 """Instance, begin, end and schema hash."""
 
@@ -62,14 +64,41 @@ def identity_text(row: Mapping[str, Any]) -> str:
     return json.dumps([row[INSTANCE], row[BEGIN].isoformat(), row[END].isoformat(), row[HASH]])
 
 
-def partitions(lake: Reader, view: ViewSet) -> list[PartitionRow]:
-    """All partitions of a view set, by instance and time."""
+def parse_identity(text: str) -> Identity:
+    instance, begin, end, schema_hash = json.loads(text)
+    return instance, datetime.fromisoformat(begin), datetime.fromisoformat(end), schema_hash
+
+
+@dataclass(frozen=True)
+class Near:
+    """A time of one instance: only its partitions are looked for."""
+
+    instance: str
+    begin: datetime
+    end: datetime
+
+    def has(self, row: PartitionRow) -> bool:
+        overlaps = row.begin_insert_time < self.end and row.end_insert_time > self.begin
+        return overlaps and row.view_instance_id == self.instance
+
+
+def partitions(lake: Reader, view: ViewSet, near: Near | None = None) -> list[PartitionRow]:
+    """The partitions of a view set, by instance and time: all, or those that overlap with a time."""
     with translating(f"table {view.table_name}"):
-        found = [*_with_files(view), *_empty(lake, view)]
+        found = list(_with_files(view, near))
+        known = {row.identity for row in found}
+        found += [row for row in _empty(lake, view, near) if row.identity not in known]
     return sorted(found, key=lambda row: (row.identity, row.file_path or ""))
 
 
-def _with_files(view: ViewSet) -> Iterator[PartitionRow]:
+def has_instance(lake: Reader, view: ViewSet, instance: str) -> bool:
+    """Whether a view set has a partition of an instance."""
+    always = Near(instance, datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+    with translating(f"table {view.table_name}"):
+        return any(True for some in (_with_files(view, always), _empty(lake, view, always)) for _ in some)
+
+
+def _with_files(view: ViewSet, near: Near | None) -> Iterator[PartitionRow]:
     from pyiceberg.manifest import ManifestContent
 
     table = view.table
@@ -78,10 +107,10 @@ def _with_files(view: ViewSet) -> Iterator[PartitionRow]:
         return
     reading = _Reading(view)
     for manifest in manifests_of(table.io, snapshot):
-        if manifest.content == ManifestContent.DATA:
+        if manifest.content == ManifestContent.DATA and (near is None or reading.may_have(manifest, near)):
             for entry in stream_entries(table.io, manifest):
                 row = reading.row(entry.data_file)
-                if row is not None:
+                if row is not None and (near is None or near.has(row)):
                     yield row
 
 
@@ -89,50 +118,68 @@ class _Reading:
     """Decodes partition values and bounds."""
 
     def __init__(self, view: ViewSet) -> None:
-        self._view = view
-        schema = view.table.schema()
-        self._ids = {field.name: field.field_id for field in schema.fields}
-        self._types: dict[int, Any] = {field.field_id: field.field_type for field in schema.fields}
-        self._places = {
-            spec.spec_id: {schema.find_column_name(field.source_id): place for place, field in enumerate(spec.fields)}
-            for spec in view.table.metadata.partition_specs
-        }
-        self._event = self._ids.get(view.definition.event_time or "")
+        metadata = view.table.metadata
+        ids = {field.name: field.field_id for field in metadata.schema().fields}
+        self._name, self._counts_as = view.name, view.counts_as
+        self._source_hash, self._updated = ids.get(SOURCE_HASH, _NONE), ids.get(UPDATED, _NONE)
+        event = ids.get(view.definition.event_time or "", _NONE)
+        is_time = event != _NONE and str(metadata.schema().find_type(event)).startswith("timestamp")
+        self._event = event if is_time else _NONE
+        self._places = {spec.spec_id: _places(spec, ids) for spec in metadata.partition_specs}
+
+    def may_have(self, manifest: ManifestFile, near: Near) -> bool:
+        """Whether a manifest may list partitions of a time, by the bounds of its partition values."""
+        places = self._places[manifest.partition_spec_id]
+        if places is None:
+            return False
+        if not manifest.partitions:
+            return True
+        instance, begin, end, _ = (manifest.partitions[place] for place in places)
+        low, high = instance.lower_bound or b"\xff", instance.upper_bound or b"\xff"
+        is_comparable = low.isascii() and high.isascii()  # else the order depends on the writer
+        if is_comparable and not low <= near.instance.encode() <= high:
+            return False
+        first, last = _time(begin.lower_bound), _time(end.upper_bound)
+        return (first is None or first < near.end) and (last is None or last > near.begin)
 
     def row(self, file: DataFile) -> PartitionRow | None:
         places = self._places[file.spec_id or 0]
-        if any(name not in places for name in IDENTITY):
+        if places is None:
             return None  # written by others, under another partition spec
-        known = {name: file.partition[places[name]] for name in IDENTITY}
-        if None in known.values():
+        values = file.partition
+        instance, begin, end, schema_hash = (values[place] for place in places)
+        if instance is None or begin is None or end is None or schema_hash is None:
             return None
+        lower, upper = file.lower_bounds or {}, file.upper_bounds or {}
         return PartitionRow(
-            view_set_name=self._view.name,
-            view_instance_id=str(known[INSTANCE]),
-            begin_insert_time=from_micros(known[BEGIN]),
-            end_insert_time=from_micros(known[END]),
-            min_event_time=self._time(file.lower_bounds, self._event),
-            max_event_time=self._time(file.upper_bounds, self._event),
-            updated=self._time(file.upper_bounds, self._ids.get(UPDATED)),
+            view_set_name=self._name,
+            view_instance_id=instance,
+            begin_insert_time=from_micros(begin),
+            end_insert_time=from_micros(end),
+            min_event_time=_time(lower.get(self._event)),
+            max_event_time=_time(upper.get(self._event)),
+            updated=_time(upper.get(self._updated)),
             file_path=file.file_path,
             file_size=file.file_size_in_bytes,
-            file_schema_hash=self._view.counts_as(str(known[HASH])),
-            source_data_hash=str(self._bound(file.lower_bounds, self._ids.get(SOURCE_HASH)) or ""),
+            file_schema_hash=self._counts_as(schema_hash),
+            source_data_hash=(lower.get(self._source_hash) or b"").decode(),
             num_rows=file.record_count,
         )
 
-    def _bound(self, bounds: Any, field_id: int | None) -> Any:
-        from pyiceberg.conversions import from_bytes
 
-        content = (bounds or {}).get(field_id)
-        return None if content is None or field_id is None else from_bytes(self._types[field_id], content)
-
-    def _time(self, bounds: Any, field_id: int | None) -> datetime | None:
-        value = self._bound(bounds, field_id)
-        return from_micros(value) if isinstance(value, int) else None
+def _places(spec: PartitionSpec, ids: Mapping[str, int]) -> tuple[int, ...] | None:
+    """Where a partition's identity is among its values; None if a spec lacks a part of it."""
+    found = {field.source_id: place for place, field in enumerate(spec.fields)}
+    places = tuple(found.get(ids.get(name, _NONE), _NONE) for name in IDENTITY)
+    return None if _NONE in places else places
 
 
-def _empty(lake: Reader, view: ViewSet) -> Iterator[PartitionRow]:
+def _time(bound: bytes | None) -> datetime | None:
+    return None if bound is None else from_micros(int.from_bytes(bound, "little", signed=True))
+
+
+def _empty(lake: Reader, view: ViewSet, near: Near | None) -> Iterator[PartitionRow]:
+    """The partitions without rows; `partitions` leaves out those that have files, which count."""
     try:
         table = lake.tables.load(view.empty_table)
     except TableNotFound:
@@ -140,7 +187,7 @@ def _empty(lake: Reader, view: ViewSet) -> Iterator[PartitionRow]:
     if table.current_snapshot() is None:
         return
     for row in table.scan().to_arrow().to_pylist():
-        yield PartitionRow(
+        found = PartitionRow(
             view_set_name=view.name,
             view_instance_id=row[INSTANCE],
             begin_insert_time=row[BEGIN].astimezone(UTC),
@@ -154,3 +201,5 @@ def _empty(lake: Reader, view: ViewSet) -> Iterator[PartitionRow]:
             source_data_hash=row[SOURCE_HASH],
             num_rows=0,
         )
+        if near is None or near.has(found):
+            yield found

@@ -88,7 +88,7 @@ class ViewSet:
         """The names and types of the columns of its SQL."""
         return columns_of(self.table.schema())
 
-    @property
+    @cached_property
     def schema_hash(self) -> str:
         return schema_hash(self.columns, self.definition.schema_version)
 

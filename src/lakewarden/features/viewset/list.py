@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewarden.features.viewset.catalogue import partitions
+from lakewarden.features.viewset.catalogue import has_instance
 from lakewarden.features.viewset.definition import GLOBAL, all_view_sets
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Question
@@ -33,7 +33,7 @@ class List(Question[list[ViewSetRow]]):
                 current_schema_hash=view.schema_hash,
                 schema=", ".join(f"{name} {kind}" for name, kind in view.columns),
                 has_view_maker=view.definition.instances is not None,
-                global_instance_available=any(row.view_instance_id == GLOBAL for row in partitions(lake, view)),
+                global_instance_available=has_instance(lake, view, GLOBAL),
             )
             for view in all_view_sets(lake)
         ]

@@ -10,6 +10,8 @@ from lakewarden.features.viewset.ranges import WritesRanges
 from lakewarden.lifecycle.request import TableOperation
 
 if TYPE_CHECKING:
+    from lakewarden.features.viewset.catalogue import PartitionRow
+    from lakewarden.features.viewset.definition import ViewSet
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.lifecycle.plan import Plan
 
@@ -24,7 +26,7 @@ class Materialize(WritesRanges, TableOperation):
 
     def plan(self, lake: Reader) -> Plan:
         view, ranges = view_set(lake, self.name), self.ranges()
-        there = [row for row in self.near(lake, view, ranges) if row.file_schema_hash == view.schema_hash]
+        there = self.near(lake, view)
         bounds = {ranges.of(number): number for number in range(ranges.count)}
         for row in there:
             if (row.begin_insert_time, row.end_insert_time) not in bounds:
@@ -40,3 +42,6 @@ class Materialize(WritesRanges, TableOperation):
         wanted = {number: digest for number, digest in digests.items() if known.get(number) != {digest}}
         replaced = [row for row in there if bounds[row.begin_insert_time, row.end_insert_time] in wanted]
         return self.planned(view, versions, ranges, wanted, replaced)
+
+    def replaces(self, view: ViewSet, row: PartitionRow) -> bool:
+        return row.file_schema_hash == view.schema_hash

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from lakewarden.engine.base.table_name import parse_time
+from lakewarden.engine.catalog.snapshots import stamped
 from lakewarden.engine.sql.queries import Ranges
 from lakewarden.errors import BadValue, StalePlan
-from lakewarden.features.viewset.catalogue import PartitionRow, partitions
+from lakewarden.features.viewset.catalogue import Near, PartitionRow, partitions
 from lakewarden.features.viewset.definition import GLOBAL, ViewSet, view_set
 from lakewarden.features.viewset.writing import Wanted, source_digests, source_of, write
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
@@ -49,15 +50,17 @@ class WritesRanges(Request):
             )
         return Ranges(begin, self.delta, count)
 
-    def near(self, lake: Reader, view: ViewSet, ranges: Ranges) -> list[PartitionRow]:
-        """The partitions of the instance that overlap with the time."""
-        return [
-            row
-            for row in partitions(lake, view)
-            if row.view_instance_id == self.instance
-            and row.begin_insert_time < ranges.end
-            and row.end_insert_time > ranges.begin
-        ]
+    def near(self, lake: Reader, view: ViewSet) -> list[PartitionRow]:
+        """The partitions of the instance that overlap with the time and must not stay beside new ones."""
+        return [row for row in self._there(lake, view) if self.replaces(view, row)]
+
+    def _there(self, lake: Reader, view: ViewSet) -> list[PartitionRow]:
+        ranges = self.ranges()
+        return partitions(lake, view, Near(self.instance, ranges.begin, ranges.end))
+
+    def replaces(self, view: ViewSet, row: PartitionRow) -> bool:
+        """Whether a new partition of the same time takes the place of this one."""
+        raise NotImplementedError
 
     def digests(self, lake: Reader, view: ViewSet, ranges: Ranges) -> tuple[dict[int, str], dict[str, Resolved]]:
         """What the source holds in each range now, and the versions that were read for it."""
@@ -75,10 +78,10 @@ class WritesRanges(Request):
         """The plan that writes these ranges; partitions that they replace go in the same commit."""
         numbers, going = sorted(wanted), list(replaced)
         actions = []
-        for start in range(0, len(numbers), _MOST):
-            part = {number: wanted[number] for number in numbers[start : start + _MOST]}
-            last = start + _MOST >= len(numbers)
-            until = ranges.end if last else ranges.of(max(part))[1]
+        while numbers:
+            size = _whole(numbers, ranges, going)
+            part, numbers = {number: wanted[number] for number in numbers[:size]}, numbers[size:]
+            until = ranges.of(max(part))[1] if numbers else ranges.end
             own = [row for row in going if row.begin_insert_time < until]
             going = [row for row in going if row.begin_insert_time >= until]
             actions.append(self._action(view, versions, ranges, part, own))
@@ -92,12 +95,12 @@ class WritesRanges(Request):
         wanted = _wanted(action, view, {}).bounds()
         found: dict[tuple[datetime, datetime], set[str]] = {}
         files, left = set(), set(action.texts("empty"))
-        for row in partitions(lake, view):
+        for row in self._there(lake, view):
             files.add(row.file_path)
             is_wanted = row.file_schema_hash == view.schema_hash and row.identity[1:3] in wanted
             if row.identity_text in left and row.file_path is None and not is_wanted:
                 return False
-            if row.view_instance_id == self.instance and row.file_schema_hash == view.schema_hash:
+            if row.file_schema_hash == view.schema_hash:
                 found.setdefault((row.begin_insert_time, row.end_insert_time), set()).add(row.source_data_hash)
         return not any(file.path in files for file in action.files.items) and all(
             found.get(bounds) == {digest} for bounds, digest in wanted.items()
@@ -111,8 +114,23 @@ class WritesRanges(Request):
             )
         names, snapshots = action.texts("tables"), action.texts("snapshots")
         versions = {name: lake.tables.resolve(f"{name}@{at}") for name, at in zip(names, snapshots, strict=True)}
+        wanted = _wanted(action, view, versions)
+        if stamped(view.table, lake.stamp) is None:
+            self._refuse_newer(lake, action, wanted)
         paths = [file.path for file in action.files.items]
-        return Outcome(write(lake, _wanted(action, view, versions), paths, set(action.texts("empty"))))
+        return Outcome(write(lake, wanted, paths, set(action.texts("empty"))))
+
+    def _refuse_newer(self, lake: Reader, action: Action, wanted: Wanted) -> None:
+        """Refuse to write beside partitions that others have written since planning: rows would be there twice."""
+        files, empty = {file.path for file in action.files.items}, set(action.texts("empty"))
+        for row in self.near(lake, wanted.view):
+            is_planned = row.file_path in files or (row.file_path is None and row.identity_text in empty)
+            if not is_planned and wanted.overlaps(row.begin_insert_time, row.end_insert_time):
+                raise StalePlan(
+                    f"the plan is stale: {wanted.view.name} has a partition of {self.instance} from "
+                    f"{row.begin_insert_time:%Y-%m-%d %H:%M} to {row.end_insert_time:%Y-%m-%d %H:%M} by now",
+                    "Nothing was written. Plan again.",
+                )
 
     def _action(
         self,
@@ -153,6 +171,17 @@ class WritesRanges(Request):
                 PlannedFile(row.file_path, row.file_size, "data") for row in replaced if row.file_path is not None
             ),
         )
+
+
+def _whole(numbers: Sequence[int], ranges: Ranges, replaced: Sequence[PartitionRow]) -> int:
+    """How many partitions the next action writes. If it ended within one that it replaces, it would leave a hole."""
+    size = min(_MOST, len(numbers))
+    while size < len(numbers):
+        until = ranges.of(numbers[size - 1])[1]
+        if not any(row.begin_insert_time < until < row.end_insert_time for row in replaced):
+            break
+        size += 1
+    return size
 
 
 def _wanted(action: Action, view: ViewSet, versions: Mapping[str, Resolved]) -> Wanted:

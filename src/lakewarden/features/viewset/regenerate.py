@@ -10,6 +10,8 @@ from lakewarden.features.viewset.ranges import WritesRanges
 from lakewarden.lifecycle.request import TableOperation
 
 if TYPE_CHECKING:
+    from lakewarden.features.viewset.catalogue import PartitionRow
+    from lakewarden.features.viewset.definition import ViewSet
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.lifecycle.plan import Plan
 
@@ -25,7 +27,7 @@ class Regenerate(WritesRanges, TableOperation):
 
     def plan(self, lake: Reader) -> Plan:
         view, ranges = view_set(lake, self.name), self.ranges()
-        there = self.near(lake, view, ranges)
+        there = self.near(lake, view)
         for row in there:
             if row.begin_insert_time < ranges.begin or row.end_insert_time > ranges.end:
                 raise Conflict(
@@ -35,3 +37,6 @@ class Regenerate(WritesRanges, TableOperation):
                 )
         digests, versions = self.digests(lake, view, ranges)
         return self.planned(view, versions, ranges, digests, there)
+
+    def replaces(self, view: ViewSet, row: PartitionRow) -> bool:
+        return True

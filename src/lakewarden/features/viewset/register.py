@@ -207,7 +207,7 @@ class Register(Operation):
                 f"the SQL does not read {given.source}", f"It reads {', '.join(versions)}. Name one of them as source."
             )
         source = versions[given.source]
-        _check_column(source, given.insert_time, "insert_time", ("timestamptz",))
+        _check_column(source, given.insert_time, "insert_time", ("timestamptz", "timestamp"))
         if given.instances is not None:
             _check_column(source, given.instances, "instances", ())
         output = lake.queries.output(statement, versions)

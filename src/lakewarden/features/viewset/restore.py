@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -13,7 +15,7 @@ from lakewarden.engine.commit.new_rows import Append
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.errors import BadValue, Conflict, NotFound
-from lakewarden.features.viewset.catalogue import PartitionRow, partitions
+from lakewarden.features.viewset.catalogue import Identity, PartitionRow, parse_identity, partitions
 from lakewarden.features.viewset.definition import IDENTITY, ViewSet, all_view_sets
 from lakewarden.features.viewset.writing import bring_back_empty, empty_before
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
@@ -34,9 +36,9 @@ class _Retired:
     """What an operation retired, as the lake itself knows it."""
 
     view: ViewSet
-    before: Snapshot | None
-    """The version before it; None if it retired partitions without rows only."""
-    files: dict[str, AddedFile]
+    before: tuple[int, ...] = ()
+    """The versions before its commits; none if it retired partitions without rows only."""
+    files: Mapping[str, AddedFile] = field(default_factory=dict)
 
 
 class Restore(TableOperation):
@@ -51,9 +53,11 @@ class Restore(TableOperation):
         rows = partitions(lake, view)
         there = {row.file_path for row in rows}
         missing = {path: added for path, added in found.files.items() if path not in there}
-        _refuse_written_again(view, rows, missing.values())
-        files = FileList.of(PlannedFile(path, a.file.file_size_in_bytes, "data") for path, a in missing.items())
         empty = empty_before(lake, view, self.operation)
+        _refuse_doubling(
+            view, rows, [*(_identity(view, added) for added in missing.values()), *map(parse_identity, empty)]
+        )
+        files = FileList.of(PlannedFile(path, a.file.file_size_in_bytes, "data") for path, a in missing.items())
         if not files.count and not empty:
             return Plan(self.kind(), target)
         count = files.count + len(empty)
@@ -63,10 +67,7 @@ class Restore(TableOperation):
             lease=table_lease(uuid),
             says=f"bring back {count} partitions that {self.operation} retired",
             arguments={"empty": tuple(empty)} if empty else {},
-            requires=(
-                TableIs(target, uuid),
-                *((SnapshotKept(target, found.before.snapshot_id),) if found.before is not None else ()),
-            ),
+            requires=(TableIs(target, uuid), *(SnapshotKept(target, version) for version in found.before)),
             estimate=Estimate(files.count, files.bytes),
             files=files,
         )
@@ -91,54 +92,66 @@ class Restore(TableOperation):
 
     def _found(self, lake: Reader) -> _Retired:
         for view in all_view_sets(lake):
-            for snapshot in reversed(view.table.metadata.snapshots):
-                if operation_of(snapshot) == self.operation:
-                    return self._retired(lake, view, snapshot)
+            by_it = [one for one in view.table.metadata.snapshots if operation_of(one) == self.operation]
+            if by_it:
+                parts = [self._retired(lake, view, snapshot) for snapshot in by_it]
+                files = {path: added for part in parts for path, added in part.files.items()}
+                return _Retired(view, tuple(version for part in parts for version in part.before), files)
             if empty_before(lake, view, self.operation):
-                return _Retired(view, None, {})
+                return _Retired(view)
         raise NotFound(
             f"no version of a view set was written by {self.operation}",
             "It may have expired, or it retired nothing. lakewarden operation list shows operations.",
         )
 
     def _retired(self, lake: Reader, view: ViewSet, snapshot: Snapshot) -> _Retired:
+        """What one commit took out."""
         table, parent = view.table, snapshot.parent_snapshot_id
         before = table.snapshot_by_id(parent) if parent is not None else None
         if before is None:
             raise NotFound(
                 f"the version of {view.table_name} before {self.operation} has expired", "It cannot be restored."
             )
-        after = set(lake.files.of(table, snapshot).by_path)
-        if after - set(lake.files.of(table, before).by_path):
+        were, after = (lake.files.of(table, one).by_path for one in (before, snapshot))
+        if after.keys() - were.keys():
             raise BadValue(
                 f"{self.operation} did not retire partitions but replaced them",
                 "Bringing the former ones back would double rows. Name a viewset retire operation.",
             )
-        files: set[str] = set()
-        for path, file in lake.files.of(table, before).by_path.items():
-            if path not in after:
-                if file.deletes:
-                    raise Conflict(
-                        f"rows of {path} were deleted or hidden before it was retired",
-                        "Restoring it would bring them back. Materialize the partition again.",
-                    )
-                files.add(path)
+        gone = {path: file for path, file in were.items() if path not in after}
+        masked = next((path for path, file in gone.items() if file.deletes), None)
+        if masked is not None:
+            raise Conflict(
+                f"rows of {masked} were deleted or hidden before it was retired",
+                "Restoring it would bring them back. Materialize the partition again.",
+            )
+        listed = {file.manifest for file in gone.values()}
         added = {
             entry.data_file.file_path: AddedFile(entry.data_file, manifest.partition_spec_id)
             for manifest in manifests_of(table.io, before)
+            if manifest.manifest_path in listed
             for entry in read_entries(table.io, manifest)
-            if entry.data_file.file_path in files
+            if entry.data_file.file_path in gone
         }
-        return _Retired(view, before, added)
+        return _Retired(view, (before.snapshot_id,), added)
 
 
-def _refuse_written_again(view: ViewSet, rows: Iterable[PartitionRow], missing: Iterable[AddedFile]) -> None:
-    """A partition that is there by now must not come back beside it."""
-    there = {row.identity for row in rows}
-    for added in missing:
-        instance, begin, end, schema_hash = (added.file.partition[place] for place in range(len(IDENTITY)))
-        if (instance, from_micros(begin), from_micros(end), schema_hash) in there:
+def _identity(view: ViewSet, added: AddedFile) -> Identity:
+    instance, begin, end, stored = (added.file.partition[place] for place in range(len(IDENTITY)))
+    return instance, from_micros(begin), from_micros(end), view.counts_as(stored)
+
+
+def _refuse_doubling(view: ViewSet, rows: Iterable[PartitionRow], coming: Iterable[Identity]) -> None:
+    """No partition may come back beside one of the same schema that has a part of its time by now."""
+    there: dict[tuple[str, str], list[tuple[datetime, datetime]]] = {}
+    for instance, begin, end, schema_hash in sorted({row.identity for row in rows}):
+        there.setdefault((instance, schema_hash), []).append((begin, end))
+    for instance, begin, end, schema_hash in coming:
+        known = there.get((instance, schema_hash), [])
+        place = bisect_left(known, end, key=lambda bounds: bounds[0])  # the first that begins at its end or later
+        if place and known[place - 1][1] > begin:
             raise Conflict(
-                f"{view.name} has the partition of {instance} from {from_micros(begin):%Y-%m-%d %H:%M} again by now",
+                f"{view.name} has the partition of {instance} from {begin:%Y-%m-%d %H:%M} again by now, "
+                "or another that overlaps with it",
                 "Restoring it would double its rows. Retire that one first.",
             )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.catalog.snapshots import operation_of
 from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.files.written_files import AddedFile
-from lakewarden.engine.sql.queries import Ranges, Source
+from lakewarden.engine.sql.queries import Cut, RangeColumns, Ranges, Source
 from lakewarden.errors import BadValue
 from lakewarden.features.viewset.catalogue import identity_text
 from lakewarden.features.viewset.definition import (
@@ -31,6 +31,8 @@ from lakewarden.lifecycle.failpoints import reach
 from lakewarden.quantities import from_micros
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 
@@ -51,11 +53,23 @@ class Wanted:
     versions: Mapping[str, Resolved]
 
     @property
-    def source(self) -> Source:
-        return source_of(self.view, self.instance, self.versions)
+    def cut(self) -> Cut:
+        return Cut(source_of(self.view, self.instance, self.versions), self.ranges, self.digests)
 
     def bounds(self) -> dict[Bounds, str]:
         return {self.ranges.of(number): digest for number, digest in self.digests.items()}
+
+    def identities(self) -> set[str]:
+        known = {INSTANCE: self.instance, HASH: self.view.schema_hash}
+        return {identity_text({**known, BEGIN: begin, END: end}) for begin, end in self.bounds()}
+
+    def overlaps(self, begin: datetime, end: datetime) -> bool:
+        """Whether one of the ranges has a part of this time."""
+        first = (begin - self.ranges.begin) // self.ranges.delta
+        last = -((self.ranges.begin - end) // self.ranges.delta) - 1
+        if last - first < len(self.digests):
+            return any(number in self.digests for number in range(first, last + 1))
+        return any(first <= number <= last for number in self.digests)
 
 
 def source_of(view: ViewSet, instance: str, versions: Mapping[str, Resolved]) -> Source:
@@ -71,23 +85,20 @@ def source_digests(lake: Reader, view: ViewSet, source: Source, ranges: Ranges) 
     known = [field.name for field in source.version.table.schema().fields]
     columns = sorted({*view.definition.statement.columns_of(known), source.insert_time})
     found = lake.queries.digests(source, ranges, columns)
-    return {number: found[number][1] if number in found else EMPTY for number in range(ranges.count)}
+    return {number: found.get(number, EMPTY) for number in range(ranges.count)}
 
 
 def write(lake: Writer, wanted: Wanted, replaced: Sequence[str], replaced_empty: set[str]) -> dict[str, int]:
     """Write partitions, and take out the files that they replace in the same commit."""
     view = wanted.view
     name, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
-    names = {
-        "begin": BEGIN,
-        "end": END,
-        "digest": SOURCE_HASH,
-        "constants": {INSTANCE: wanted.instance, HASH: view.schema_hash, UPDATED: lake.clock()},
-    }
-    statement = view.definition.statement
-    with lake.queries.rows_of(
-        statement, wanted.source, wanted.versions, wanted.ranges, dict(wanted.digests), names
-    ) as rows:
+    columns = RangeColumns(
+        begin=BEGIN,
+        end=END,
+        digest=SOURCE_HASH,
+        constants={INSTANCE: wanted.instance, HASH: view.schema_hash, UPDATED: lake.clock()},
+    )
+    with lake.queries.rows_of(view.definition.statement, wanted.versions, wanted.cut, columns) as rows:
         staged = lake.staging.stage(name, rows)
     reach("viewset.staged")
     live = lake.files.of(view.table, view.table.current_snapshot()).by_path
@@ -96,20 +107,18 @@ def write(lake: Writer, wanted: Wanted, replaced: Sequence[str], replaced_empty:
     reach("viewset.published")
     filled = {_bounds_of(added) for added in staged.added}
     empty = {bounds: digest for bounds, digest in wanted.bounds().items() if bounds not in filled}
-    write_empty(lake, view, wanted.instance, empty, replaced_empty)
+    write_empty(lake, view, wanted.instance, empty, replaced_empty | wanted.identities())
     return {"partitions": len(wanted.digests), "empty_partitions": len(empty), "rows": staged.rows}
 
 
 def write_empty(lake: Writer, view: ViewSet, instance: str, empty: Mapping[Bounds, str], replaced: set[str]) -> None:
-    """Record partitions without rows, in place of those of the same identity and of others that are replaced."""
+    """Record partitions without rows, in place of others."""
     now, current = lake.clock(), view.schema_hash
     new = [
         {INSTANCE: instance, BEGIN: begin, END: end, HASH: current, SOURCE_HASH: digest, UPDATED: now}
         for (begin, end), digest in empty.items()
     ]
-    gone = {identity_text(row) for row in new} | replaced
-    if gone:
-        _change_empty(lake, view, lambda rows: [*(row for row in rows if identity_text(row) not in gone), *new])
+    _change_empty(lake, view, lambda rows: [*(row for row in rows if _identity(view, row) not in replaced), *new])
 
 
 def remove_empty(lake: Writer, view: ViewSet, identities: set[str]) -> int:
@@ -117,8 +126,8 @@ def remove_empty(lake: Writer, view: ViewSet, identities: set[str]) -> int:
     gone: list[dict[str, Any]] = []
 
     def without(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        gone[:] = [row for row in rows if identity_text(row) in identities]
-        return [row for row in rows if identity_text(row) not in identities]
+        gone[:] = [row for row in rows if _identity(view, row) in identities]
+        return [row for row in rows if _identity(view, row) not in identities]
 
     if identities:
         _change_empty(lake, view, without)
@@ -127,7 +136,7 @@ def remove_empty(lake: Writer, view: ViewSet, identities: set[str]) -> int:
 
 def empty_before(lake: Reader, view: ViewSet, operation: str) -> list[str]:
     """The partitions without rows that an operation removed and that are not there now, by identity."""
-    return [identity_text(row) for row in _removed_empty(lake, view, operation)]
+    return [_identity(view, row) for row in _removed_empty(lake, view, operation)]
 
 
 def bring_back_empty(lake: Writer, view: ViewSet, operation: str) -> None:
@@ -138,15 +147,23 @@ def bring_back_empty(lake: Writer, view: ViewSet, operation: str) -> None:
 
 def _removed_empty(lake: Reader, view: ViewSet, operation: str) -> list[dict[str, Any]]:
     table = lake.tables.load(view.empty_table)
-    by_it = next((one for one in reversed(table.metadata.snapshots) if operation_of(one) == operation), None)
-    if by_it is None or by_it.parent_snapshot_id is None or table.snapshot_by_id(by_it.parent_snapshot_id) is None:
-        return []
-    before, after = (
-        table.scan(snapshot_id=one).to_arrow().to_pylist() for one in (by_it.parent_snapshot_id, by_it.snapshot_id)
-    )
-    gone = {identity_text(row) for row in before} - {identity_text(row) for row in after}
-    now = {identity_text(row) for row in table.scan().to_arrow().to_pylist()}
-    return [row for row in before if identity_text(row) in gone - now]
+    gone: dict[str, dict[str, Any]] = {}
+    for snapshot in table.metadata.snapshots:
+        parent = snapshot.parent_snapshot_id
+        if operation_of(snapshot) == operation and parent is not None and table.snapshot_by_id(parent) is not None:
+            before, after = (_rows_at(view, table, one) for one in (parent, snapshot.snapshot_id))
+            gone |= {identity: row for identity, row in before.items() if identity not in after}
+    now = _rows_at(view, table, None) if gone else {}
+    return [row for identity, row in gone.items() if identity not in now]
+
+
+def _rows_at(view: ViewSet, table: Table, snapshot_id: int | None) -> dict[str, dict[str, Any]]:
+    rows = table.scan(snapshot_id=snapshot_id).to_arrow().to_pylist()
+    return {_identity(view, row): row for row in rows}
+
+
+def _identity(view: ViewSet, row: Mapping[str, Any]) -> str:
+    return identity_text({**row, HASH: view.counts_as(row[HASH])})
 
 
 def _change_empty(lake: Writer, view: ViewSet, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
