@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
+from pathlib import Path
+from subprocess import Popen
 
 from sqlalchemy import update
 
@@ -45,3 +48,12 @@ def bury(lake: SmallLake) -> None:
     with database.begin() as connection:
         now = database.now(connection)
         connection.execute(update(leases).where(leases.c.expires_at > now).values(expires_at=now))
+
+
+def until_passed(process: Popen[str], trace: Path, points: int) -> None:
+    """Wait until a process that writes its trace to a file has passed so many points, or is over."""
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if trace.exists() and len(trace.read_text().split()) >= points:
+            return
+        time.sleep(0.01)

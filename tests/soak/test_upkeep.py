@@ -21,6 +21,7 @@ import pytest
 from lakewarden import Warden
 from lakewarden.errors import Conflict
 from tests.features.retention.test_expire import configure
+from tests.killing import until_passed
 from tests.reachability import ids_at, on_disk, orphans
 from tests.small_lake import SCHEMA, SmallLake
 
@@ -103,7 +104,7 @@ def test_killed_at_a_random_moment(shop: SmallLake, tmp_path: Path, pytestconfig
         only = chance.choice(["retention", "retention,manifests", "retention,manifests,compaction", "compaction"])
         trace = tmp_path / f"trace-{number}"
         process = shop.start("policy", "run", "--only", only, "--apply", failpoints=f"trace:{trace}")
-        _wait_for_points(process, trace, chance.randint(1, 40))
+        until_passed(process, trace, chance.randint(1, 40))
         time.sleep(chance.uniform(0, 0.1))
         process.send_signal(signal.SIGKILL)
         process.communicate()
@@ -193,15 +194,6 @@ def _try(work: Callable[[], Any]) -> int:
         return int(work().result.get("actions", 0) > 0)
     except Conflict:
         return 0
-
-
-def _wait_for_points(process: Any, trace: Path, points: int) -> None:
-    """Until the process has passed so many points, or is over."""
-    deadline = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < deadline:
-        if trace.exists() and len(trace.read_text().split()) >= points:
-            return
-        time.sleep(0.01)
 
 
 def test_what_is_left_of_a_kill_is_on_disk(shop: SmallLake) -> None:

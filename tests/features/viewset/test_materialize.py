@@ -5,14 +5,9 @@ Covers `features/viewset/ranges.py`, `features/viewset/writing.py` and `engine/s
 
 from __future__ import annotations
 
-from itertools import product
-from typing import Any
-
 import pytest
 
 from lakewarden.errors import BadValue, Conflict
-from lakewarden.lifecycle import failpoints
-from tests.cases import in_soak
 from tests.features.viewset.logs import RANGE, Logs
 
 pytestmark = pytest.mark.spark
@@ -82,34 +77,3 @@ def test_what_overlaps_is_refused(logs: Logs) -> None:
     logs.write(2)
     with pytest.raises(Conflict, match="twice"):
         logs.viewset.materialize("entries", begin="2026-01-01", end="2026-01-02", delta="1d")
-
-
-@pytest.mark.parametrize(
-    ("verb", "step"),
-    [
-        ("materialize", "viewset.staged"),
-        ("materialize", "commit.landed"),
-        ("regenerate", "commit.landed"),
-        *in_soak(*product(("materialize", "regenerate"), ("staging.written", "viewset.published"))),
-        *in_soak(("regenerate", "viewset.staged")),
-    ],
-)
-def test_killed_at_every_step_there_is_no_duplicate_and_no_hole(logs: Logs, verb: str, step: str) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill() -> None:
-        raise Killed
-
-    logs.insert(0, 61)
-    current = logs.define()["schema_hash"]
-    logs.write(1)
-    logs.insert(5)
-    failpoints.when(step, kill)
-    arguments: dict[str, Any] = {"begin": "2026-01-01", "end": "2026-01-01T03:00", "delta": "1h"}
-    with pytest.raises(Killed):
-        getattr(logs.viewset, verb)("entries", **arguments).apply()
-    (operation,) = [one for one in logs.lake.warden.operation.list() if one.state in ("running", "paused")]
-    logs.lake.warden.operation.resume(operation.id)
-    assert logs.held() == {(0, current): 2, (1, current): 1, (2, current): 0}
-    assert len(logs.rows()) == 3

@@ -49,6 +49,8 @@ from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.shared.each import joined, refusal
+from lakewarden.features.viewset.definition import of_table
+from lakewarden.features.viewset.writing import keep_identities
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
@@ -59,6 +61,7 @@ from lakewarden.records.erasure import ErasureState, EvidenceKind
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.rows.search import Searched
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.records.erasure import HiddenKey
@@ -176,7 +179,8 @@ def _replace_everywhere(
     were = owners.in_refs(lake, table, refs_before(lake, table, found))
     intent = before.joined(Intent(outside=outside, refs=were, snapshots=all_there, dirty=dirty)).joined(owners.intent())
     intent = replace(intent, metadata_before=intent.metadata_before or table.metadata_location)
-    storage = lake.storage(lake.tables.name(action.subject).lake)
+    name = lake.tables.name(action.subject)
+    storage = lake.storage(name.lake)
 
     def about_to(paths: Sequence[str]) -> None:
         nonlocal intent
@@ -188,7 +192,6 @@ def _replace_everywhere(
         reach("purge.intended")
 
     if action.route == SPARK_SQL:
-        name = lake.tables.name(action.subject)
         refs = [ref.name for ref in dirty_refs(lake, table, found)]
         dropped = {path: match.matching for path, match in found.matches.items() if match.content == "data"}
         intent = intent.joined(Intent(rows_dropped=dropped))
@@ -199,6 +202,7 @@ def _replace_everywhere(
     _carry_hidden(action, lake, table, requests, rewritten.replacements)
     expired = {p: m.matching for p, m in found.matches.items() if m.content == "data" and p in rewritten.obsolete}
     intent = intent.joined(rewritten.intent()).joined(Intent(rows_expired=expired))
+    _keep_partitions(lake, name, table, keys, rewritten.replacements)
     change = ReplaceFiles(
         table=action.subject,
         uuid=str(action.arguments["uuid"]),
@@ -218,6 +222,16 @@ def _replace_everywhere(
         )
         raise
     return intent
+
+
+def _keep_partitions(
+    lake: Writer, name: TableName, table: Table, keys: Sequence[HiddenKey], replacements: Mapping[str, Replacement]
+) -> None:
+    """A view set knows its partitions by their files: those that lose all rows are recorded as empty."""
+    view = of_table(name, table)
+    if view is not None:
+        going = {path for path, new in replacements.items() if new.file is None}
+        keep_identities(lake, view, going, {value for key in keys for value in key.values})
 
 
 def _carry_hidden(

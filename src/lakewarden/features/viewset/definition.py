@@ -169,7 +169,11 @@ def chosen(lake: Reader, name: str | None) -> list[ViewSet]:
 
 
 def _registered(lake: Reader, name: TableName) -> ViewSet | None:
-    table = lake.tables.load(name)
+    return of_table(name, lake.tables.load(name))
+
+
+def of_table(name: TableName, table: Table) -> ViewSet | None:
+    """The view set that a table belongs to."""
     text = table.metadata.properties.get(PROPERTY)
     if text is None:
         return None

@@ -6,7 +6,7 @@ or the new ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.engine.sql.queries import Cut, RangeColumns, Ranges, Source
 from lakewarden.errors import BadValue
-from lakewarden.features.viewset.catalogue import identity_text
+from lakewarden.features.viewset.catalogue import identity_text, partitions
 from lakewarden.features.viewset.definition import (
     BEGIN,
     END,
@@ -119,6 +119,32 @@ def write_empty(lake: Writer, view: ViewSet, instance: str, empty: Mapping[Bound
         for (begin, end), digest in empty.items()
     ]
     _change_empty(lake, view, lambda rows: [*(row for row in rows if _identity(view, row) not in replaced), *new])
+
+
+def keep_identities(lake: Writer, view: ViewSet, going: Collection[str], erased: Collection[str]) -> None:
+    """Record partitions whose last rows are about to be erased with these files, as partitions without rows.
+
+    They are recorded first and count only once their files are gone, so a crash in between does no harm. The instance
+    that an erased value names is forgotten.
+    """
+    rows = partitions(lake, view)
+    staying = {row.identity for row in rows if row.file_path not in going}
+    new = {
+        row.identity_text: {
+            INSTANCE: row.view_instance_id,
+            BEGIN: row.begin_insert_time,
+            END: row.end_insert_time,
+            HASH: row.file_schema_hash,
+            SOURCE_HASH: row.source_data_hash,
+            UPDATED: row.updated,
+        }
+        for row in rows
+        if row.identity not in staying and row.view_instance_id not in erased
+    }
+    if new:
+        _change_empty(
+            lake, view, lambda rows: [*(row for row in rows if _identity(view, row) not in new), *new.values()]
+        )
 
 
 def remove_empty(lake: Writer, view: ViewSet, identities: set[str]) -> int:
