@@ -31,6 +31,15 @@ def manifests_at(io: FileIO, path: str) -> Iterator[ManifestFile]:
     return _records(io, path, _LIST)
 
 
+def header_at(io: FileIO, path: str) -> dict[str, str]:
+    """What the header of an Avro file says of it, such as the schema of the table that a manifest was written for."""
+    from pyiceberg.avro.decoder import new_decoder
+
+    with io.new_input(path).open() as stream:
+        found: dict[str, str] = dict(_header().read(new_decoder(stream.read())).meta)
+        return found
+
+
 def first_row_ids_at(io: FileIO, path: str) -> dict[str, int | None]:
     """The row ids that the manifests of a manifest list begin with; None for those without row lineage."""
     return {manifest.manifest_path: manifest._data[_FIRST_ROW_ID] for manifest in _records(io, path, _LIST_V3)}

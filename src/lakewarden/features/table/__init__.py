@@ -1,3 +1,3 @@
-"""List tables, show one, and report table health."""
+"""List tables, show one, and report table health and files of older schemas."""
 
-VERBS = ("list", "show", "health")
+VERBS = ("list", "show", "health", "incompatible")
