@@ -140,6 +140,27 @@ def test_ids_count_even_where_names_and_types_are_the_same() -> None:
     assert Projection(before, after).apply(batch).to_pylist() == [{"place": {"street": None}}, {"place": None}]
 
 
+def test_columns_under_another_id_and_columns_with_one_text() -> None:
+    text, number = pa.string(), pa.int32()
+    before = pa.schema([field("msg", text, 1), field("level", number, 2), field("hash", text, 3)])
+    after = pa.schema(
+        [
+            field("message", text, 7),
+            field("hash", text, 3),
+            field("msg", text, 1),
+            field("size", pa.int64(), 8),
+            field("new", text, 9),
+        ]
+    )
+    projection = Projection(before, after, moved={7: 1, 8: 2}, constants={3: "current"})
+    assert projection.needed == {0, 1}
+    batch = pa.RecordBatch.from_pylist([{"msg": "a", "level": 4, "hash": "old"}, {"msg": None}], schema=before)
+    assert projection.apply(batch).to_pylist() == [
+        {"message": "a", "hash": "current", "msg": "a", "size": 4, "new": None},
+        {"message": None, "hash": "current", "msg": None, "size": None, "new": None},
+    ]
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

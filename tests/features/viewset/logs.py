@@ -64,4 +64,4 @@ class Logs:
     def rows(self) -> list[dict[str, Any]]:
         table = self.lake.catalog.load_table("viewsets.entries")
         found: list[dict[str, Any]] = table.scan().to_arrow().to_pylist()
-        return sorted(found, key=lambda row: (row["view_instance_id"], row["time"], row["msg"] or ""))
+        return sorted(found, key=lambda row: (row["view_instance_id"], row["time"], row.get("msg") or ""))

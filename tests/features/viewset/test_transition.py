@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakewarden.features.viewset.definition import Definition, promotes
+from lakewarden.features.shared.columns import promotes
+from lakewarden.features.viewset.definition import Definition
 from lakewarden.features.viewset.history import Former, ReadColumns, begun, history_of, recorded
 from lakewarden.features.viewset.transition import Transition, transition
 from tests.features.viewset.logs import RANGE

@@ -6,7 +6,7 @@ metadata has for the inputs. Bounds may be truncated and may be loose, so nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,10 +45,10 @@ class Bounds:
             if not _is_empty(file, column.id):
                 column.add(file)
 
-    def check(self, about: str, outputs: Sequence[DataFile]) -> None:
-        """Refuse new files with values that none of the inputs can have held."""
+    def check(self, about: str, outputs: Sequence[DataFile], besides: Collection[int] = ()) -> None:
+        """Refuse new files with values that none of the inputs can have held, `besides` columns that got new values."""
         for name, column in self._columns.items():
-            if any(column.excludes(file) for file in outputs):
+            if column.id not in besides and any(column.excludes(file) for file in outputs):
                 raise VerificationFailed(
                     f"{about}: new files have values of {name} outside the bounds of the old ones",
                     "Nothing was published. Either the old files' bounds in the table's metadata are wrong, "

@@ -81,6 +81,8 @@ class Layout:
     verify: Verify = "counts"
     fingerprint: bool = False  # whether to report the SHA-256 of all inputs and outputs
     memory_bytes: int = 512 * MIB  # of the task's whole process
+    moved: tuple[tuple[int, int], ...] = ()  # columns of the schema, and the field ids that files have them under
+    constants: tuple[tuple[int, str], ...] = ()  # columns that get one text in all rows
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ is up to callers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from lakewarden.engine.kernel.messages import RewriteFault
 _FIELD_ID = b"PARQUET:field_id"
 Step = Callable[[Any], Any] | None  # converts an array; None leaves it unchanged
 is_ = pa.types
+_NONE: Mapping[Any, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -154,15 +155,29 @@ def _dissolved(type_: Any) -> Any:
 class Projection:
     """Converts batches of a file's schema to the target schema."""
 
-    def __init__(self, source: Any, target: Any, by_name: bool = False) -> None:
-        """Columns match by id, or `by_name` if the target was derived from the source, which may have no ids."""
+    def __init__(
+        self,
+        source: Any,
+        target: Any,
+        by_name: bool = False,
+        moved: Mapping[Any, int] = _NONE,
+        constants: Mapping[Any, str] = _NONE,
+    ) -> None:
+        """Columns match by id, or `by_name` if the target was derived from the source, which may have no ids.
+
+        `moved` has the ids of columns that the source has under another id; `constants` those with one text.
+        """
         self._target = target
         identify = _name if by_name else field_id
         at = {identify(field): index for index, field in enumerate(source)}
         self._columns: list[tuple[int | None, Step]] = []
         for field in target:
-            index = at.get(identify(field))
-            step = _absent(field) if index is None else _step(source.field(index), field, identify)
+            id = identify(field)
+            index = at.get(moved.get(id, id)) if id not in constants else None
+            if id in constants:
+                step = _constant(field, constants[id])
+            else:
+                step = _absent(field) if index is None else _step(source.field(index), field, identify)
             self._columns.append((index, step))
         absent = [
             pa.nulls(64, field.type).nbytes
@@ -183,7 +198,7 @@ class Projection:
         arrays = []
         for field, (index, step) in zip(self._target, self._columns, strict=True):
             array = pa.nulls(batch.num_rows, field.type) if index is None else batch.column(index)
-            array = array if step is None or index is None else step(array)
+            array = array if step is None else step(array)
             if not field.nullable and array.null_count:
                 raise RewriteFault("schema", f"column {field.name} is required and has nulls")
             arrays.append(array)
@@ -198,6 +213,10 @@ def _absent(field: Any) -> Step:
     if not field.nullable:
         raise RewriteFault("schema", f"has no column {field.name}, which is required")
     return None
+
+
+def _constant(field: Any, text: str) -> Step:
+    return lambda array: pa.repeat(pa.scalar(text, field.type), len(array))
 
 
 def _step(source: Any, target: Any, identify: Callable[[Any], Any]) -> Step:

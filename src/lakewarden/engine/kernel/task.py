@@ -176,14 +176,16 @@ class _Rewriting:
         if not by_name or self._dropping is not None:
             require_field_ids(file.schema)
         target = _own_target(file) if self._target is None else self._target
-        needed = Projection(file.schema, target, by_name).needed
+        moved, constants = dict(self._layout.moved), dict(self._layout.constants)
+        needed = Projection(file.schema, target, by_name, moved, constants).needed
         if self._dropping is not None:
             needed |= self._dropping.needs(file.schema)
         columns = sorted(needed)
         read = pa.schema([file.schema.field(index) for index in columns])
         if self._dropping is not None:
             self._dropping.look_at(read)
-        return columns, Projection(read if len(columns) < len(file.schema) else file.schema, target, by_name)
+        read = read if len(columns) < len(file.schema) else file.schema
+        return columns, Projection(read, target, by_name, moved, constants)
 
     def _begin_alone(self, input_: Input, file: ParquetInput) -> None:
         votes = DictionaryVotes()

@@ -80,7 +80,7 @@ class Rewriter:
             bounds = bounds_of(table, {group.number: group.files for group in groups})
             reports = self._run(tasks, layout, folder, sum(group.bytes for group in groups), progress)
             self._settle(folder, reports, about)
-            rewritten = self._checked(table, groups, bounds, reports, about)
+            rewritten = self._checked(table, groups, bounds, reports, about, {id for id, _ in layout.constants})
             reach("rewrite.checked")
             return rewritten
 
@@ -183,6 +183,7 @@ class Rewriter:
         bounds: Mapping[int, Bounds],
         reports: Mapping[int, GroupReport],
         about: str,
+        constants: set[int],
     ) -> RewriteResult:
         missing = [group.number for group in groups if group.number not in reports]
         if missing:
@@ -191,7 +192,7 @@ class Rewriter:
         rewritten = []
         for group in groups:
             made = _rewritten(table, group, reports[group.number], footers, about)
-            bounds[group.number].check(about, [added.file for added in made.added])
+            bounds[group.number].check(about, [added.file for added in made.added], constants)
             rewritten.append(made)
         return RewriteResult(tuple(rewritten), max((report.peak_bytes for report in reports.values()), default=0))
 

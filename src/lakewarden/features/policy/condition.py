@@ -9,8 +9,9 @@ FILES, ROWS, VERSIONS, MANIFESTS, METADATA = 40, 30, 15, 10, 5  # the most point
 UNSAFE = 50  # files with which other engines may skip rows
 UNHIDDEN = 70  # hidden rows that are visible again
 OVERDUE = 60  # erasure requests past their deadline
+OUTDATED = 20  # partitions of view sets that are older than they are kept
 COMPACT_FILES, EXPIRE_VERSIONS, MERGE_MANIFESTS = "compaction compact", "retention expire", "compaction manifests"
-ERASE, HIDE_ROWS = "erasure purge", "erasure hide"
+ERASE, HIDE_ROWS, RETIRE = "erasure purge", "erasure hide", "policy run --only viewset"
 _ROWS_SHARE = 0.3  # share of deleted rows that costs all points
 _METADATA_BYTES = 64 << 20  # size of the metadata file that costs all points
 _NOTICED = 0.1  # of that size; less is not reported
@@ -35,6 +36,7 @@ class Symptoms:
     unsafe_files: int = 0
     requests_overdue: int = 0
     rows_unhidden: int = 0
+    partitions_outdated: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def complaints(found: Symptoms) -> list[Complaint]:
     aged = f"{found.versions_expirable} of {found.versions} versions too old"
     old, bundled = _share(found.versions_expirable, found.versions), _share(found.manifests_saved, found.manifests)
     large = min(found.metadata_bytes / _METADATA_BYTES, 1.0)
-    late, again = found.requests_overdue, found.rows_unhidden
+    late, again, outdated = found.requests_overdue, found.rows_unhidden, found.partitions_outdated
     all = [
         Complaint(
             UNSAFE if found.unsafe_files else 0.0,
@@ -65,6 +67,11 @@ def complaints(found: Symptoms) -> list[Complaint]:
             HIDE_ROWS,
         ),
         Complaint(OVERDUE if late else 0, f"{late} erasure request{'' if late == 1 else 's'} overdue", ERASE),
+        Complaint(
+            OUTDATED if outdated else 0,
+            f"{outdated:,} partition{'' if outdated == 1 else 's'} older than the view set keeps them",
+            RETIRE,
+        ),
         Complaint(FILES * saved, f"{found.files_saved} of {found.files} files too many", COMPACT_FILES),
         Complaint(
             ROWS * min(dropped / _ROWS_SHARE, 1.0),

@@ -24,7 +24,8 @@ class Run(TablesOperation):
     """Do the upkeep that the policies require: expire old versions, merge manifests, compact files.
 
     Rows that erasure hide has hidden and that a branch shows again are hidden again. New data in tables with closed
-    erasure requests is searched for erased values: exit code 3 if any came back.
+    erasure requests is searched for erased values: exit code 3 if any came back. Partitions of view sets that are older
+    than they are kept are retired.
 
     All tables are processed unless some are named. Tables that gain most per second come first; what does not pay off
     is left out. When the budget is used up, the run stops between two steps and lists what is left for the next run.

@@ -11,4 +11,5 @@ VERBS = (
     "regenerate",
     "retire",
     "restore",
+    "heal",
 )

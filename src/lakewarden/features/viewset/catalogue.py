@@ -91,6 +91,15 @@ def partitions(lake: Reader, view: ViewSet, near: Near | None = None) -> list[Pa
     return sorted(found, key=lambda row: (row.identity, row.file_path or ""))
 
 
+def outdated(lake: Reader, view: ViewSet) -> list[PartitionRow]:
+    """The partitions that are older than a view set keeps them, whatever their schema."""
+    keep = view.definition.keep
+    if keep is None:
+        return []
+    before = lake.clock() - keep
+    return [row for row in partitions(lake, view) if row.end_insert_time <= before]
+
+
 def has_instance(lake: Reader, view: ViewSet, instance: str) -> bool:
     """Whether a view set has a partition of an instance."""
     always = Near(instance, datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -135,14 +134,6 @@ def type_text(kind: Any) -> str:
     return str(kind)
 
 
-def promotes(old: str, new: str) -> bool:
-    """Whether Iceberg reads values of the one type as the other."""
-    before, after = (re.fullmatch(r"decimal\((\d+), (\d+)\)", kind) for kind in (old, new))
-    if before and after:
-        return before[2] == after[2] and int(before[1]) <= int(after[1])
-    return (old, new) in (("int", "long"), ("float", "double"))
-
-
 def all_view_sets(lake: Reader) -> list[ViewSet]:
     """Every registered view set, by name."""
     found = lake.tables.read_all(lake.tables.names(), lambda name: _registered(lake, name))
@@ -161,6 +152,14 @@ def view_set(lake: Reader, name: str) -> ViewSet:
     if name in known:
         return known[name]
     raise NotFound(f"there is no view set {name}", did_you_mean(name, known, "Register it with: viewset register FILE"))
+
+
+def view_set_of(lake: Reader, table: str) -> ViewSet:
+    """The view set that a table belongs to."""
+    found = _registered(lake, lake.tables.name(table))
+    if found is None:
+        raise NotFound(f"{table} is not the table of a view set", "lakewarden viewset list shows view sets.")
+    return found
 
 
 def chosen(lake: Reader, name: str | None) -> list[ViewSet]:

@@ -39,7 +39,12 @@ class Materialize(WritesRanges, TableOperation):
         known: dict[int, set[str]] = {}
         for row in there:
             known.setdefault(bounds[row.begin_insert_time, row.end_insert_time], set()).add(row.source_data_hash)
-        wanted = {number: digest for number, digest in digests.items() if known.get(number) != {digest}}
+        seen = [digests, *self.digests_when_kept(lake, view, ranges, versions)]
+        wanted = {
+            number: digest
+            for number, digest in digests.items()
+            if not any(known.get(number) == {one[number]} for one in seen)
+        }
         replaced = [row for row in there if bounds[row.begin_insert_time, row.end_insert_time] in wanted]
         return self.planned(view, versions, ranges, wanted, replaced)
 

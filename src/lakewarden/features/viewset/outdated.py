@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lakewarden.features.viewset.catalogue import PartitionRow, partitions
+from lakewarden.features.viewset.catalogue import PartitionRow, outdated
 from lakewarden.features.viewset.definition import chosen
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Positional, Question
@@ -20,10 +20,4 @@ class Outdated(Question[list[PartitionRow]]):
     name: Annotated[str | None, Positional()] = Field(None, description="A view set; all of them by default.")
 
     def ask(self, lake: Reader) -> list[PartitionRow]:
-        return [
-            row
-            for view in chosen(lake, self.name)
-            if view.definition.keep is not None
-            for row in partitions(lake, view)
-            if row.end_insert_time <= lake.clock() - view.definition.keep
-        ]
+        return [row for view in chosen(lake, self.name) for row in outdated(lake, view)]

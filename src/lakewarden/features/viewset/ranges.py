@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from lakewarden.engine.sql.queries import Ranges
 from lakewarden.errors import BadValue, StalePlan
 from lakewarden.features.viewset.catalogue import Near, PartitionRow, partitions
 from lakewarden.features.viewset.definition import GLOBAL, ViewSet, view_set
+from lakewarden.features.viewset.history import history_of
 from lakewarden.features.viewset.writing import Wanted, source_digests, source_of, write
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.plan import Plan
@@ -66,6 +68,15 @@ class WritesRanges(Request):
         """What the source holds in each range now, and the versions that were read for it."""
         versions = {spelled: lake.tables.resolve(spelled) for spelled in view.definition.statement.tables}
         return source_digests(lake, view, source_of(view, self.instance, versions), ranges), versions
+
+    def digests_when_kept(
+        self, lake: Reader, view: ViewSet, ranges: Ranges, versions: Mapping[str, Resolved]
+    ) -> list[dict[int, str]]:
+        """What the source holds as former definitions saw it, whose partitions count as current."""
+        history = history_of(view.table.metadata.properties) or {}
+        source = source_of(view, self.instance, versions)
+        former = [one.definition for kept in sorted(view.kept) for one in history.get(kept, ())]
+        return [source_digests(lake, replace(view, definition=one), source, ranges) for one in former]
 
     def planned(
         self,

@@ -11,6 +11,7 @@ from pydantic import Field
 from lakewarden.engine.commit.created_table import CreateTable
 from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
 from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound, TableNotFound, did_you_mean
+from lakewarden.features.shared.columns import promotes
 from lakewarden.features.viewset.definition import (
     BEGIN,
     EMPTY_SUFFIX,
@@ -26,7 +27,6 @@ from lakewarden.features.viewset.definition import (
     Definition,
     ViewSet,
     columns_of,
-    promotes,
     schema_hash,
 )
 from lakewarden.features.viewset.history import Former, begun, columns_with_ids, reads_of, recorded

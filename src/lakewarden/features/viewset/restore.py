@@ -93,8 +93,9 @@ class Restore(TableOperation):
     def _found(self, lake: Reader) -> _Retired:
         for view in all_view_sets(lake):
             by_it = [one for one in view.table.metadata.snapshots if operation_of(one) == self.operation]
-            if by_it:
-                parts = [self._retired(lake, view, snapshot) for snapshot in by_it]
+            if by_it:  # it may also have compacted, as `policy run` does
+                retired = [one for one in by_it if one.summary and one.summary.operation.value == "delete"]
+                parts = [self._retired(lake, view, snapshot) for snapshot in retired or by_it]
                 files = {path: added for part in parts for path, added in part.files.items()}
                 return _Retired(view, tuple(version for part in parts for version in part.before), files)
             if empty_before(lake, view, self.operation):

@@ -38,6 +38,8 @@ class ViewSetShown(Shown):
     table: str
     source: str
     current_schema_hash: str
+    stored_hashes: list[str]
+    """What file_schema_hash holds in current partitions: those of a former schema that were kept have its hash."""
     columns: dict[str, str]
     instances: list[InstanceRow]
     sql: str
@@ -72,6 +74,7 @@ class Show(Question[ViewSetShown]):
             table=str(view.table_name),
             source=view.definition.source,
             current_schema_hash=view.schema_hash,
+            stored_hashes=view.stored_hashes,
             columns=dict(view.columns),
             instances=instances,
             sql=view.definition.sql,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakewarden.engine.sql.outline import Outline, Value, outline
-from lakewarden.features.viewset.definition import promotes
+from lakewarden.features.shared.columns import promotes
 from lakewarden.features.viewset.history import Former, ReadColumns
 
 _UNKNOWN = "how its rows were computed is not recorded"

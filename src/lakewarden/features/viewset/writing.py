@@ -147,6 +147,18 @@ def keep_identities(lake: Writer, view: ViewSet, going: Collection[str], erased:
         )
 
 
+def rewrite_empty(lake: Writer, view: ViewSet, identities: set[str]) -> None:
+    """Have partitions without rows count as written with the current schema."""
+    if identities:
+        _change_empty(
+            lake,
+            view,
+            lambda rows: [
+                {**row, HASH: view.schema_hash} if _identity(view, row) in identities else row for row in rows
+            ],
+        )
+
+
 def remove_empty(lake: Writer, view: ViewSet, identities: set[str]) -> int:
     """Forget partitions without rows; returns how many there were."""
     gone: list[dict[str, Any]] = []

@@ -1,0 +1,69 @@
+"""Plans and applies the retirement of partitions: they leave the current version in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.commit.new_rows import Overwrite
+from lakewarden.features.viewset.catalogue import PartitionRow, partitions
+from lakewarden.features.viewset.definition import ViewSet, view_set_of
+from lakewarden.features.viewset.writing import remove_empty
+from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.requirement import TableIs, table_lease
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+RETIRE = "retire"
+_MOST = 10_000  # partitions of one action
+
+
+def actions_for(view: ViewSet, rows: Sequence[PartitionRow]) -> tuple[Action, ...]:
+    """Actions that retire partitions, given by their files."""
+    return tuple(_action(view, rows[start : start + _MOST]) for start in range(0, len(rows), _MOST))
+
+
+def holds(action: Action, lake: Reader) -> bool:
+    there = partitions(lake, view_set_of(lake, action.subject))
+    files = {row.file_path for row in there}
+    empty = {row.identity_text for row in there if row.file_path is None}
+    return not any(file.path in files for file in action.files.items) and not empty.intersection(action.texts("empty"))
+
+
+def apply(action: Action, lake: Writer) -> Outcome:
+    view = view_set_of(lake, action.subject)
+    live = lake.files.of(view.table, view.table.current_snapshot()).by_path
+    going = {file.path: live[file.path] for file in action.files.items if file.path in live}
+    retired = {row.identity for row in partitions(lake, view) if row.file_path in going}
+    if going:
+        removed = {path: file.deletes_identity for path, file in going.items()}
+        lake.commits.publish(Overwrite(str(view.table_name), str(view.table.metadata.table_uuid), removed=removed))
+    reach("viewset.retired")
+    count = len(retired) + remove_empty(lake, view, set(action.texts("empty")))
+    return Outcome(
+        {
+            "partitions_retired": count,
+            "partitions_failed": action.number("partitions") - count,
+            "storage_freed_bytes": sum(file.bytes for file in going.values()),
+        }
+    )
+
+
+def _action(view: ViewSet, rows: Sequence[PartitionRow]) -> Action:
+    target, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
+    files = FileList.of(PlannedFile(row.file_path, row.file_size, "data") for row in rows if row.file_path is not None)
+    empty = tuple(row.identity_text for row in rows if row.file_path is None)
+    count = len({row.identity for row in rows})
+    return Action(
+        verb=RETIRE,
+        subject=target,
+        lease=table_lease(uuid),
+        says=f"retire {count} partitions with {sum(row.num_rows for row in rows):,} rows",
+        arguments={"partitions": count, **({"empty": empty} if empty else {})},
+        requires=(TableIs(target, uuid),),
+        estimate=Estimate(files.count, files.bytes, sum(row.num_rows for row in rows)),
+        files=files,
+    )

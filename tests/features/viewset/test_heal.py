@@ -1,0 +1,142 @@
+"""`viewset heal`, on real Spark.
+
+Covers `features/viewset/healing.py`, `features/viewset/keeping.py`, `features/viewset/rewriting.py`,
+`features/viewset/regenerating.py` and `features/viewset/retiring.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakewarden.lifecycle import failpoints
+from tests.cases import in_soak
+from tests.features.viewset.logs import RANGE, SQL, Logs
+
+pytestmark = pytest.mark.spark
+
+WIDER = f"SELECT time, process_id, CAST(level AS BIGINT) AS level, msg, 1 AS one FROM raw.logs WHERE {RANGE}"
+RENAMED = SQL.replace("msg", "msg AS text")
+SHOUTED = SQL.replace("msg", "upper(msg) AS msg, 1 AS one")
+
+
+def _messages(logs: Logs, column: str = "msg") -> list[tuple[str, str | None]]:
+    """The stored hash and one column of each row."""
+    return sorted((row["file_schema_hash"], row[column]) for row in logs.rows())
+
+
+def test_kept_partitions_count_as_current_and_no_file_changes(logs: Logs) -> None:
+    logs.insert(0, 61, 62)
+    first = logs.define()["schema_hash"]
+    logs.write(3)
+    before = logs.lake.catalog.load_table("viewsets.entries").metadata.snapshots
+    second = logs.define(WIDER)["schema_hash"]
+    plan = logs.viewset.heal("entries")
+    assert [action.verb for action in plan.plan.actions] == ["keep"]
+    assert "keep (metadata only)" in plan.plan.warnings[0] and "regenerate (reads" in plan.plan.warnings[0]
+    assert plan.apply().result["partitions_kept"] == 3
+    assert logs.viewset.incompatible() == [] and logs.viewset.heal("entries").is_empty
+    assert logs.held() == {(0, second): 1, (1, second): 2, (2, second): 0}
+    assert logs.lake.catalog.load_table("viewsets.entries").metadata.snapshots == before
+    assert [(row["file_schema_hash"], row["level"], row["one"]) for row in logs.rows()] == [(first, 1, None)] * 3
+
+    span = {"begin": "2026-01-01", "end": "2026-01-01T03:00", "delta": "1h"}
+    assert logs.viewset.materialize("entries", **span).is_empty  # the source has not changed
+    logs.insert(63)
+    assert logs.write(3)["partitions"] == 1
+    assert logs.held() == {(0, second): 1, (1, second): 3, (2, second): 0} and len(logs.rows()) == 4
+    assert logs.viewset.retire("entries", begin="2026-01-01T02:00", end="2026-01-01T03:00").apply().result[
+        "partitions_retired"
+    ] == 1  # it is without rows  # fmt: skip
+
+    third = logs.define(SHOUTED)["schema_hash"]
+    assert {one.incompatible_schema_hash for one in logs.viewset.incompatible()} == {first, second}
+    assert third not in (first, second)
+
+
+def test_values_of_renamed_columns_are_rewritten(logs: Logs) -> None:
+    logs.insert(0, 61, 62)
+    logs.define()
+    logs.write(3)
+    second = logs.define(RENAMED)["schema_hash"]
+    plan = logs.viewset.heal("entries")
+    assert [action.verb for action in plan.plan.actions] == ["rewrite"]
+    result = plan.apply().result
+    assert (result["partitions_rewritten"], result["rows"]) == (3, 3)
+    assert logs.viewset.incompatible() == []
+    assert logs.held() == {(0, second): 1, (1, second): 2, (2, second): 0}
+    assert _messages(logs, "text") == [(second, "m0"), (second, "m61"), (second, "m62")]
+    session = logs.lake.warden.ground.spark.session()
+    found = session.sql(f"SELECT text FROM main.viewsets.entries WHERE file_schema_hash = '{second}'").collect()
+    assert sorted(row[0] for row in found) == ["m0", "m61", "m62"]
+
+
+def test_other_values_are_regenerated_and_what_the_source_lost_is_retired(logs: Logs) -> None:
+    logs.insert(0, 61, 121)
+    logs.define()
+    logs.write(4)
+    logs.lake.catalog.load_table("raw.logs").delete("msg = 'm61'")
+    second = logs.define(SHOUTED)["schema_hash"]
+    plan = logs.viewset.heal("entries")
+    assert "keep is not possible (the SQL computes msg in another way now)" in plan.plan.warnings[0]
+    assert [action.verb for action in plan.plan.actions] == ["retire", "write"]
+    result = plan.apply().result
+    assert (result["partitions"], result["partitions_retired"]) == (3, 1)
+    assert logs.held() == {(0, second): 1, (2, second): 1, (3, second): 0}
+    assert _messages(logs) == [(second, "M0"), (second, "M121")]
+
+
+def test_time_that_the_current_schema_has_already(logs: Logs) -> None:
+    logs.insert(0, 61)
+    logs.define()
+    logs.write(2)
+    second = logs.define(WIDER)["schema_hash"]
+    logs.write(1)
+    assert [a.verb for a in logs.viewset.heal("entries").plan.actions] == ["retire", "keep"]
+    logs.viewset.heal("entries").apply()
+    assert logs.held() == {(0, second): 1, (1, second): 1} and len(logs.rows()) == 2
+
+
+def test_only_some_ways_and_partitions_that_overlap(logs: Logs) -> None:
+    logs.insert(0, 61)
+    logs.define()
+    logs.write(4)
+    second = logs.define(WIDER)["schema_hash"]
+    assert [a.verb for a in logs.viewset.heal("entries", only=["rewrite"]).plan.actions] == ["rewrite"]
+    logs.viewset.heal("entries", only=["regenerate"]).apply()
+    assert [(row["file_schema_hash"], row["one"]) for row in logs.rows()] == [(second, 1)] * 2
+    logs.define(SHOUTED)
+    logs.viewset.materialize("entries", begin="2026-01-01T00:30", end="2026-01-01T01:30", delta="1h").apply()
+    refused = logs.viewset.heal("entries").plan.refused
+    assert len(refused) == 1 and "2 incompatible partitions share a part of their time" in refused[0].message
+
+
+@pytest.mark.parametrize(
+    ("sql", "step"),
+    [
+        (RENAMED, "commit.landed"),
+        *in_soak((WIDER, "commit.landed"), (RENAMED, "viewset.rewritten"), (RENAMED, "rewrite.checked")),
+        *in_soak((SHOUTED, "viewset.staged"), (SHOUTED, "commit.landed"), (SHOUTED, "viewset.retired")),
+    ],
+)
+def test_killed_at_every_step_there_is_no_duplicate_and_no_hole(logs: Logs, sql: str, step: str) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill() -> None:
+        raise Killed
+
+    logs.insert(0, 61)
+    logs.define()
+    logs.write(4)
+    second = logs.define(sql)["schema_hash"]
+    logs.viewset.materialize("entries", begin="2026-01-01T03:00", end="2026-01-01T04:00", delta="1h").apply()
+    failpoints.when(step, kill)
+    plan: Any = logs.viewset.heal("entries")
+    with pytest.raises(Killed):
+        plan.apply()
+    (operation,) = [one for one in logs.lake.warden.operation.list() if one.state in ("running", "paused")]
+    logs.lake.warden.operation.resume(operation.id)
+    assert logs.held() == {(0, second): 1, (1, second): 1, (2, second): 0, (3, second): 0}
+    assert len(logs.rows()) == 2 and logs.viewset.incompatible() == []
