@@ -16,6 +16,7 @@ SCHEMA = pa.schema(
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 RANGE = "inserted_at >= {begin} AND inserted_at < {end}"
 SQL = f"SELECT time, process_id, level, msg FROM raw.logs WHERE {RANGE}"
+DEFINITION = {"name": "entries", "source": "raw.logs", "insert_time": "inserted_at", "event_time": "time"}
 
 
 class Logs:
@@ -41,8 +42,7 @@ class Logs:
 
     def define(self, sql: str = SQL, **more: Any) -> dict[str, Any]:
         """Register the view set `entries`; answers with the result."""
-        definition = {"name": "entries", "source": "raw.logs", "insert_time": "inserted_at", "event_time": "time"}
-        result: dict[str, Any] = self.viewset.register({**definition, "sql": sql, **more}).apply().result
+        result: dict[str, Any] = self.viewset.register({**DEFINITION, "sql": sql, **more}).apply().result
         return result
 
     def write(self, hours: int = 4, **more: Any) -> dict[str, Any]:

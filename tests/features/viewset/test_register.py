@@ -1,15 +1,15 @@
 """`viewset register`, on real Spark.
 
-Covers `features/viewset/definition.py`.
+Covers `features/viewset/definition.py` and `features/viewset/evolution.py`.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound
+from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound, Conflict
 from lakewarden.features.viewset.history import columns_with_ids, history_of
-from tests.features.viewset.logs import RANGE, Logs
+from tests.features.viewset.logs import DEFINITION, RANGE, SQL, Logs
 
 pytestmark = pytest.mark.spark
 
@@ -69,3 +69,23 @@ def test_what_partitions_are_written_with_is_recorded(logs: Logs) -> None:
     before, after = table.schemas()[0], table.schema()
     assert (then.columns, now.columns) == (columns_with_ids(before), columns_with_ids(after))
     assert then.reads["raw.logs"].ids == {"inserted_at": 1, "time": 2, "process_id": 3, "level": 4, "msg": 5}
+
+
+def test_a_schema_that_comes_back_reads_its_partitions_again(logs: Logs) -> None:
+    logs.insert(0)
+    first = logs.define()["schema_hash"]
+    logs.write(1)
+    without = SQL.replace(", msg", "")
+    assert logs.define(without)["schema_hash"] != first
+    assert logs.define()["schema_hash"] == first
+    assert [row["msg"] for row in logs.rows()] == ["m0"]
+    assert logs.viewset.incompatible() == []
+
+    changed = logs.viewset.register({**DEFINITION, "sql": SQL.replace("msg", "upper(msg) AS msg")})
+    assert "the SQL computes msg in another way now" in changed.plan.warnings[0]
+
+    logs.define(SQL.replace("level", "CAST(level AS BIGINT) AS level"))
+    logs.write(1)
+    with pytest.raises(Conflict, match="other field ids"):
+        logs.define()  # level is stored as a long by now, and cannot be an int under the same id
+    assert logs.define(schema_version=2)["schema_hash"] != first

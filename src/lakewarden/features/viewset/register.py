@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from lakewarden.engine.commit.created_table import CreateTable
-from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
-from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound, TableNotFound, did_you_mean
-from lakewarden.features.shared.columns import promotes
+from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound, Conflict, TableNotFound, did_you_mean
+from lakewarden.features.viewset.catalogue import partitions
 from lakewarden.features.viewset.definition import (
     BEGIN,
     EMPTY_SUFFIX,
@@ -29,7 +28,9 @@ from lakewarden.features.viewset.definition import (
     columns_of,
     schema_hash,
 )
-from lakewarden.features.viewset.history import Former, begun, columns_with_ids, reads_of, recorded
+from lakewarden.features.viewset.evolution import columns_after, evolution
+from lakewarden.features.viewset.history import Former, begun, columns_with_ids, history_of, reads_of, recorded
+from lakewarden.features.viewset.transition import Transition, transition
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Document, Operation, Positional
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Resolved
+    from lakewarden.engine.commit.evolved_schema import EvolveSchema
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _PROPERTIES = {
@@ -57,7 +59,8 @@ class Register(Operation):
 
     Its table is created, partitioned by instance, begin, end and schema hash. Registering the name again with other SQL
     changes the table's schema: a column with the same name and the same or a promotable type stays the same column, any
-    other is dropped and added under a new field id. Partitions that were written before are then incompatible.
+    other is dropped and added under a new field id. Partitions that were written before are then incompatible. If an
+    earlier schema comes back, its partitions count as current again.
     """
 
     definition: Annotated[Definition, Positional(), Document()] = Field(description="What the view set is.")
@@ -75,9 +78,10 @@ class Register(Operation):
         if before.name != given.name:
             raise AlreadyExists(f"{name} belongs to the view set {before.name}", "Choose another target.")
         actions = self._change(name, table, wanted, before)
+        warnings = self._warnings(lake, before, wanted) if actions else ()
         if _existing(lake, lake.tables.name(before.empty_table)) is None:  # the first registration was not completed
             actions = (*actions, _create_empty(name, wanted))
-        return Plan(self.kind(), str(name), actions)
+        return Plan(self.kind(), str(name), actions, warnings)
 
     def holds(self, action: Action, lake: Reader) -> bool:
         table = _existing(lake, lake.tables.name(action.subject))
@@ -94,9 +98,9 @@ class Register(Operation):
         name, schema = lake.tables.name(action.subject), Schema.model_validate_json(str(action.arguments["schema"]))
         if action.verb == "change":
             table = lake.tables.load(name)
-            evolution = self._evolution(str(name), table, schema)
-            properties = {**evolution.properties, **self._recorded(lake, table, schema, evolution)}
-            lake.commits.publish(replace(evolution, properties=properties))
+            change = evolution(str(name), table, schema, self.definition)
+            properties = {**change.properties, **self._recorded(lake, table, schema, change)}
+            lake.commits.publish(replace(change, properties=properties))
             return Outcome({"schema_hash": self._hash(schema)})
         lake.tables.catalog(name).create_namespace_if_not_exists(name.namespace)
         is_empty = action.verb == "create-empty"
@@ -116,14 +120,12 @@ class Register(Operation):
         now = Former(definition=self.definition, columns=columns_with_ids(schema), reads=reads)
         return {PROPERTY: self.definition.model_dump_json(), **begun(self._hash(schema), now)}
 
-    def _recorded(self, lake: Reader, table: Table, schema: Schema, evolution: EvolveSchema) -> dict[str, str]:
+    def _recorded(self, lake: Reader, table: Table, schema: Schema, change: EvolveSchema) -> dict[str, str]:
         """The properties that say what partitions are written with from now on."""
-        ids = {name: id for name, (id, _) in columns_with_ids(table.schema()).items() if id not in evolution.drop}
-        ids |= {new.name: new.id for new in evolution.add}
-        columns = {name: (ids[name], kind) for name, (_, kind) in columns_with_ids(schema).items()}
+        columns = columns_after(table, schema, change)
         now = Former(definition=self.definition, columns=columns, reads=reads_of(lake, self.definition))
         known = table.metadata.properties
-        before = ViewSet(Definition.model_validate_json(known[PROPERTY]), lake.tables.name(evolution.table), table)
+        before = ViewSet(Definition.model_validate_json(known[PROPERTY]), lake.tables.name(change.table), table)
         new = self._hash(schema)
         return {**recorded(known, new, now), **({KEPT: "{}"} if KEPT in known and new != before.schema_hash else {})}
 
@@ -147,8 +149,9 @@ class Register(Operation):
         }
 
     def _change(self, name: TableName, table: Table, schema: Schema, before: ViewSet) -> tuple[Action, ...]:
-        evolution = self._evolution(str(name), table, schema)
-        is_same = before.definition == self.definition and not (evolution.add or evolution.drop or evolution.widen)
+        is_same = (
+            before.definition == self.definition and not evolution(str(name), table, schema, self.definition).changes
+        )
         if is_same:
             return ()
         new = self._hash(schema)
@@ -169,33 +172,23 @@ class Register(Operation):
             ),
         )
 
-    def _evolution(self, name: str, table: Table, wanted: Schema) -> EvolveSchema:
-        known = {field.name: field for field in table.schema().fields if field.name not in OWN}
-        asked = {field.name: field for field in wanted.fields if field.name not in OWN}
-        drop, widen, add = [], {}, []
-        for column, field in known.items():
-            new = asked.get(column)
-            if new is None or not (
-                _same(field.field_type, new.field_type) or promotes(str(field.field_type), str(new.field_type))
-            ):
-                drop.append(field.field_id)
-            elif not _same(field.field_type, new.field_type):
-                widen[field.field_id] = new.field_type
-        kept = {field.name for field in known.values() if field.field_id not in drop}
-        next_id = table.metadata.last_column_id + 1
-        for column, new in asked.items():
-            if column not in kept:
-                add.append(NewColumn(next_id, column, new.field_type))
-                next_id += 1 + _inner(new.field_type)
-        return EvolveSchema(
-            name,
-            str(table.metadata.table_uuid),
-            table.metadata.current_schema_id,
-            tuple(add),
-            tuple(drop),
-            widen=widen,
-            properties={PROPERTY: self.definition.model_dump_json()},
-        )
+    def _warnings(self, lake: Reader, before: ViewSet, wanted: Schema) -> tuple[str, ...]:
+        """Partitions with the new schema's hash may be there already, written with other SQL or other field ids."""
+        table, new = before.table, self._hash(wanted)
+        former = (history_of(table.metadata.properties) or {}).get(new, [])
+        change = evolution(str(before.table_name), table, wanted, self.definition)
+        columns = columns_after(table, wanted, change)
+        now = Former(definition=self.definition, columns=columns, reads=reads_of(lake, self.definition))
+        found = transition(former, now) if former else Transition()
+        if found.reads_as_it_is or not any(row.file_schema_hash == new for row in partitions(lake, before)):
+            return ()
+        if any(one.columns != columns for one in former):
+            raise Conflict(
+                f"{before.name} has partitions of schema {new} whose columns have other field ids: they would be null",
+                "Give it another schema_version, or retire those partitions first.",
+            )
+        told = f"partitions of schema {new} are there already and count as current, but {found.why_not}"
+        return (f"{told}; regenerate them, or give the view set another schema_version",)
 
     def _schema(self, lake: Reader) -> Schema:
         """The columns of its SQL and its own, checked."""
@@ -305,16 +298,3 @@ def _spec(schema: Schema) -> Any:
             for place, name in enumerate(IDENTITY)
         )
     )
-
-
-def _same(one: Any, other: Any) -> bool:
-    from lakewarden.features.viewset.definition import type_text
-
-    return type_text(one) == type_text(other)
-
-
-def _inner(kind: Any) -> int:
-    from pyiceberg.schema import Schema
-    from pyiceberg.types import NestedField
-
-    return len(Schema(NestedField(10**6, "x", kind, required=False))._lazy_id_to_field) - 1
