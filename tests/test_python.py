@@ -18,7 +18,7 @@ import pytest
 
 import lakewarden
 from lakewarden import Warden, registry
-from lakewarden.display import NULL, html_of
+from lakewarden.display import NULL, html_of, show_value
 from lakewarden.errors import TableNotFound
 from lakewarden.features.operation.apply import Apply
 from lakewarden.lifecycle.progress import Event
@@ -141,3 +141,8 @@ def test_parts_that_several_threads_share_are_made_under_a_lock(lake: SmallLake)
     ground = lake.warden.ground
     with ThreadPoolExecutor(8) as threads:
         assert len(set(map(id, threads.map(lambda _: ground.journal, range(16))))) == 1
+
+
+def test_long_lists_are_shortened_for_people() -> None:
+    assert show_value([f"f{number}" for number in range(10)]).endswith("f8, f9")
+    assert show_value([f"f{number}" for number in range(1011)]) == "f0, f1 and 1,009 more"

@@ -20,6 +20,8 @@ Item = TypeVar("Item")
 NULL = "null"
 _SHOWN = 100
 """Rows of a list that a notebook shows."""
+_LISTED, _FEW = 10, 2
+"""Items of a value that people see; of more items, the first few and how many more there are."""
 
 
 class Shown:
@@ -86,7 +88,8 @@ def show_value(value: Any, unit: str | None = None) -> str:
     if isinstance(value, int):
         return str(value) if unit == "id" else f"{value:,}"
     if isinstance(value, list):
-        return ", ".join(str(item) for item in value)
+        shown = value if len(value) <= _LISTED else value[:_FEW]
+        return ", ".join(map(str, shown)) + (f" and {len(value) - _FEW:,} more" if len(value) > _LISTED else "")
     return str(value)
 
 

@@ -33,11 +33,11 @@ def _changed(table: Any) -> Any:
 
 
 EXPECTED = [
-    "address: added since, so it is null or its default",
-    "note: dropped and added again (field id 3, now 7), so it is null",
-    "price: dropped since, so its values are not read",
-    "id: int when written, and read as long",
-    "city: renamed, so its values are read as town",
+    "address: null or its default (added since)",
+    "note: null (dropped and added again; field id 3 when written and 7 now)",
+    "price: not read (dropped since)",
+    "id: read as long (int when written)",
+    "city: read as town (renamed)",
 ]
 
 
@@ -99,7 +99,7 @@ def test_a_writer_with_an_older_schema_than_the_table_had(lake: SmallLake) -> No
         update.append_data_file(path)
     found = lake.warden.table.incompatible(NAME)
     assert sorted((one.known_by, one.files) for one in found) == [("footer", 1), ("metadata", 1)]
-    assert {tuple(one.differences) for one in found} == {("rating: added since, so it is null or its default",)}
+    assert {tuple(one.differences) for one in found} == {("rating: null or its default (added since)",)}
 
 
 def _file_of(table: Any) -> Any:

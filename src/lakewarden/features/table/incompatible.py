@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -32,6 +32,8 @@ class IncompatibleFiles:
     total_size_bytes: Bytes
     known_by: KnownBy
     file_paths: list[str]
+
+    dispensable: ClassVar[tuple[str, ...]] = ("file_paths", "known_by", "rows")
 
 
 class Incompatible(Question[list[IncompatibleFiles]]):

@@ -30,9 +30,9 @@ def _new(before: _Columns, after: _Columns, stored: dict[str, int]) -> Iterator[
         if id in before or _is_within(name, names):
             continue
         if name in stored:
-            yield f"{name}: dropped and added again (field id {stored[name]}, now {id}), so it is null"
+            yield f"{name}: null (dropped and added again; field id {stored[name]} when written and {id} now)"
         else:
-            yield f"{name}: added since, so it is null or its default"
+            yield f"{name}: null or its default (added since)"
 
 
 def _dropped(before: _Columns, after: _Columns) -> Iterator[str]:
@@ -40,16 +40,16 @@ def _dropped(before: _Columns, after: _Columns) -> Iterator[str]:
     taken = {name for name, _ in after.values()}
     for id, (name, _) in before.items():
         if id not in after and name not in taken and not _is_within(name, names):
-            yield f"{name}: dropped since, so its values are not read"
+            yield f"{name}: not read (dropped since)"
 
 
 def _other(before: _Columns, after: _Columns) -> Iterator[str]:
     for id in before.keys() & after.keys():
         (was, old), (name, new) = before[id], after[id]
         if was.rpartition(".")[2] != name.rpartition(".")[2]:
-            yield f"{was}: renamed, so its values are read as {name}"
+            yield f"{was}: read as {name} (renamed)"
         if promotes(old, new):
-            yield f"{name}: {old} when written, and read as {new}"
+            yield f"{name}: read as {new} ({old} when written)"
 
 
 def _is_within(name: str, outer: set[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -25,6 +25,8 @@ class IncompatibleRow:
     partition_count: int
     total_size_bytes: Bytes
     file_paths: list[str]
+
+    dispensable: ClassVar[tuple[str, ...]] = ("file_paths", "current_schema_hash")
 
 
 class Incompatible(Question[list[IncompatibleRow]]):

@@ -27,7 +27,7 @@ KEEP = "keep"
 
 def action_for(view: ViewSet, group: Group) -> Action:
     target, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
-    new = f"; {', '.join(group.change.new)} null in them" if group.change.new else ""
+    new = f"; new columns are null: {', '.join(group.change.new)}" if group.change.new else ""
     return Action(
         verb=KEEP,
         subject=target,

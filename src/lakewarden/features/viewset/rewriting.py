@@ -75,7 +75,7 @@ def _action(view: ViewSet, group: Group, chosen: Sequence[Partition]) -> Action:
         if row.file_path is not None
     )
     empty = tuple(row.identity_text for one in chosen for row in one.rows if row.file_path is None)
-    new = f"; {', '.join(group.change.new)} null in them" if group.change.new else ""
+    new = f"; new columns are null: {', '.join(group.change.new)}" if group.change.new else ""
     whole = group.estimate("rewrite")
     return Action(
         verb=REWRITE,
