@@ -76,7 +76,20 @@ ENGINE = (
 ERASURE = ("requests", "hidden", "proofs", "purging", "certificates", "recurrence")
 ROOMS = {"engine": ENGINE, "features.erasure": ERASURE}
 """Packages in their order: each imports only those before it, for types too, and nothing that stands on top of them."""
-NOUNS = ("shared", "orphan", "viewset", "erasure", "compaction", "version", "retention", "policy", "table", "lake")
+NOUNS = (
+    "shared",
+    "orphan",
+    "viewset",
+    "erasure",
+    "compaction",
+    "version",
+    "retention",
+    "policy",
+    "table",
+    "lake",
+    "backfill",
+    "migration",
+)
 """Nouns of features/, after what several of them share: each uses only those before it, for types too."""
 ALONE = ("compare", "operation")
 """Nouns that use no other noun and that no other noun uses."""

@@ -64,7 +64,10 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.comparison.compare import Comparisons
     from lakewarden.engine.history.spark_route import SparkCleansing
+    from lakewarden.engine.rewrite.division import Division
+    from lakewarden.engine.spark.definitions import Definitions
     from lakewarden.engine.spark.statements import TableStatements
+    from lakewarden.engine.sql.batches import Batches
     from lakewarden.engine.sql.queries import Queries
     from lakewarden.records.erasure import HiddenKey
     from lakewarden.state.database import Database
@@ -116,6 +119,12 @@ class Ground:
         from lakewarden.engine.sql.queries import Queries
 
         return Queries(lambda: self.spark, self.rows)
+
+    @made_once
+    def batches(self) -> Batches:
+        from lakewarden.engine.sql.batches import Batches
+
+        return Batches(lambda: self.spark, self.rows)
 
     def _hidden(self, version: Resolved) -> Sequence[HiddenKey]:
         """The hidden keys of a table; an error if another control database has its requests."""
@@ -209,6 +218,10 @@ class Workbench:
     def queries(self) -> Queries:
         return self._ground.queries
 
+    @property
+    def batches(self) -> Batches:
+        return self._ground.batches
+
     def storage(self, lake: str) -> Storage:
         self.settings.lake(lake)
         return Storage(self._ground.stores[lake], self._fence)
@@ -216,6 +229,17 @@ class Workbench:
     def rewriter(self, lake: str) -> Rewriter:
         own = Storage(self._ground.stores[lake])  # unfenced: it deletes only its own files, also after losing the lease
         return Rewriter(lambda: self._ground.spark, self.settings.lake(lake), own)
+
+    def division(self, lake: str) -> Division:
+        from lakewarden.engine.rewrite.division import Division
+
+        own = Storage(self._ground.stores[lake])  # unfenced, as for rewrites
+        return Division(lambda: self._ground.spark, self.settings.lake(lake), own)
+
+    def definitions(self, lake: str) -> Definitions:
+        from lakewarden.engine.spark.definitions import Definitions
+
+        return Definitions(self._ground.spark, self._fence, lake)
 
     def statements(self, table: str) -> TableStatements:
         from lakewarden.engine.spark.statements import TableStatements

@@ -86,6 +86,9 @@ class MemoryJournal:
     def stop_requested(self, id: str) -> Stop | None:
         return self._own(id).stop_requested
 
+    def held_by(self, id: str) -> str | None:
+        return None
+
     def files(self, id: str, action: str) -> FileList:
         with self._lock:
             return self._files.get((self._own(id).id, action), FileList())

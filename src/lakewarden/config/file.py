@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from lakewarden.config.backfills import BackfillSettings
 from lakewarden.config.document import Unreadable, parse
 from lakewarden.config.environment import Environment
 from lakewarden.config.settings import Settings
@@ -128,7 +129,8 @@ def _resolve_paths(settings: Settings, folder: Path) -> Settings:
             warehouse = f"file://{_addressable((folder / warehouse).resolve())}"
         lakes[name] = lake.model_copy(update={"catalog": catalog, "warehouse": warehouse.rstrip("/")})
     state, key = _absolute_sqlite(settings.state, folder), folder / settings.signing_key
-    return settings.model_copy(update={"lakes": lakes, "state": state, "signing_key": key})
+    backfills = BackfillSettings(folders=tuple(folder / each for each in settings.backfills.folders))
+    return settings.model_copy(update={"lakes": lakes, "state": state, "signing_key": key, "backfills": backfills})
 
 
 def _absolute_sqlite(uri: str, folder: Path) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from lakewarden.config.backfills import BackfillSettings
 from lakewarden.config.compare import CompareSettings
 from lakewarden.config.erasure import ErasureSettings
 from lakewarden.config.lakes import LakeSettings
@@ -40,6 +41,7 @@ class Settings(Section):
     leases: LeaseSettings = LeaseSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     compare: CompareSettings = CompareSettings()
+    backfills: BackfillSettings = BackfillSettings()
     defaults: Defaults = Defaults()
     layers: dict[str, LayerSettings] = Field(default_factory=default_layers)
     tables: dict[str, TableSettings] = Field(default_factory=dict)

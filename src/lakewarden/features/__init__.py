@@ -11,5 +11,7 @@ NOUNS = (
     "policy",
     "compare",
     "viewset",
+    "migration",
+    "backfill",
     "operation",
 )

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from lakewarden.engine.comparison.compare import Comparisons
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.history.spark_route import SparkCleansing
+    from lakewarden.engine.rewrite.division import Division
     from lakewarden.engine.rewrite.driver import Rewriter
     from lakewarden.engine.rows.read import Rows
+    from lakewarden.engine.spark.definitions import Definitions
     from lakewarden.engine.spark.statements import TableStatements
+    from lakewarden.engine.sql.batches import Batches
     from lakewarden.engine.sql.queries import Queries
     from lakewarden.engine.storage.storage import Storage, StoredFiles
     from lakewarden.lifecycle.basics import Clock, Probe, Stamp
@@ -46,6 +49,8 @@ class Reader(Protocol):
     def comparisons(self) -> Comparisons: ...
     @property
     def queries(self) -> Queries: ...
+    @property
+    def batches(self) -> Batches: ...
     @property
     def journal(self) -> JournalReader: ...
     @property
@@ -82,6 +87,14 @@ class Writer(Reader, Protocol):
 
     def rewriter(self, lake: str) -> Rewriter:
         """Rewrites files of a lake on Spark."""
+        ...
+
+    def division(self, lake: str) -> Division:
+        """Has Spark write new rows of a lake's tables, divided by range."""
+        ...
+
+    def definitions(self, lake: str) -> Definitions:
+        """Changes the schema of a lake by statements of its users, each a separate commit."""
         ...
 
     def statements(self, table: str) -> TableStatements:

@@ -91,6 +91,10 @@ class JournalReader(Protocol):
         """Whether this operation was asked to pause or to cancel."""
         ...
 
+    def held_by(self, id: str) -> str | None:
+        """The process that runs an operation at the moment; None if none does."""
+        ...
+
     def files(self, id: str, action: str) -> FileList:
         """All files of one action of an operation; may be empty."""
         ...

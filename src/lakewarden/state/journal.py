@@ -23,7 +23,7 @@ from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, pack_files, unpack_files
 from lakewarden.lifecycle.states import State, Stop
 from lakewarden.state.database import Database
-from lakewarden.state.tables import action_files, operations, steps
+from lakewarden.state.tables import action_files, leases, operations, steps
 
 
 class SqlJournal:
@@ -85,6 +85,11 @@ class SqlJournal:
         if found is None:
             raise not_found(id)
         return Stop(found.stop_requested) if found.stop_requested else None
+
+    def held_by(self, id: str) -> str | None:
+        with self._database.connect() as connection:
+            found: str | None = connection.scalar(_holder(id, self._database.now(connection)))
+            return found
 
     def files(self, id: str, action: str) -> FileList:
         with self._database.connect() as connection:
@@ -225,6 +230,11 @@ def _newest(states: Sequence[State], kind: str, subjects: Collection[str], limit
     if subjects:
         query = query.where(operations.c.id.in_(select(steps.c.operation).where(steps.c.subject.in_(subjects))))
     return query
+
+
+def _holder(id: str, now: datetime) -> Select[Any]:
+    """The holder of an operation's lease."""
+    return select(leases.c.holder).where(leases.c.key == f"operation:{id}", leases.c.expires_at > now)
 
 
 def _stop_requested(id: str) -> Select[Any]:

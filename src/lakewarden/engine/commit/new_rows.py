@@ -10,7 +10,7 @@ action's stamp: a run resumed after its commit landed finds it, and adds nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,8 @@ class Append(Change[int]):
     branch: str = MAIN
     facts: Mapping[str, str] = field(default_factory=dict)
     """For the snapshot's summary; where Spark publishes, Iceberg writes its own."""
+    check: Callable[[Table], None] = field(default=lambda table: None, repr=False, compare=False)
+    """Called before each attempt; refuses if the rows must not be added to the table as it is now."""
 
     def needs_spark(self, tables: Tables) -> bool:
         name = tables.name(self.table)
@@ -64,6 +66,7 @@ class Append(Change[int]):
                 made[:], is_late[:] = [landed], [self._is_staged(table)]
                 return Attempt(at_refs(self.uuid, {}), self._unstaged(table)) if is_late[0] else None
             self._check_branch(table)
+            self.check(table)
             head = table.snapshot_by_name(self.branch)
             with Draft(table, head, desk.stamp, desk.reader) as draft:
                 operation = self._take_out(table, draft, desk)
@@ -87,6 +90,7 @@ class Append(Change[int]):
         check_identity(table, self.table, self.uuid)
         if stamped(table, desk.stamp) is None:
             self._check_staged(table)
+            self.check(table)
             if notes_of(table.snapshot_by_id(self.staged.snapshot)).get(WAP_ID) != desk.stamp.name:
                 raise _stale(f"the format version of {self.table} changed since the rows were staged")
             reach("commit.ready")

@@ -75,6 +75,26 @@ def data_file(table: Table, footer: Footer, nans: Mapping[int, int], inputs: Seq
     return file
 
 
+def new_data_file(table: Table, footer: Footer, nans: Mapping[int, int]) -> DataFile:
+    """The entry for a data file with new rows of an unpartitioned table."""
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=footer.path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        file_size_in_bytes=footer.bytes,
+        sort_order_id=None,
+        equality_ids=None,
+        key_metadata=None,
+        **metrics_of(table.metadata, footer.metadata, nans),
+    )
+    file.spec_id = table.metadata.default_spec_id
+    return file
+
+
 def delete_file(table: Table, footer: Footer, nans: Mapping[int, int], like: DeleteFile) -> DataFile:
     """The entry for a delete file that replaces another of the same kind, columns and partition."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.catalog.snapshots import notes_of
+from lakewarden.engine.catalog.snapshots import BACKFILL, notes_of
 
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
@@ -30,7 +30,7 @@ _TOGETHER = (  # keys that belong together; the last one is the progress
     ("source-snapshot-id",),
     (_PUBLISHED,),
 )
-_ALONE = "kafka.connect."  # keys include the consumer, so each is independent
+_ALONE = ("kafka.connect.", BACKFILL)  # keys include the consumer, so each is independent
 _GROUPED = frozenset(key for group in _TOGETHER for key in group)
 
 

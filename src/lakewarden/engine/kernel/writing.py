@@ -42,7 +42,11 @@ class DictionaryVotes:
 
     def count(self, metadata: Any) -> None:
         for leaf, values, useful in dictionaries(metadata):
-            self._balance[leaf.key] = self._balance.get(leaf.key, 0) + (values if useful else -values)
+            self.add(leaf, values if useful else -values)
+
+    def add(self, leaf: Leaf, balance: int) -> None:
+        """Count values for a dictionary, or against it."""
+        self._balance[leaf.key] = self._balance.get(leaf.key, 0) + balance
 
     def won(self, leaf: Leaf) -> bool:
         return self._balance.get(leaf.key, 0) > 0 and not pa.types.is_boolean(leaf.type)
@@ -85,11 +89,11 @@ class Outputs:
         self._pending_bytes += batch.nbytes
         self._pending_rows += batch.num_rows
         if self._pending_bytes >= self._row_group_bytes or self._pending_rows >= _MOST_ROWS:
-            self._flush()
+            self.flush()
 
     def end(self) -> None:
         """Close the current file, if there is one. Files without rows are not written."""
-        self._flush()
+        self.flush()
         self._roll()
 
     def abandon(self) -> None:
@@ -105,7 +109,8 @@ class Outputs:
     def _row_group_bytes(self) -> int:
         return min(self._budget.row_group, int(self._layout.row_group_bytes / self._shrinking))
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write the buffered rows as a row group."""
         if not self._pending:
             return
         table = pa.Table.from_batches(self._pending, schema=self._pending[0].schema)

@@ -45,11 +45,11 @@ class Statement:
     @cached_property
     def tables(self) -> tuple[str, ...]:
         """The tables that it reads, as it spells them, each once."""
-        return tuple(dict.fromkeys(_spelled(table) for table in _tables(self.tree())))
+        return tuple(dict.fromkeys(spelled(table) for table in table_references(self.tree())))
 
     def over(self, name: Callable[[str], str]) -> str:
         """The statement with other names for its tables. Columns may still be qualified by a table's own name."""
-        return _renamed(self.tree(), name)
+        return over_tables(self.tree(), name)
 
     def ranges_at_once(self, source: str, insert_time: str) -> bool:
         """Whether one query gives the rows of many ranges: if they come from one source row each, or from a GROUP BY.
@@ -69,7 +69,7 @@ class Statement:
         assert isinstance(tree, exp.Select)
         if tree.args.get("group"):
             tree = tree.group_by(exp.column(RANGE))
-        return _renamed(tree if tree.is_star else tree.select(exp.column(RANGE)), name)
+        return over_tables(tree if tree.is_star else tree.select(exp.column(RANGE)), name)
 
     def columns_of(self, known: list[str]) -> list[str]:
         """Those of a table's columns that it may read; all of them, if it selects `*`."""
@@ -105,7 +105,7 @@ def _parsed(text: str) -> exp.Query:
     return trees[0]
 
 
-def _tables(tree: exp.Query) -> Iterator[exp.Table]:
+def table_references(tree: exp.Query) -> Iterator[exp.Table]:
     """Its table references, without those to its own WITH clauses."""
     from sqlglot import exp
 
@@ -119,17 +119,17 @@ def _tables(tree: exp.Query) -> Iterator[exp.Table]:
             yield table
 
 
-def _spelled(table: exp.Table) -> str:
+def spelled(table: exp.Table) -> str:
     return ".".join(part.name for part in table.parts)
 
 
-def _renamed(tree: exp.Query, name: Callable[[str], str]) -> str:
+def over_tables(tree: exp.Query, name: Callable[[str], str]) -> str:
     from sqlglot import exp
 
     copied = tree.copy()
-    for table in list(_tables(copied)):
+    for table in list(table_references(copied)):
         alias = table.alias or table.name
-        new = exp.to_table(name(_spelled(table)), dialect=_DIALECT)
+        new = exp.to_table(name(spelled(table)), dialect=_DIALECT)
         new.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
         for key in ("pivots", "sample"):
             if table.args.get(key):

@@ -1,0 +1,219 @@
+"""Divides a backfill's source into ranges, and gives the rows that its SQL makes of them, on Spark.
+
+Planning reads the checkpoint columns only: all tuples if there are few, otherwise a sample that gives the bounds and a
+pass that counts. Rows with equal tuples are never in different ranges.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.base.quoting import identifier
+from lakewarden.engine.spark.session import Spark, translating_spark
+from lakewarden.engine.sql.insertion import BATCH_SIZE, CHECKPOINT, RANGE, Insertion
+from lakewarden.engine.sql.tuples import Tuple, TupleColumns
+from lakewarden.errors import BadValue
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakewarden.engine.catalog.tables import Resolved
+    from lakewarden.engine.rows.read import Rows
+
+FEW = 200_000
+"""Up to so many rows are planned exactly; of more, so many are sampled."""
+_SEED = 17
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a backfill reads: pinned versions, by the names that its SQL has for them."""
+
+    insertion: Insertion
+    source: str
+    columns: TupleColumns
+    versions: Mapping[str, Resolved]
+    since: Resolved | None = None
+    """Only the rows that the source has got since this version."""
+    initial: Tuple | None = None
+    """Rows up to this tuple are not read."""
+
+    @property
+    def pinned(self) -> Resolved:
+        return self.versions[self.source]
+
+    @property
+    def rows(self) -> int:
+        """How many rows the source has, by its metadata."""
+        summary = self.pinned.snapshot.summary
+        return int(summary.additional_properties.get("total-records", 0)) if summary else 0
+
+    @property
+    def bytes(self) -> int:
+        summary = self.pinned.snapshot.summary
+        return int(summary.additional_properties.get("total-files-size", 0)) if summary else 0
+
+
+@dataclass(frozen=True)
+class Range:
+    """Rows after one tuple, up to another one."""
+
+    lower: Tuple | None
+    upper: Tuple | None
+    """None only if the source has no rows."""
+    rows: int
+
+
+class Batches:
+    """Plans and reads ranges of pinned sources."""
+
+    def __init__(self, spark: Callable[[], Spark], rows: Rows) -> None:
+        self._spark, self._rows = spark, rows
+
+    def check(self, reading: Reading, target: Sequence[str]) -> None:
+        """Have Spark refuse SQL that does not fit its tables, before a row moves."""
+        with translating_spark():
+            session = self._spark().session()
+            with self._views(session, reading, None) as view:
+                chosen = reading.insertion.columns
+                columns = f"({', '.join(identifier(column) for column in chosen)}) " if chosen else ""
+                how = "BY NAME " if reading.insertion.is_by_name else ""
+                query = reading.insertion.query(view, _values(reading.columns, reading.initial, 1))
+                explained = session.sql(f"EXPLAIN INSERT INTO {identifier(target)} {columns}{how}{query}").collect()
+        told = "\n".join(str(row[0]) for row in explained)
+        if told.startswith("Error occurred during query planning"):
+            problem = " ".join(told.partition(":")[2].split())[:300]
+            raise BadValue(f"Spark refuses the SQL: {problem}", "Correct it, or the table.")
+
+    def ranges(self, reading: Reading, after: Tuple | None, size: int) -> list[Range]:
+        """The ranges of the rows after a tuple, each of about so many rows, in their order."""
+        with translating_spark():
+            frame = self._source(reading).where(reading.columns.within(after, None))
+            frame = frame.select(*(identifier(name) for name in reading.columns.names))
+            fraction = min(1.0, FEW / max(reading.rows, 1))
+            if fraction == 1.0 or reading.since is not None:
+                return _divided(_tuples(frame, reading.columns), after, size)
+            sample = _tuples(frame.sample(fraction, _SEED), reading.columns)
+            return self._counted(frame, reading.columns, _divided(sample, after, max(1, round(size * fraction))))
+
+    def _counted(self, frame: DataFrame, columns: TupleColumns, drafts: list[Range]) -> list[Range]:
+        """The same ranges with exact counts, the last one up to the last row."""
+        from pyspark.sql import functions as F
+
+        if not drafts:
+            return []
+        found = frame.groupBy(columns.number([draft.upper or () for draft in drafts[:-1]]).alias(RANGE)).count()
+        counts = {row[RANGE]: row["count"] for row in found.collect()}
+        last = frame.orderBy(*(F.col(identifier(name)).desc() for name in columns.names)).limit(1)
+        end = _tuples(last, columns)[-1][0]
+        kept: list[Range] = []
+        for number, draft in enumerate(drafts):
+            if counts.get(number):
+                lower = kept[-1].upper if kept else draft.lower
+                kept.append(Range(lower, end if number == len(drafts) - 1 else draft.upper, counts[number]))
+        return kept
+
+    @contextmanager
+    def rows_of(
+        self, reading: Reading, ranges: Sequence[Range], target: Sequence[str]
+    ) -> Iterator[Callable[[SparkSession], DataFrame]]:
+        """What gives the rows of ranges that follow each other, as the target's columns and the range's number."""
+
+        def frame(session: SparkSession) -> DataFrame:
+            from pyspark.sql import functions as F
+
+            view = views.enter_context(self._views(session, reading, ranges))
+            if len(ranges) > 1:
+                found = session.sql(reading.insertion.in_one_pass(view))
+            else:
+                before = ranges[0].lower if ranges[0].lower is not None else reading.initial
+                values = _values(reading.columns, before, ranges[0].rows)
+                found = session.sql(reading.insertion.query(view, values)).withColumn(RANGE, F.lit(0))
+            return _as_target(found, reading.insertion, session.table(identifier(target)))
+
+        with ExitStack() as views:
+            yield frame
+
+    def _source(self, reading: Reading) -> DataFrame:
+        if reading.since is None:
+            frame = self._rows.dataframe(reading.pinned)
+        else:
+            frame = self._rows.dataframe_since(reading.since, reading.pinned)
+        return frame.where(reading.columns.within(reading.initial, None)) if reading.initial is not None else frame
+
+    @contextmanager
+    def _views(
+        self, session: SparkSession, reading: Reading, ranges: Sequence[Range] | None
+    ) -> Iterator[Callable[[str], str]]:
+        """Temporary views of pinned versions; that of the source has the rows of some ranges, with their numbers."""
+        names = {spelled: f"lakewarden_{uuid.uuid4().hex}" for spelled in reading.versions}
+        for spelled, version in reading.versions.items():
+            if spelled == reading.source:
+                frame = self._source(reading)
+                if ranges:
+                    frame = frame.where(reading.columns.within(ranges[0].lower, ranges[-1].upper))
+                if ranges and len(ranges) > 1:
+                    uppers = [each.upper or () for each in ranges[:-1]]
+                    frame = frame.withColumn(RANGE, reading.columns.number(uppers))
+            else:
+                frame = self._rows.dataframe(version)
+            frame.createOrReplaceTempView(names[spelled])
+        try:
+            yield names.__getitem__
+        finally:
+            for name in names.values():
+                session.catalog.dropTempView(name)
+
+
+def _tuples(frame: DataFrame, columns: TupleColumns) -> list[tuple[Tuple, int]]:
+    """The tuples of a frame in their order, and how often each occurs."""
+    names = [identifier(name) for name in columns.names]
+    found = frame.groupBy(*names).count().orderBy(*names).toArrow()
+    values = zip(*(found.column(place).to_pylist() for place in range(len(names))), strict=True)
+    return list(zip(values, found.column(len(names)).to_pylist(), strict=True))
+
+
+def _divided(tuples: list[tuple[Tuple, int]], after: Tuple | None, size: int) -> list[Range]:
+    """Ranges of at most so many rows, or of one tuple that has more."""
+    ranges: list[Range] = []
+    rows, lower = 0, after
+    for place, (values, count) in enumerate(tuples):
+        rows += count
+        is_last = place + 1 == len(tuples)
+        if is_last or rows + tuples[place + 1][1] > size:
+            ranges.append(Range(lower, values, rows))
+            rows, lower = 0, values
+    return ranges
+
+
+def _values(columns: TupleColumns, lower: Tuple | None, rows: int) -> dict[str, object]:
+    """By placeholder, what a template is filled with."""
+    at = lower if lower is not None else (None,) * len(columns.names)
+    return {BATCH_SIZE: rows} | {f"{CHECKPOINT}{name}": value for name, value in zip(columns.names, at, strict=True)}
+
+
+def _as_target(found: DataFrame, insertion: Insertion, target: DataFrame) -> DataFrame:
+    """The rows of a query with the names and types of the target's columns, as an INSERT would do it."""
+    from pyspark.sql import functions as F
+
+    wanted = target.schema.fields
+    given = found.columns[:-1]
+    names = list(insertion.columns) or (given if insertion.is_by_name else [field.name for field in wanted])
+    if len(names) != len(given):
+        raise BadValue(f"the SQL selects {len(given)} columns for {len(names)} columns of the target", "Name them.")
+    unknown = {name.lower() for name in names} - {field.name.lower() for field in wanted}
+    if unknown:
+        raise BadValue(f"the target has no column {', '.join(sorted(unknown))}", "Correct the SQL, or the table.")
+    plain = found.toDF(*(f"c{place}" for place in range(len(given))), RANGE)
+    places = {name.lower(): place for place, name in enumerate(names)}
+    columns = [
+        (F.col(f"c{places[field.name.lower()]}") if field.name.lower() in places else F.lit(None))
+        .cast(field.dataType)
+        .alias(field.name)
+        for field in wanted
+    ]
+    return plain.select(*columns, F.col(RANGE).cast("int").alias(RANGE))

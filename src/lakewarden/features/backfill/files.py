@@ -1,0 +1,172 @@
+"""Backfills as their authors write them: `NNN_name.backfill.meta` and `NNN_name.backfill.sql`.
+
+They are found in the configured folders. Errors name the file, the key and the fix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from lakewarden.engine.sql.insertion import BATCH_SIZE, CHECKPOINT, DATABASE, PREDICATE, Insertion
+from lakewarden.errors import BadValue, NotFound, did_you_mean
+from lakewarden.lifecycle.ground import Reader
+
+_META, _SQL = ".backfill.meta", ".backfill.sql"
+_NAME = re.compile(r"(?P<version>\d+)_(?P<name>\w+)")
+_RESERVED = (DATABASE, BATCH_SIZE, PREDICATE)
+
+
+class Meta(BaseModel):
+    """The keys of a `.backfill.meta` file; those that begin with `_` are comments."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    migration_version: int | str
+    batch_size: int = Field(ge=1)
+    checkpoint_columns: tuple[str, ...] = Field(min_length=1)
+    description: str = ""
+    target_table: str = ""
+    source_table: str = ""
+    timeout_seconds: float = Field(3600, gt=0)
+    run_on_startup: bool = False
+    max_retries: int = Field(3, ge=0)
+    custom_fields: dict[str, Any] = Field(default_factory=dict)
+    initial_checkpoint: dict[str, Any] = Field(default_factory=dict)
+    priority: int = 0
+    mode: Literal["direct", "branch"] = "direct"
+    on_bad_rows: Literal["fail", "quarantine"] = "fail"
+    max_bad_rows: int = Field(1000, ge=0)
+
+    @field_validator("checkpoint_columns", mode="before")
+    @classmethod
+    def _a_list(cls, given: Any) -> Any:
+        return tuple(given) if isinstance(given, list) else given
+
+    @model_validator(mode="after")
+    def _complete(self) -> Meta:
+        columns = self.checkpoint_columns
+        if len({column.lower() for column in columns}) < len(columns):
+            raise ValueError("checkpoint_columns names a column twice")
+        if self.initial_checkpoint and set(self.initial_checkpoint) != set(columns):
+            raise ValueError(f"initial_checkpoint must have exactly the checkpoint columns: {', '.join(columns)}")
+        for name in self.custom_fields:
+            if name in _RESERVED or name.startswith(CHECKPOINT):
+                raise ValueError(f"custom_fields cannot have {name}, which Lakewarden fills in itself")
+        return self
+
+
+@dataclass(frozen=True)
+class BackfillFiles:
+    """One backfill, whatever the database."""
+
+    version: str
+    name: str
+    meta: Meta
+    sql: str
+    path: Path
+    """Of its SQL."""
+
+    def insertion(self, database: Sequence[str]) -> Insertion:
+        """Its SQL for one database, checked."""
+        try:
+            return Insertion.parse(
+                self.sql, tuple(database), self.meta.checkpoint_columns, dict(self.meta.custom_fields)
+            )
+        except BadValue as error:
+            raise BadValue(f"{self.path}: {error.message}", error.hint) from None
+
+    @property
+    def sql_hash(self) -> str:
+        """Changes with the SQL and the values that are filled in."""
+        content = json.dumps([self.sql, self.meta.custom_fields], sort_keys=True, default=str)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def all_files(lake: Reader) -> list[BackfillFiles]:
+    """The backfills in the configured folders, by version."""
+    found: dict[str, BackfillFiles] = {}
+    for path in paths(lake, _META):
+        one = _read(path)
+        if one.version in found:
+            raise BadValue(
+                f"{path} and {found[one.version].path} have the same version {one.version}", "Give one another number."
+            )
+        found[one.version] = one
+    for path in paths(lake, _SQL):
+        if not path.with_name(path.name.removesuffix(_SQL) + _META).exists():
+            raise BadValue(f"{path} has no {_META} file beside it", "Create it: JSON with migration_version, …")
+    return sorted(found.values(), key=lambda one: int(one.version))
+
+
+def files_of(lake: Reader, version: str) -> BackfillFiles:
+    """The backfill with this version; `3` is the same as `003`."""
+    known = {one.version: one for one in all_files(lake)}
+    for one in known.values():
+        if version.isdigit() and int(one.version) == int(version):
+            return one
+    raise NotFound(f"there is no backfill {version} in the configured folders", f"There are: {', '.join(known)}.")
+
+
+def paths(lake: Reader, suffix: str) -> Iterator[Path]:
+    """The files with a suffix in the configured folders, by name."""
+    folders = lake.settings.backfills.folders
+    if not folders:
+        raise BadValue(
+            "the configuration names no folder of migrations and backfills", "Add: backfills: {folders: [backfills]}"
+        )
+    for folder in folders:
+        if not folder.is_dir():
+            raise BadValue(f"backfills.folders: {folder} is not a folder", "Create it, or correct the configuration.")
+        yield from sorted(path for path in folder.iterdir() if path.name.endswith(suffix))
+
+
+def version_and_name(path: Path, suffix: str) -> tuple[str, str]:
+    found = _NAME.fullmatch(path.name.removesuffix(suffix))
+    if found is None:
+        raise BadValue(f"{path} has no version in its name", f"Name it NNN_name{suffix}, as in 003_orders{suffix}.")
+    return found["version"], found["name"]
+
+
+def _read(path: Path) -> BackfillFiles:
+    version, name = version_and_name(path, _META)
+    sql = path.with_name(path.name.removesuffix(_META) + _SQL)
+    try:
+        given, text = json.loads(path.read_text(encoding="utf-8")), sql.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise BadValue(f"{path} is not JSON: {error}", "Correct it there.") from None
+    except OSError as error:
+        raise BadValue(f"{error.filename} cannot be read: {error.strerror}", "Each backfill has two files.") from None
+    if not isinstance(given, dict):
+        raise BadValue(f"{path} has no keys", "It must be a JSON object.")
+    try:
+        meta = Meta.model_validate({key: value for key, value in given.items() if not key.startswith("_")})
+    except ValidationError as error:
+        raise _problem(path, error) from None
+    if not str(meta.migration_version).isdigit() or int(meta.migration_version) != int(version):
+        raise BadValue(
+            f"{path}: migration_version is {meta.migration_version}", f"It must be {version}, as in the file's name."
+        )
+    return BackfillFiles(version, name, meta, text, sql)
+
+
+def _problem(path: Path, error: ValidationError) -> BadValue:
+    problems, hint = [], "Correct it there."
+    for problem in error.errors(include_url=False, include_input=False):
+        key = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            problems.append(f"unknown key {key}")
+            hint = did_you_mean(key, Meta.model_fields, f"Known keys: {', '.join(Meta.model_fields)}.")
+        elif problem["type"] == "missing":
+            problems.append(f"{key} is missing")
+            hint = f"Add {key}."
+        else:
+            problems.append(f"{key}: {problem['msg'].removeprefix('Value error, ')}".removeprefix(": "))
+    return BadValue(f"{path}: {'; '.join(problems)}", hint)

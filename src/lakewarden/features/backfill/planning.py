@@ -1,0 +1,211 @@
+"""Plans a backfill: pins what it reads, and divides what is left of its source into batches."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.rows.read import version_schema
+from lakewarden.engine.sql.batches import Range, Reading
+from lakewarden.engine.sql.tuples import TupleColumns
+from lakewarden.errors import BadValue, Conflict, VersionNotFound
+from lakewarden.features.backfill.position import Found, Position, whereabouts
+from lakewarden.features.backfill.registration import Backfill
+from lakewarden.lifecycle.action import Action, Estimate, digest
+from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.catalog.tables import Resolved
+    from lakewarden.lifecycle.ground import Reader
+
+WRITE = "write"
+_BYTES_PER_SECOND = 20 << 20  # a rough guess, for estimates
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What is left to do of a backfill."""
+
+    actions: tuple[Action, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def check(lake: Reader, backfill: Backfill) -> Reading:
+    """Check a backfill's files against the tables that they name; raises what is wrong."""
+    reading = _reading(lake, backfill, {})
+    name = backfill.target(lake)
+    table = lake.tables.load(name)
+    if table.metadata.format_version > 2:
+        raise BadValue(f"{name} is in format v{table.metadata.format_version}", "Backfills write to format v1 and v2.")
+    if reading.insertion.needs_values() and reading.initial is None:
+        raise BadValue(
+            f"{backfill.files.path}: {reading.insertion.why_range_by_range(reading.source)}",
+            "Write WHERE {range_predicate}, or give initial_checkpoint: the first batch needs values to compare with.",
+        )
+    try:
+        lake.batches.check(reading, (name.lake, *name.identifier))
+    except BadValue as error:
+        raise BadValue(f"{backfill.files.path}: {error.message}", error.hint) from None
+    return reading
+
+
+def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
+    """The batches that are left; none if the backfill is complete."""
+    name = backfill.target(lake)
+    table = lake.tables.load(name)
+    known = whereabouts(table, backfill.id)
+    if known.lost is not None and not again:
+        raise Conflict(
+            f"{name} was rolled back behind batch {known.lost.position.batch} of backfill {backfill.id}",
+            "Its rows are gone with it. Write them again with --again.",
+        )
+    last = known.current.position if known.current else None
+    if last is not None and last.complete and not again:
+        return Planned((), (f"{backfill.id} is complete; --again writes rows that arrived since",))
+    reading, run, warnings = _continued(lake, backfill, last)
+    if run is None:
+        return Planned((), ("no rows arrived since",))
+    is_new = last is None or run > last.run
+    after = None if is_new or last is None or last.checkpoint is None else reading.columns.load(last.checkpoint)
+    size = backfill.files.meta.batch_size
+    ranges = lake.batches.ranges(reading, after, size) or [Range(after, after, 0)]
+    if last is not None and last.sql != backfill.files.sql_hash:
+        warnings = (*warnings, f"its SQL changed after batch {last.batch}, which was written with the former SQL")
+    why = reading.insertion.why_range_by_range(reading.source) or _why_not_divided(table)
+    if why and len(ranges) > 1:
+        read = f"{len(ranges)} times {reading.bytes >> 20} MB"
+        warnings = (*warnings, f"each batch is a query of its own, because {why}: it reads up to {read}")
+    actions = _actions(lake, backfill, table, reading, ranges, run, last if not is_new else None)
+    return Planned(actions, warnings)
+
+
+def reading_of(lake: Reader, backfill: Backfill, action: Action) -> Reading:
+    """What an action reads, as it was planned."""
+    source = json.loads(str(action.arguments["source"]))
+    since = action.arguments.get("since")
+    return _reading(lake, backfill, source, str(since) if since else None)
+
+
+def _continued(lake: Reader, backfill: Backfill, last: Position | None) -> tuple[Reading, int | None, tuple[str, ...]]:
+    """What the next batch reads, and in which run; no run if nothing arrived since the last one."""
+    if last is None:
+        return check(lake, backfill), 1, ()
+    if not last.complete:
+        try:
+            return _reading(lake, backfill, last.source, last.since), last.run, ()
+        except VersionNotFound:
+            note = "the version that it read has expired: the rest is read from the current one"
+            return _reading(lake, backfill, {}), last.run, (note,)
+    spelled = backfill.source
+    try:
+        reading = _reading(lake, backfill, {}, since=last.source[spelled])
+    except VersionNotFound:
+        raise Conflict(
+            f"the version of {spelled} that backfill {backfill.id} read has expired",
+            "Which rows arrived since is not known. Insert them yourself.",
+        ) from None
+    assert reading.since is not None
+    is_same = reading.since.snapshot.snapshot_id == reading.pinned.snapshot.snapshot_id
+    return reading, None if is_same else last.run + 1, ()
+
+
+def _reading(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: str | None = None) -> Reading:
+    insertion, spelled = backfill.insertion, backfill.source
+    if not spelled or spelled not in insertion.tables:
+        raise BadValue(
+            f"{backfill.files.path}: it is not clear which table is the source",
+            f"Add source_table to its meta file: one of {', '.join(insertion.tables)}.",
+        )
+
+    def version(table: str, at: str | None) -> Resolved:
+        name = backfill.table(lake, table)
+        return lake.tables.resolve(f"{name}@{at}" if at else str(name))
+
+    versions = {table: version(table, pinned.get(table)) for table in insertion.tables}
+    schema = version_schema(versions[spelled])
+    columns = TupleColumns.of(schema, backfill.files.meta.checkpoint_columns, spelled)
+    return Reading(
+        insertion=insertion,
+        source=spelled,
+        columns=columns,
+        versions=versions,
+        since=version(spelled, since) if since else None,
+        initial=columns.given(backfill.files.meta.initial_checkpoint),
+    )
+
+
+def _why_not_divided(table: Table) -> str:
+    return "the target is partitioned" if table.spec().fields else ""
+
+
+def is_divided(table: Table, reading: Reading) -> bool:
+    """Whether one Spark job may write several batches."""
+    return not reading.insertion.why_range_by_range(reading.source) and not _why_not_divided(table)
+
+
+def _actions(
+    lake: Reader,
+    backfill: Backfill,
+    table: Table,
+    reading: Reading,
+    ranges: list[Range],
+    run: int,
+    last: Position | None,
+) -> tuple[Action, ...]:
+    name, uuid = str(backfill.target(lake)), str(table.metadata.table_uuid)
+    dump = reading.columns.dump
+    bounds = [(dump(each.lower) if each.lower else None, dump(each.upper) if each.upper else None) for each in ranges]
+    whole = digest([backfill.id, run, bounds])
+    source = {spelled: str(version.snapshot.snapshot_id) for spelled, version in reading.versions.items()}
+    share = reading.bytes / max(reading.rows, 1)
+    since = str(reading.since.snapshot.snapshot_id) if reading.since else None
+    before = last.batch if last else 0
+    return tuple(
+        Action(
+            verb=WRITE,
+            subject=name,
+            lease=table_lease(uuid),
+            says=f"write batch {number} of {before + len(ranges)} of backfill {backfill.id}: {each.rows:,} source rows",
+            arguments={
+                "backfill": backfill.id,
+                "database": str(backfill.place),
+                "version": backfill.files.version,
+                "run": run,
+                "batch": number,
+                "lower": lower,
+                "upper": upper,
+                "rows": each.rows,
+                "is_last": number == before + len(ranges),
+                "plan": whole,
+                "sql": backfill.files.sql_hash,
+                "source": json.dumps(source),
+                **({"since": since} if since else {}),
+            },
+            requires=(
+                TableIs(name, uuid),
+                *(SnapshotKept(str(one.name), one.snapshot.snapshot_id) for one in reading.versions.values()),
+            ),
+            estimate=Estimate(1, int(each.rows * share), each.rows, round(each.rows * share / _BYTES_PER_SECOND, 3)),
+        )
+        for number, (each, (lower, upper)) in enumerate(zip(ranges, bounds, strict=True), start=before + 1)
+    )
+
+
+def late_rows(lake: Reader, backfill: Backfill, found: Found) -> int | None:
+    """How many rows the source has got since a run read it, by its snapshots; None if they do not say."""
+    from lakewarden.engine.catalog.snapshots import ancestors
+
+    table = lake.tables.load(backfill.table(lake, backfill.source))
+    read, rows = found.position.source.get(backfill.source), 0
+    for id in ancestors(table, table.metadata.current_snapshot_id):
+        snapshot = table.snapshot_by_id(id)
+        if str(id) == read:
+            return rows
+        if snapshot is None or snapshot.summary is None:
+            return None
+        if snapshot.summary.operation.value == "append":
+            rows += int(snapshot.summary.additional_properties.get("added-records", 0))
+    return None

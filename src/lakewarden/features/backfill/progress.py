@@ -1,0 +1,214 @@
+"""The status of a backfill: what its target knows, and what the journal knows of its last operation.
+
+The one place where an operation's states become a backfill's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakewarden.display import Shown
+from lakewarden.errors import LakewardenError, TableNotFound
+from lakewarden.features.backfill.planning import late_rows
+from lakewarden.features.backfill.position import Whereabouts, whereabouts
+from lakewarden.features.backfill.registration import Backfill, registered_at
+from lakewarden.lifecycle.journal import Progress, Record
+from lakewarden.lifecycle.states import State
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.lifecycle.ground import Reader
+
+_KINDS = ("backfill.run", "migration.apply")
+BackfillState = Literal["pending", "running", "paused", "completed", "failed"]
+_STATES: dict[State, BackfillState] = {
+    State.PLANNED: "pending",
+    State.RUNNING: "running",
+    State.VERIFYING: "running",
+    State.PAUSED: "paused",
+    State.FAILED: "failed",
+    State.DONE: "completed",
+    State.CANCELLED: "paused",
+}
+
+
+@dataclass(frozen=True)
+class BackfillRow(Shown):
+    """A backfill and how far it is."""
+
+    backfill_id: str
+    migration_version: str
+    db_name: str
+    status: BackfillState
+    rows_processed: int
+    batches_completed: int
+    batches: int | None
+    priority: int
+    description: str
+
+
+@dataclass(frozen=True)
+class BackfillStatus(Shown):
+    """A backfill in full."""
+
+    backfill_id: str
+    migration_version: str
+    db_name: str
+    status: BackfillState
+    checkpoint: dict[str, Any]
+    rows_processed: int
+    started_at: datetime | None
+    updated_at: datetime | None
+    completed_at: datetime | None
+    error_log: list[str]
+    rate: float | None
+    eta: datetime | None
+    held_by: str | None
+    operation: str | None
+    late_rows: int | None
+    notes: list[str] = field(default_factory=list)
+
+
+def row_of(lake: Reader, backfill: Backfill) -> BackfillRow:
+    known, record = _known(lake, backfill), last_operation(lake, backfill)
+    at = known.current.position if known.current else None
+    return BackfillRow(
+        backfill_id=backfill.id,
+        migration_version=backfill.files.version,
+        db_name=backfill.place.name,
+        status=_state(known, record),
+        rows_processed=at.rows if at else 0,
+        batches_completed=at.batch if at else 0,
+        batches=_batches(record, backfill),
+        priority=backfill.files.meta.priority,
+        description=backfill.files.meta.description or backfill.files.name,
+    )
+
+
+def status_of(lake: Reader, backfill: Backfill) -> BackfillStatus:
+    known, record = _known(lake, backfill), last_operation(lake, backfill)
+    found = known.current
+    at, state = (found.position if found else None), _state(known, record)
+    rate, eta = _pace(lake, record, backfill, state)
+    return BackfillStatus(
+        backfill_id=backfill.id,
+        migration_version=backfill.files.version,
+        db_name=backfill.place.name,
+        status=state,
+        checkpoint=_checkpoint(backfill, known),
+        rows_processed=at.rows if at else 0,
+        started_at=record.started_at if record else None,
+        updated_at=found.at if found else registered_at(lake, backfill),
+        completed_at=found.at if found and state == "completed" else None,
+        error_log=_errors(record),
+        rate=rate,
+        eta=eta,
+        held_by=lake.journal.held_by(record.id) if record else None,
+        operation=record.id if record else None,
+        late_rows=late_rows(lake, backfill, found) if found else None,
+        notes=_notes(known),
+    )
+
+
+def last_operation(lake: Reader, backfill: Backfill) -> Record | None:
+    """The newest operation that wrote batches of a backfill, or is to."""
+    found = [
+        record
+        for kind in _KINDS
+        for record in lake.journal.list(kind=kind, limit=200)
+        if record.state is not State.PLANNED
+        and any(action.arguments.get("backfill") == backfill.id for action in record.plan.actions)
+    ]
+    return max(found, key=lambda record: record.created_at, default=None)
+
+
+def _state(known: Whereabouts, record: Record | None) -> BackfillState:
+    """The operation's state; if it is over or unknown, what the table says."""
+    at = known.current.position if known.current else None
+    is_complete = at is not None and at.complete and known.lost is None
+    if record is not None and record.state not in (State.DONE, State.CANCELLED):
+        return _STATES[record.state]
+    return "completed" if is_complete else "pending" if at is None else "paused"
+
+
+def _known(lake: Reader, backfill: Backfill) -> Whereabouts:
+    try:
+        table: Table = lake.tables.load(backfill.target(lake))
+    except TableNotFound:
+        return Whereabouts(None, None)
+    return whereabouts(table, backfill.id)
+
+
+def _checkpoint(backfill: Backfill, known: Whereabouts) -> dict[str, Any]:
+    import json
+
+    at = known.current.position if known.current else None
+    columns = backfill.files.meta.checkpoint_columns
+    values = json.loads(at.checkpoint) if at and at.checkpoint else [None] * len(columns)
+    return {
+        **backfill.files.meta.custom_fields,
+        **dict(zip(columns, values, strict=True)),
+        "current_batch_size": at.size if at else backfill.files.meta.batch_size,
+        "rows_processed": at.rows if at else 0,
+        "batches_completed": at.batch if at else 0,
+    }
+
+
+def _own_steps(record: Record, backfill: Backfill) -> list[tuple[int, datetime | None]]:
+    """The source rows of each batch, and when it was written."""
+    actions = {action.id: action for action in record.plan.actions}
+    own = [step for step in record.steps if actions[step.action].arguments.get("backfill") == backfill.id]
+    is_done = (Progress.DONE, Progress.VERIFIED)
+    return [(actions[step.action].number("rows"), step.at if step.progress in is_done else None) for step in own]
+
+
+def _batches(record: Record | None, backfill: Backfill) -> int | None:
+    numbers = [
+        action.number("batch")
+        for action in (record.plan.actions if record else ())
+        if action.arguments.get("backfill") == backfill.id
+    ]
+    return max(numbers, default=None)
+
+
+def _pace(
+    lake: Reader, record: Record | None, backfill: Backfill, state: BackfillState
+) -> tuple[float | None, datetime | None]:
+    """Rows per second while it ran, and when it will be done if it goes on like that."""
+    if record is None or record.started_at is None:
+        return None, None
+    steps = _own_steps(record, backfill)
+    done = [(rows, at) for rows, at in steps if at is not None]
+    left = sum(rows for rows, at in steps if at is None)
+    if not done:
+        return None, None
+    seconds = max((max(at for _, at in done) - record.started_at).total_seconds(), 0.001)
+    rate = round(sum(rows for rows, _ in done) / seconds, 1)
+    if state != "running" or not rate:
+        return rate, None
+    return rate, lake.clock() + timedelta(seconds=left / rate)
+
+
+def _errors(record: Record | None) -> list[str]:
+    if record is None:
+        return []
+    own = [step.error["message"] for step in record.steps if step.error]
+    return own or ([str(record.error["message"])] if record.error else [])
+
+
+def _notes(known: Whereabouts) -> list[str]:
+    if known.lost is None:
+        return []
+    return [f"the target was rolled back behind batch {known.lost.position.batch}: run it with --again"]
+
+
+def need(record: Record | None, backfill: Backfill) -> Record:
+    if record is None:
+        raise LakewardenError(
+            f"no operation of backfill {backfill.id} in the journal",
+            f"lakewarden backfill run --database {backfill.place.name} --version {backfill.files.version}",
+        )
+    return record

@@ -1,0 +1,151 @@
+"""Which backfills a database has: kept as properties of its namespace, so that they are as safe as its tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from lakewarden.engine.base.faults import translating
+from lakewarden.engine.base.table_name import TableName
+from lakewarden.errors import NotFound
+from lakewarden.features.backfill.files import BackfillFiles, all_files, files_of
+
+if TYPE_CHECKING:
+    from lakewarden.engine.sql.insertion import Insertion
+    from lakewarden.lifecycle.ground import Reader
+
+PROPERTY = "lakewarden.backfill."
+
+Database = Annotated[str, Field(description="The namespace that {db} stands for: [lake.]namespace.")]
+Version = Annotated[str, Field(description="The version of a backfill, as in 003 or 3.")]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database: a namespace of a lake."""
+
+    lake: str
+    namespace: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.namespace)
+
+    def __str__(self) -> str:
+        return f"{self.lake}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """A backfill of one database."""
+
+    place: Place
+    files: BackfillFiles
+
+    @property
+    def id(self) -> str:
+        return f"{self.place.name}_{self.files.version}"
+
+    @property
+    def insertion(self) -> Insertion:
+        return self.files.insertion(self.place.namespace)
+
+    def table(self, lake: Reader, spelled: str) -> TableName:
+        """A table of its SQL: in its lake, unless it names another."""
+        known = spelled.split(".")[0] in lake.settings.lakes and spelled.count(".") > 1
+        return lake.tables.name(spelled if known else f"{self.place.lake}.{spelled}")
+
+    def target(self, lake: Reader) -> TableName:
+        return self.table(lake, self._named(self.files.meta.target_table) or self.insertion.target)
+
+    @property
+    def source(self) -> str:
+        """The table whose rows it reads in ranges, as its SQL spells it; empty if that is not clear."""
+        return self._named(self.files.meta.source_table) or self.insertion.first_table
+
+    def _named(self, table: str) -> str:
+        """A table of the meta file, where {db} may be left out."""
+        if not table:
+            return ""
+        filled = table.replace("{db}", self.place.name)
+        return filled if "." in filled else f"{self.place.name}.{filled}"
+
+
+def place_of(lake: Reader, database: str) -> Place:
+    name = lake.tables.name(f"{database}.x")
+    return Place(name.lake, name.namespace)
+
+
+def properties_of(lake: Reader, place: Place) -> Mapping[str, str]:
+    """The properties of a database's namespace; an error if it does not exist."""
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    with translating(f"namespace {place}"):
+        try:
+            return dict(lake.tables.catalog(_any_table(place)).load_namespace_properties(place.namespace))
+        except NoSuchNamespaceError:
+            raise NotFound(f"there is no namespace {place.name} in lake {place.lake}", "Check --database.") from None
+
+
+def set_property(lake: Reader, place: Place, key: str, value: Mapping[str, Any] | None) -> None:
+    """Set a property of a database's namespace, or remove it."""
+    catalog = lake.tables.catalog(_any_table(place))
+    with translating(f"namespace {place}"):
+        if value is None:
+            catalog.update_namespace_properties(place.namespace, removals={key})
+        else:
+            catalog.update_namespace_properties(place.namespace, updates={key: json.dumps(value)})
+
+
+def register(lake: Reader, backfill: Backfill, at: datetime) -> bool:
+    """Note a backfill as one of its database; returns whether it is new."""
+    if registered_at(lake, backfill):
+        return False
+    value = {"name": backfill.files.name, "at": at.isoformat()}
+    set_property(lake, backfill.place, PROPERTY + backfill.files.version, value)
+    return True
+
+
+def registered_at(lake: Reader, backfill: Backfill) -> datetime | None:
+    text = properties_of(lake, backfill.place).get(PROPERTY + backfill.files.version)
+    return datetime.fromisoformat(json.loads(text)["at"]) if text else None
+
+
+def backfill_of(lake: Reader, database: str, version: str) -> Backfill:
+    """A backfill of a database; an error if it is not registered."""
+    backfill = Backfill(place_of(lake, database), files_of(lake, version))
+    if registered_at(lake, backfill) is None:
+        raise NotFound(
+            f"backfill {backfill.files.version} is not registered for {backfill.place.name}",
+            f"lakewarden backfill register --database {database} --version {backfill.files.version}",
+        )
+    return backfill
+
+
+def registered(lake: Reader, database: str | None = None) -> Iterator[Backfill]:
+    """The registered backfills of a database, or of all, by priority and version."""
+    places = [place_of(lake, database)] if database else _places(lake)
+    files = sorted(all_files(lake), key=lambda each: (-each.meta.priority, int(each.version)))
+    for place in places:
+        known = properties_of(lake, place)
+        yield from (Backfill(place, each) for each in files if PROPERTY + each.version in known)
+
+
+def _places(lake: Reader) -> Iterator[Place]:
+    for name in lake.settings.lakes:
+        catalog = lake.tables.catalog(TableName(name, ("x",), "x"))
+        with translating(f"lake {name}"):
+            waiting = list(catalog.list_namespaces())
+            while waiting:
+                namespace = tuple(waiting.pop(0))
+                yield Place(name, namespace)
+                waiting += [child for child in catalog.list_namespaces(namespace) if len(child) > len(namespace)]
+
+
+def _any_table(place: Place) -> TableName:
+    return TableName(place.lake, place.namespace, "x")

@@ -1,0 +1,70 @@
+"""How far a migration was applied to a database: a property of its namespace.
+
+Before each statement, the record notes what it is about to change. If that differs afterwards, the statement was
+applied, even if the process was killed before it could note so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.errors import NotFound, TableNotFound
+from lakewarden.features.backfill.registration import Place, properties_of, set_property
+
+if TYPE_CHECKING:
+    from lakewarden.features.migration.files import Migration, Statement
+    from lakewarden.lifecycle.ground import Reader
+
+PROPERTY = "lakewarden.migration."
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What is known of a migration in a database."""
+
+    name: str
+    digest: str
+    done: int
+    """Statements that are applied."""
+    before: str
+    """The fingerprint of what the next statement changes, as it was before."""
+    at: str
+    complete: bool = False
+
+
+def applied(lake: Reader, place: Place, migration: Migration) -> Applied | None:
+    try:
+        text = properties_of(lake, place).get(PROPERTY + migration.version)
+    except NotFound:
+        return None
+    return Applied(**json.loads(text)) if text else None
+
+
+def note(lake: Reader, place: Place, migration: Migration, known: Applied) -> None:
+    set_property(lake, place, PROPERTY + migration.version, asdict(known))
+
+
+def fingerprint(lake: Reader, place: Place, statement: Statement) -> str:
+    """A digest of a table's definition, or of the fact that there is none."""
+    parts = statement.subject.split(".")
+    if len(parts) < 2:
+        return ""
+    known = parts[0] in lake.settings.lakes
+    try:
+        metadata = lake.tables.load(statement.subject if known else f"{place.lake}.{statement.subject}").metadata
+    except TableNotFound as error:
+        return "view" if "is a view" in error.message else "none"
+    definition = (
+        str(metadata.table_uuid),
+        metadata.current_schema_id,
+        metadata.default_spec_id,
+        metadata.default_sort_order_id,
+        sorted(metadata.properties.items()),
+        metadata.location,
+        sorted((name, ref.snapshot_id) for name, ref in metadata.refs.items() if name != "main"),
+        getattr(metadata.schema(), "identifier_field_ids", []),
+    )
+    return hashlib.sha256(json.dumps(definition, default=str).encode()).hexdigest()[:16]
