@@ -87,6 +87,16 @@ def test_other_values_are_regenerated_and_what_the_source_lost_is_retired(logs: 
     assert _messages(logs) == [(second, "M0"), (second, "M121")]
 
 
+def test_an_instance_that_the_view_set_no_longer_has(logs: Logs) -> None:
+    logs.insert(0)
+    logs.define(instances="process_id")
+    logs.write(1, instance="p1")
+    logs.define(SHOUTED)
+    plan = logs.viewset.heal("entries")
+    assert [action.verb for action in plan.plan.actions] == ["retire"]
+    assert "the source has no rows for 1 partitions any more: retire" in plan.plan.warnings[1]
+
+
 def test_time_that_the_current_schema_has_already(logs: Logs) -> None:
     logs.insert(0, 61)
     logs.define()
@@ -115,8 +125,8 @@ def test_only_some_ways_and_partitions_that_overlap(logs: Logs) -> None:
 @pytest.mark.parametrize(
     ("sql", "step"),
     [
-        (RENAMED, "commit.landed"),
-        *in_soak((WIDER, "commit.landed"), (RENAMED, "viewset.rewritten"), (RENAMED, "rewrite.checked")),
+        (RENAMED, "viewset.rewritten"),
+        *in_soak((WIDER, "commit.landed"), (RENAMED, "commit.landed"), (RENAMED, "rewrite.checked")),
         *in_soak((SHOUTED, "viewset.staged"), (SHOUTED, "commit.landed"), (SHOUTED, "viewset.retired")),
     ],
 )

@@ -113,7 +113,7 @@ class _Planned:
             chosen = next((way for way in ways if way != "regenerate"), None)
             what = f"{chosen} them instead" if chosen else "they stay incompatible"
             self.notes.append(
-                f"schema {found.schema_hash}: {len(left)} partitions have no source rows any more: {what}"
+                f"schema {found.schema_hash}: the source has no rows for {len(left)} partitions any more: {what}"
             )
         if left and chosen == "keep":
             self._others["keep"].append(keeping.action_for(self._view, found))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from lakewarden.features.viewset.definition import GLOBAL
 from lakewarden.features.viewset.history import history_of
 from lakewarden.features.viewset.regenerate import Regenerate
 from lakewarden.features.viewset.writing import EMPTY, source_digests, source_of
 
 if TYPE_CHECKING:
+    from lakewarden.engine.catalog.tables import Resolved
+    from lakewarden.engine.sql.queries import Ranges
     from lakewarden.features.viewset.definition import ViewSet
     from lakewarden.features.viewset.incompatible_partitions import Partition
     from lakewarden.lifecycle.action import Action
@@ -49,6 +52,8 @@ def _grids(partitions: Sequence[Partition]) -> list[list[Partition]]:
 
 
 def _of_grid(lake: Reader, view: ViewSet, partitions: Sequence[Partition]) -> Regeneration:
+    if partitions[0].instance != GLOBAL and view.definition.instances is None:
+        return Regeneration((), tuple(partitions), 0)  # the view set has no such instance any more
     begin, end = min(one.begin for one in partitions), max(one.end for one in partitions)
     request = Regenerate(
         name=view.name,
@@ -61,18 +66,31 @@ def _of_grid(lake: Reader, view: ViewSet, partitions: Sequence[Partition]) -> Re
     digests, versions = request.digests(lake, view, ranges)
     numbers = {(one.begin - begin) // ranges.delta: one for one in partitions}
     gone = {number for number, one in numbers.items() if one.num_rows and digests[number] == EMPTY}
-    then = digests
-    former = (history_of(view.table.metadata.properties) or {}).get(partitions[0].schema_hash)
-    if former:
-        before = replace(view, definition=former[-1].definition)
-        then = source_digests(lake, before, source_of(view, request.instance, versions), ranges)
-    changed = sum(
-        1 for number, one in numbers.items() if number not in gone and one.source_hashes != {then[number]}
-    ) if former else 0  # fmt: skip
     wanted = {number: digests[number] for number in sorted(numbers) if number not in gone}
     replaced = [row for number in wanted for row in numbers[number].rows]
     return Regeneration(
         request.planned(view, versions, ranges, wanted, replaced).actions if wanted else (),
         tuple(numbers[number] for number in sorted(gone)),
-        changed,
+        _changed(lake, view, request, ranges, versions, {number: numbers[number] for number in wanted}),
     )
+
+
+def _changed(
+    lake: Reader,
+    view: ViewSet,
+    request: Regenerate,
+    ranges: Ranges,
+    versions: Mapping[str, Resolved],
+    partitions: Mapping[int, Partition],
+) -> int:
+    """How many partitions were made of other source rows than there are now, as the SQL of that time saw them."""
+    hashes = {one.schema_hash for one in partitions.values()}
+    history, source = history_of(view.table.metadata.properties) or {}, source_of(view, request.instance, versions)
+    changed = 0
+    for schema_hash in sorted(hashes & history.keys()):
+        before = replace(view, definition=history[schema_hash][-1].definition)
+        then = source_digests(lake, before, source, ranges)
+        changed += sum(
+            one.source_hashes != {then[number]} for number, one in partitions.items() if one.schema_hash == schema_hash
+        )
+    return changed

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.catalog.snapshots import stamped
 from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.new_rows import Overwrite
 from lakewarden.engine.files.written_files import layout_for
@@ -48,22 +49,12 @@ def holds(action: Action, lake: Reader, view: ViewSet) -> bool:
 
 
 def apply(action: Action, lake: Writer, view: ViewSet) -> Outcome:
-    table = view.table
-    live = lake.files.of(table, table.current_snapshot()).by_path
-    changed = [f.path for f in action.files.items if f.path not in live or live[f.path].deletes]
-    if changed:
-        raise StalePlan(
-            f"the plan is stale: {len(changed)} files of {action.subject} were removed or have deleted rows by now",
-            "Nothing was changed. Plan again.",
-        )
-    groups = [
-        FileGroup(number, tuple(_as_current(view, live[path]) for path in paths))
-        for number, paths in action.files.groups().items()
-    ]
-    rows = _rewrite(action, lake, view, groups) if groups else 0
+    is_published = stamped(view.table, lake.stamp) is not None  # by a run that was killed after it
+    rows = 0 if is_published else _rewrite(action, lake, view)
     reach("viewset.rewritten")
-    rewrite_empty(lake, view, set(action.texts("empty")))
-    return Outcome({"partitions_rewritten": len(groups) + len(action.texts("empty")), "rows": rows})
+    empty = set(action.texts("empty"))
+    rewrite_empty(lake, view, empty)
+    return Outcome({"partitions_rewritten": len(action.files.groups()) + len(empty), "rows": rows})
 
 
 def _action(view: ViewSet, group: Group, chosen: Sequence[Partition]) -> Action:
@@ -98,7 +89,11 @@ def _action(view: ViewSet, group: Group, chosen: Sequence[Partition]) -> Action:
     )
 
 
-def _rewrite(action: Action, lake: Writer, view: ViewSet, groups: Sequence[FileGroup]) -> int:
+def _rewrite(action: Action, lake: Writer, view: ViewSet) -> int:
+    """Rewrite and publish the files; returns how many rows they have."""
+    groups = _groups(action, lake, view)
+    if not groups:
+        return 0
     table, moved = view.table, [pair.split(":") for pair in action.texts("moved")]
     layout = replace(
         layout_for(table, _TARGET_BYTES, "full", _MEMORY_BYTES),
@@ -123,6 +118,21 @@ def _rewrite(action: Action, lake: Writer, view: ViewSet, groups: Sequence[FileG
             rewriter.discard(group)
         raise
     return sum(one.file.record_count for one in added)
+
+
+def _groups(action: Action, lake: Reader, view: ViewSet) -> list[FileGroup]:
+    """The files of each partition, as they are now."""
+    live = lake.files.of(view.table, view.table.current_snapshot()).by_path
+    changed = [f.path for f in action.files.items if f.path not in live or live[f.path].deletes]
+    if changed:
+        raise StalePlan(
+            f"the plan is stale: {len(changed)} files of {action.subject} were removed or have deleted rows by now",
+            "Nothing was changed. Plan again.",
+        )
+    return [
+        FileGroup(number, tuple(_as_current(view, live[path]) for path in paths))
+        for number, paths in action.files.groups().items()
+    ]
 
 
 def _as_current(view: ViewSet, file: LiveFile) -> LiveFile:

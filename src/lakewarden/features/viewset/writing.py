@@ -15,7 +15,7 @@ from lakewarden.engine.catalog.snapshots import operation_of
 from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.engine.sql.queries import Cut, RangeColumns, Ranges, Source
-from lakewarden.errors import BadValue
+from lakewarden.errors import BadValue, StalePlan
 from lakewarden.features.viewset.catalogue import identity_text, partitions
 from lakewarden.features.viewset.definition import (
     BEGIN,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 EMPTY = "0" * 16
 """The digest of a range without source rows."""
 Bounds = tuple[datetime, datetime]
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,16 @@ def _identity(view: ViewSet, row: Mapping[str, Any]) -> str:
 
 
 def _change_empty(lake: Writer, view: ViewSet, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
-    """Rewrite the list of partitions without rows, in one commit of its own."""
+    """Rewrite the list of partitions without rows, in one commit of its own; again if it was compacted meanwhile."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _publish_empty(lake, view, change)
+        except StalePlan:
+            if attempt == _ATTEMPTS - 1:
+                raise
+
+
+def _publish_empty(lake: Writer, view: ViewSet, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
     import pyarrow as pa
     from pyiceberg.io.pyarrow import _dataframe_to_data_files, schema_to_pyarrow
 
