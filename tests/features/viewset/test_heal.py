@@ -87,6 +87,21 @@ def test_other_values_are_regenerated_and_what_the_source_lost_is_retired(logs: 
     assert _messages(logs) == [(second, "M0"), (second, "M121")]
 
 
+def test_rows_that_were_hidden_are_not_rewritten(logs: Logs) -> None:
+    """A withdrawal must be able to restore them."""
+    logs.insert(0, 1)
+    logs.define()
+    logs.write(1)
+    erasure = logs.lake.warden.erasure
+    erasure.request("viewsets.entries", key="msg", value=["m0"])
+    erasure.hide("viewsets.entries").apply()
+    logs.define(RENAMED)
+    plan = logs.viewset.heal("entries").plan
+    assert [action.verb for action in plan.actions] == ["write"]
+    assert "rewrite is not possible (rows of its files were deleted or hidden)" in plan.warnings[0]
+    assert "come back" in plan.warnings[1]
+
+
 def test_an_instance_that_the_view_set_no_longer_has(logs: Logs) -> None:
     logs.insert(0)
     logs.define(instances="process_id")

@@ -8,9 +8,10 @@ than the table had when it committed: the columns that a file has metrics for sh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
 from lakewarden.engine.base import avro_files
@@ -69,7 +70,7 @@ def _claimed(table: Table, snapshot: Snapshot | None) -> Iterator[tuple[DataFile
     for manifest in manifests_of(table.io, snapshot) if snapshot is not None else ():
         if manifest.content != ManifestContent.DATA:
             continue
-        own = _manifest_schema(table, manifest)
+        own = cache(partial(_manifest_schema, table, manifest))
         for entry in stream_entries(table.io, manifest):
             schema = _claim(entry, manifest, by_version, own)
             if schema is not None:
@@ -79,7 +80,10 @@ def _claimed(table: Table, snapshot: Snapshot | None) -> Iterator[tuple[DataFile
 
 
 def _claim(
-    entry: ManifestEntry, manifest: ManifestFile, by_version: Mapping[int, Schema | None], own: Schema | None
+    entry: ManifestEntry,
+    manifest: ManifestFile,
+    by_version: Mapping[int, Schema | None],
+    own: Callable[[], Schema | None],
 ) -> Schema | None:
     from pyiceberg.manifest import ManifestEntryStatus
 
@@ -87,7 +91,7 @@ def _claim(
     if claimed is not None:
         return claimed
     added_here = entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == manifest.added_snapshot_id
-    return own if added_here else None
+    return own() if added_here else None
 
 
 def _manifest_schema(table: Table, manifest: ManifestFile) -> Schema | None:

@@ -136,6 +136,11 @@ class _Planned:
                 f"the source of {again.changed} partitions of schema {found.schema_hash} changed since they were "
                 "written: rows that it no longer has are not regenerated"
             )
+        if found.has_deletes and again.actions:
+            self.notes.append(
+                f"rows of schema {found.schema_hash} were deleted or hidden in the view set's table: "
+                "those that the source still has come back"
+            )
         return list(again.gone)
 
 

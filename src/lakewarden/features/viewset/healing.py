@@ -52,11 +52,16 @@ class Group:
     partitions: Sequence[Partition]
     change: Transition
     options: Sequence[Option]
+    has_deletes: bool = False
+    """Whether rows of their files were deleted or hidden."""
 
     def possible(self, only: Collection[Way]) -> list[Way]:
-        """The ways that may be taken, the best first: retiring loses rows, so it is the last."""
+        """The ways that may be taken, the cheapest first; of equal ones, the one that needs no source.
+
+        Retiring loses rows, so it is the last.
+        """
         open_ = [one for one in self.options if one.way in only and not one.why_not]
-        return [one.way for one in sorted(open_, key=lambda one: (one.way == "retire", one.estimate.seconds))]  # stable
+        return [one.way for one in sorted(open_, key=lambda one: (one.way == "retire", one.estimate.seconds))]
 
     def estimate(self, way: Way) -> Estimate:
         return next(one.estimate for one in self.options if one.way == way)
@@ -103,6 +108,7 @@ def group(
             _regenerate(lake, view, partitions),
             Option("retire"),
         ),
+        deleted,
     )
 
 
