@@ -57,6 +57,7 @@ ONLY_IN = {
     "starlette": ("doors.rest",),
     "yaml": ("config", "features.lake"),
     "sqlglot": ("engine.sql",),
+    "duckdb": ("engine.sql",),
 }
 ENGINE = (
     "kernel",
@@ -89,6 +90,7 @@ NOUNS = (
     "lake",
     "backfill",
     "migration",
+    "query",
 )
 """Nouns of features/, after what several of them share: each uses only those before it, for types too."""
 ALONE = ("compare", "operation")

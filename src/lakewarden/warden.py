@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -59,7 +60,9 @@ from lakewarden.lifecycle.signature import signature_of
 from lakewarden.made_once import made_once
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
     from pyspark.sql import DataFrame
 
     from lakewarden.engine.comparison.compare import Comparisons
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.spark.statements import TableStatements
     from lakewarden.engine.sql.batches import Batches
     from lakewarden.engine.sql.queries import Queries
+    from lakewarden.features.query.statement import Engine, Queried
     from lakewarden.records.erasure import HiddenKey
     from lakewarden.state.database import Database
     from lakewarden.state.stores import StateWriter
@@ -279,6 +283,10 @@ class Workbench:
         return RoutedCommits(self._desk, lambda: self._ground.spark, lambda change: change.needs_spark(self.tables))
 
 
+class LeftOut(UserWarning):
+    """Rows that a reader does not see: partitions of a view set with another schema, or of other instances."""
+
+
 class Planned:
     """An operation and its plan. Nothing changes until `apply()`."""
 
@@ -384,16 +392,59 @@ class Warden:
     def _new_id(self) -> str:
         return f"op-{self.ground.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
-    def dataframe(self, version: str) -> DataFrame:
-        """The rows of `table[@ref]` as a Spark DataFrame."""
-        return self.ground.rows.dataframe(self.ground.tables.resolve(version))
+    def dataframe(self, version: str, instance: str = "global") -> DataFrame:
+        """The rows of `table[@ref]` as a Spark DataFrame; of a view set, one instance with the current schema."""
+        found, only, columns = self._seen(version, instance)
+        frame = self.ground.rows.dataframe(found, only=only)
+        return frame.select(*(identifier(column) for column in columns)) if columns else frame
 
-    def arrow(self, version: str) -> pa.Table:
-        """The rows of `table[@ref]` as an Arrow table in memory, without a JVM."""
+    def arrow(self, version: str, instance: str = "global") -> pa.Table:
+        """The same as an Arrow table in memory, without a JVM."""
         import pyarrow as pa
 
-        schema, batches = self.ground.rows.batches(self.ground.tables.resolve(version))
+        found, only, columns = self._seen(version, instance)
+        schema, batches = self.ground.rows.batches(found, columns=columns, only=only)
         return pa.Table.from_batches(batches, schema)
+
+    def _seen(self, version: str, instance: str) -> tuple[Resolved, BooleanExpression | None, Sequence[str]]:
+        """A version, and what a reader sees of it if it is a view set's."""
+        from lakewarden.features.viewset.reading import selection
+
+        found = self.ground.tables.resolve(version)
+        seen = selection(self.ground, found, instance)
+        if seen is None:
+            return found, None, ()
+        if seen.left_out:
+            warnings.warn(seen.left_out, LeftOut, stacklevel=3)
+        return found, seen.only, seen.columns
+
+    def query(self, sql: str, engine: Engine = "duckdb") -> pd.DataFrame:
+        """The rows of one SELECT. Functions in it that change something are run, and recorded in the journal."""
+        found = self.queried(sql, engine)
+        for note in found.notes:
+            warnings.warn(note, LeftOut, stacklevel=2)
+        return found.rows.to_pandas()
+
+    def queried(
+        self,
+        sql: str,
+        engine: Engine = "duckdb",
+        plan: bool = False,
+        actor: str | None = None,
+        watch: Watcher = unwatched,
+    ) -> Queried:
+        """The same as Arrow, with notes on what was left out. With `plan`, functions only plan their changes."""
+        from lakewarden.features.query.statement import run
+
+        def operate(operation: Operation) -> tuple[Plan, Report | None]:
+            planned = self.plan(operation)
+            if not plan:
+                return planned.plan, planned.apply(actor=actor, watch=watch)
+            if not planned.is_empty:
+                planned.store(actor)
+            return planned.plan, None
+
+        return run(self.ground, sql, engine, operate)
 
     def __getattr__(self, noun: str) -> Noun:
         name = noun.replace("_", "-")

@@ -17,6 +17,7 @@ from lakewarden.config.lakes import LakeSettings
 from lakewarden.config.layers import LayerSettings, default_layers, merged
 from lakewarden.config.leases import LeaseSettings
 from lakewarden.config.orphans import QuarantineSettings
+from lakewarden.config.query import QuerySettings
 from lakewarden.config.resolution import Declared, Source, from_properties, nearest, values_of
 from lakewarden.config.section import Section
 from lakewarden.config.spark import SparkSettings
@@ -42,6 +43,7 @@ class Settings(Section):
     quarantine: QuarantineSettings = QuarantineSettings()
     compare: CompareSettings = CompareSettings()
     backfills: BackfillSettings = BackfillSettings()
+    query: QuerySettings = QuerySettings()
     defaults: Defaults = Defaults()
     layers: dict[str, LayerSettings] = Field(default_factory=default_layers)
     tables: dict[str, TableSettings] = Field(default_factory=dict)

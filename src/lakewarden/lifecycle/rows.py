@@ -23,6 +23,8 @@ class Rows(Series[Row]):
     file: str | None = None
     rows: list[Row] = field(default_factory=list)
     """The rows, unless they were written to a file."""
+    left_out: str = ""
+    """Of a view set: partitions that were not read."""
 
     def series(self) -> list[Row]:
         return self.rows

@@ -11,7 +11,8 @@ import pytest
 from pydantic import Field
 
 from lakewarden import registry
-from lakewarden.doors.cli.commands import _Global, derive
+from lakewarden.doors.cli.commands import derive
+from lakewarden.doors.cli.global_options import Global
 from lakewarden.errors import BadValue
 from lakewarden.lifecycle.request import CommaSeparated, Operation, Setup, Table
 from lakewarden.lifecycle.states import State
@@ -43,7 +44,7 @@ class Everything(Setup[dict[str, Any]]):
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     """What a declaration is made of when this is said."""
-    derive(Everything).main([*arguments, "--json"], standalone_mode=False, obj=_Global(None, False))
+    derive(Everything).main([*arguments, "--json"], standalone_mode=False, obj=Global(None, False))
     return json.loads(capsys.readouterr().out)
 
 
@@ -88,7 +89,7 @@ def test_a_duration_is_read_as_one() -> None:
             heard.append(self)
             return {}
 
-    derive(Hears).main(["--budget", "2h", "--json"], standalone_mode=False, obj=_Global(None, False))
+    derive(Hears).main(["--budget", "2h", "--json"], standalone_mode=False, obj=Global(None, False))
     assert heard[0].budget == timedelta(hours=2)
     assert heard[0].model_fields_set == {"budget"}  # what was not said is the declaration's to choose
 

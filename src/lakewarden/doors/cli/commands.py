@@ -6,8 +6,9 @@ A noun is imported only when it is used.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -20,18 +21,13 @@ import lakewarden
 from lakewarden import registry
 from lakewarden.doors.cli.document_input import read_document
 from lakewarden.doors.cli.execution import Given, execute
+from lakewarden.doors.cli.global_options import Global, global_options
 from lakewarden.doors.cli.values import ValueInput
 from lakewarden.lifecycle.request import Completes, Control, Document, Operation, ReadsInput, Request, described, marks
 
-_SINGLE_WORDS = ("demo",)
+_SINGLE_WORDS = ("query", "demo")
 _SHELLS = ("bash", "zsh", "fish")
 _Resolved = tuple[str | None, click.Command | None, list[str]]
-
-
-@dataclass(frozen=True)
-class _Global:
-    config: Path | None
-    json: bool
 
 
 class Root(click.Group):
@@ -42,10 +38,9 @@ class Root(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in registry.nouns():
-            return Noun(name, help=registry.describe(name), params=_global_options(), callback=_inner_begin)
-        if name == "demo":
-            from lakewarden.doors.cli.demo import command
-
+            return Noun(name, help=registry.describe(name), params=global_options(), callback=_inner_begin)
+        if name in _SINGLE_WORDS:
+            command: click.Command = import_module(f"lakewarden.doors.cli.{name}").command
             return command
         return None
 
@@ -81,11 +76,11 @@ def derive(declared: type[Request]) -> click.Command:
     params += _operation_options() if issubclass(declared, Operation) else []
     if issubclass(declared, Control):  # scripts may pass --apply to every command; a control acts without it too
         params.append(click.Option(["--apply"], is_flag=True, hidden=True))
-    params += _global_options()
+    params += global_options()
 
     def callback(**values: Any) -> int:
         context = click.get_current_context()
-        outer: _Global = context.find_root().obj
+        outer: Global = context.find_root().obj
         given = Given(
             config=values.pop("config") or outer.config,
             json=values.pop("json") or outer.json,
@@ -205,19 +200,6 @@ def _operation_options() -> list[click.Parameter]:
     ]
 
 
-def _global_options() -> list[click.Parameter]:
-    path = click.Path(path_type=Path)
-    return [
-        click.Option(
-            ["--config"],
-            type=path,
-            metavar="FILE",
-            help="The configuration; by default $LAKEWARDEN_CONFIG or ./lakewarden.yaml.",
-        ),
-        click.Option(["--json"], is_flag=True, help="Print one JSON document."),
-    ]
-
-
 def _described(field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True)
     shown = default not in (None, "", [], False) and not field.is_required() and not hasattr(default, "total_seconds")
@@ -281,20 +263,20 @@ def _show_completion(ctx: click.Context, param: click.Parameter, shell: str | No
 
 
 def _begin(config: Path | None, json: bool, **_: Any) -> None:
-    click.get_current_context().obj = _Global(config, json)
+    click.get_current_context().obj = Global(config, json)
 
 
 def _inner_begin(config: Path | None, json: bool) -> None:
     """Options between a noun and its verb count too."""
     context = click.get_current_context()
-    outer: _Global = context.find_root().obj
-    context.find_root().obj = _Global(config or outer.config, json or outer.json)
+    outer: Global = context.find_root().obj
+    context.find_root().obj = Global(config or outer.config, json or outer.json)
 
 
 root = Root(
     "lakewarden",
     params=[
-        *_global_options(),
+        *global_options(),
         click.Option(
             ["--show-completion"],
             type=click.Choice(_SHELLS),

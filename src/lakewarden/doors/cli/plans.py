@@ -51,7 +51,7 @@ def show_fact(name: str, value: Any) -> str:
     """A measured value as text: with a size unit if its name says that it counts bytes."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    if name == "bytes" or name.startswith("bytes_"):
+    if name == "bytes" or name.startswith("bytes_") or name.endswith("_bytes"):
         return show_size(int(value))
     return f"{value:,}"
 

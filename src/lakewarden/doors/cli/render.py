@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
@@ -27,6 +27,9 @@ from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Question, Setup
 from lakewarden.lifecycle.rows import Rows
 from lakewarden.quantities import counted
+
+if TYPE_CHECKING:
+    from lakewarden.features.query.statement import Queried
 
 Answering = Question[Any] | Control[Any] | Setup[Any]
 _WIDE = 240  # the width of piped output
@@ -97,6 +100,26 @@ class Screen:
         self.out.print(Text.assemble((state, _STYLES[state]), f"  {report.id}  {facts}"))
         self._lines(left_lines(report))
 
+    def queried(self, found: Queried, planned: bool) -> None:
+        """Print the rows of a statement, or what its functions would change; what was left out goes to stderr."""
+        for note in found.notes:
+            click.echo(note, err=True)
+        if planned:
+            if self._json:
+                return self._document({"plans": [plan.document(False) for plan in found.plans]})
+            for plan in found.plans:
+                self.plan(plan, stored=True)
+            if not found.plans:
+                self.out.print("The statement changes nothing.")
+        elif self._json:
+            self._document(found.rows.to_pylist())
+        elif found.rows.num_rows:
+            values = found.rows.to_pydict()
+            cells = {name: [_data_cell(value) for value in column] for name, column in values.items()}
+            self._table(values, cells, every=True)
+        else:
+            self.out.print("No rows.")
+
     @contextmanager
     def watching(self, progress: bool = True) -> Iterator[Watcher]:
         """Show progress on stderr while a command runs; nothing with --json."""
@@ -134,6 +157,8 @@ class Screen:
             self.out.print(Text(f"{part}. --limit N shows more, --out FILE writes all of them to a file."))
         elif not read.rows:
             self.out.print(request.nothing)
+        if read.left_out:
+            self.out.print(Text(f"{read.left_out}.", style="yellow"))
 
     def _page(self, page: Page[Any], request: Answering) -> None:
         if page.items:

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 import lakewarden
 from lakewarden import registry
 from lakewarden.doors.compat import compare_routes
-from lakewarden.doors.rest import failures, health
+from lakewarden.doors.rest import failures, health, query
 from lakewarden.doors.rest.capabilities import add_capability
 from lakewarden.warden import Warden
 
@@ -37,6 +37,7 @@ def create_app(warden: Warden) -> FastAPI:
         version=lakewarden.__version__,
         description=_DESCRIPTION,
         openapi_tags=[{"name": noun, "description": registry.describe(noun)} for noun in registry.nouns()]
+        + [{"name": query.TAG, "description": "SQL over tables and lists."}]
         + [{"name": health.TAG, "description": "Health of the server."}],
         docs_url=None,  # FastAPI's pages run scripts from another host, next to routes that change tables
         redoc_url=None,
@@ -44,6 +45,7 @@ def create_app(warden: Warden) -> FastAPI:
     failures.install(app)
     health.install(app, warden)
     compare_routes.install(app, warden)
+    query.install(app, warden)
     for declared in registry.declarations():
         add_capability(app, warden, declared)
     return app

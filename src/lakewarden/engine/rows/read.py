@@ -43,11 +43,12 @@ class Rows:
         columns: Sequence[str] = (),
         limit: int | None = None,
         raw: bool = False,
+        only: BooleanExpression | None = None,
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Stream the rows as Arrow batches, with bounded memory. `raw` includes hidden rows."""
+        """Stream the rows as Arrow batches, with bounded memory. `raw` includes hidden rows; `only` is a filter."""
         schema = version_schema(version)
         selected = _known_columns(version, schema, columns)
-        predicate = _predicate(version, schema, where)
+        predicate = _predicate(version, schema, where, only)
         hidden = [] if raw else self.hidden(version)
         hiding = Hiding.of(hidden, schema)
         try:
@@ -57,7 +58,15 @@ class Rows:
                 raise
             return self._through_spark(version, predicate, selected, limit, raw)
 
-    def count(self, version: Resolved, where: str, raw: bool, known: int | None, most_bytes: int) -> int | None:
+    def count(
+        self,
+        version: Resolved,
+        where: str,
+        raw: bool,
+        known: int | None,
+        most_bytes: int,
+        only: BooleanExpression | None = None,
+    ) -> int | None:
         """The number of rows; None if counting would read more than `most_bytes`.
 
         `known` is the count from metadata, which is valid if nothing is filtered or hidden.
@@ -66,9 +75,9 @@ class Rows:
 
         schema = version_schema(version)
         hiding = Hiding.of([] if raw else self.hidden(version), schema)
-        if known is not None and not where.strip() and not hiding.hides:
+        if known is not None and not where.strip() and only is None and not hiding.hides:
             return known
-        predicate = hiding.within(_predicate(version, schema, where))
+        predicate = hiding.within(_predicate(version, schema, where, only))
         scan = _pinned(version).scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
         try:
             with translating(f"table {version.name}"):
@@ -104,8 +113,8 @@ class Rows:
         with translating(f"table {version.name}"):
             return {task.file.file_path for task in scan.plan_files()}
 
-    def dataframe(self, version: Resolved, raw: bool = False) -> DataFrame:
-        """The version as a Spark DataFrame. `raw` includes hidden rows."""
+    def dataframe(self, version: Resolved, raw: bool = False, only: BooleanExpression | None = None) -> DataFrame:
+        """The version as a Spark DataFrame. `raw` includes hidden rows; `only` is a filter."""
         name = version.name
         keys = [] if raw else self.hidden(version)
         with translating_spark():
@@ -116,6 +125,7 @@ class Rows:
             else:  # columns changed since the branch's last commit: Spark reads them by branch name only
                 reader = session.read.option("branch", version.reference.ref or "main")
             frame = reader.table(identifier(name.lake, name.identifier))
+            frame = frame if only is None else frame.where(as_column(only, schema))
             return without_hidden(session, frame, keys, schema)
 
     def dataframe_since(self, before: Resolved, version: Resolved) -> DataFrame:
@@ -230,13 +240,19 @@ def _known_columns(version: Resolved, schema: Schema, columns: Sequence[str]) ->
     return tuple(columns)
 
 
-def _predicate(version: Resolved, schema: Schema, where: str) -> BooleanExpression:
-    from pyiceberg.expressions import AlwaysTrue
+def _predicate(
+    version: Resolved, schema: Schema, where: str, only: BooleanExpression | None = None
+) -> BooleanExpression:
+    from pyiceberg.expressions import AlwaysTrue, And
+
+    given = _parsed(version, schema, where) if where.strip() else AlwaysTrue()
+    return given if only is None else And(given, only)
+
+
+def _parsed(version: Resolved, schema: Schema, where: str) -> BooleanExpression:
     from pyiceberg.expressions.parser import boolean_expression
     from pyiceberg.expressions.visitors import bind
 
-    if not where.strip():
-        return AlwaysTrue()
     hint = "Supported: comparisons, IN, LIKE 'x%', IS NULL, AND, OR and NOT, as in: amount > 10 AND city = 'Bern'."
     try:
         grammar = boolean_expression.copy().parse_with_tabs()  # else tabs in values become spaces

@@ -17,10 +17,12 @@ from lakewarden.engine.sql.statement import BEGIN, END, RANGE, Statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.engine.rows.read import Rows
+    from lakewarden.engine.sql.asked import Asked, Read
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KINDS = ("bigint", "timestamp", "timestamp", "string")  # number, begin, end and digest
@@ -87,6 +89,18 @@ class RangeColumns:
     constants: Mapping[str, str | datetime]
 
 
+@dataclass(frozen=True)
+class Selected:
+    """The rows of a version that a caller's statement reads."""
+
+    version: Resolved
+    only: BooleanExpression | None = None
+    columns: tuple[str, ...] = ()
+    """All if empty."""
+    left_out: str = ""
+    """What is not read, as a sentence."""
+
+
 class Queries:
     """Runs statements over pinned versions."""
 
@@ -99,6 +113,31 @@ class Queries:
             session = self._spark().session()
             with self._views(session, versions) as view:
                 return session.sql(statement.over(view), {BEGIN: _EPOCH, END: _EPOCH}).limit(0).toArrow().schema
+
+    def rows(self, asked: Asked, reads: Mapping[Read, Selected], lists: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of a caller's statement, over versions and over lists that are given."""
+        names: dict[Read | str, str] = {}
+        with translating_spark():
+            session = self._spark().session()
+            try:
+                for what, frame in self._frames(session, reads, lists):
+                    name = f"lakewarden_{uuid.uuid4().hex}"
+                    frame.createOrReplaceTempView(name)
+                    names[what] = name
+                return session.sql(asked.over(names)).toArrow()
+            finally:
+                for name in names.values():
+                    session.catalog.dropTempView(name)
+
+    def _frames(
+        self, session: SparkSession, reads: Mapping[Read, Selected], lists: Mapping[str, pa.Table]
+    ) -> Iterator[tuple[Read | str, DataFrame]]:
+        for read, selected in reads.items():
+            frame = self._rows.dataframe(selected.version, only=selected.only)
+            columns = [identifier(column) for column in selected.columns]
+            yield read, frame.select(*columns) if columns else frame
+        for name, table in lists.items():
+            yield name, session.createDataFrame(table)
 
     def digests(self, source: Source, ranges: Ranges, columns: Sequence[str]) -> dict[int, str]:
         """For each range with rows, a digest of their number and content, whatever their order."""

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from lakewarden.features.shared.row_files import ROW_FILES, write_rows
 from lakewarden.features.shared.summary import live_rows
+from lakewarden.features.viewset.reading import selection
 from lakewarden.lifecycle.request import Question, Version
 from lakewarden.lifecycle.rows import Rows
 
@@ -27,7 +28,7 @@ class Read(Question[Rows]):
     """Read rows of any version of a table.
 
     The command line and REST return the first 20 rows unless --limit is given, and the total count; Python returns all
-    rows. With --out all rows are written to a file.
+    rows. With --out all rows are written to a file. Of a view set, only one instance is read, with the current schema.
     """
 
     nothing = "No rows."
@@ -37,6 +38,7 @@ class Read(Question[Rows]):
     columns: list[str] = Field([], description="Only these columns, separated by commas.")
     limit: int | None = Field(None, ge=0, description="At most this many rows; 20 by default if they are printed.")
     out: Path | None = Field(None, description="Write the rows to this .parquet or .csv file.")
+    instance: str = Field("global", description="Of a view set: the rows of this instance.")
     raw: bool = Field(False, description="Include rows that are hidden by erasure requests.")
 
     @field_validator("columns", mode="before")
@@ -58,8 +60,11 @@ class Read(Question[Rows]):
 
     def ask(self, lake: Reader) -> Rows:
         version = lake.tables.resolve(self.version)
+        seen = selection(lake, version, self.instance)
+        only = seen.only if seen is not None else None
+        columns = self.columns or (seen.columns if seen is not None else ())
         one_more = self.limit + 1 if self.limit is not None and self.limit < _MOST_ROWS else None
-        schema, found = lake.rows.batches(version, self.where, self.columns, one_more, self.raw)
+        schema, found = lake.rows.batches(version, self.where, columns, one_more, self.raw, only)
         batches = _Cut(found, self.limit)
         if self.out is None:
             rows = [row for batch in batches for row in batch.to_pylist()]
@@ -69,8 +74,9 @@ class Read(Question[Rows]):
         total: int | None = count
         if batches.more:
             known = live_rows(version.snapshot)
-            total = lake.rows.count(version, self.where, self.raw, known, _MOST_BYTES_TO_COUNT)
-        return Rows(count, total, batches.more, None if self.out is None else str(self.out), rows)
+            total = lake.rows.count(version, self.where, self.raw, known, _MOST_BYTES_TO_COUNT, only)
+        out = None if self.out is None else str(self.out)
+        return Rows(count, total, batches.more, out, rows, seen.left_out if seen is not None else "")
 
 
 class _Cut:

@@ -12,14 +12,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import translating
+from lakewarden.engine.base.table_name import parse_time
 from lakewarden.engine.files.manifests import manifests_of, stream_entries
-from lakewarden.errors import TableNotFound
+from lakewarden.errors import BadValue, TableNotFound
 from lakewarden.features.viewset.definition import BEGIN, END, HASH, IDENTITY, INSTANCE, SOURCE_HASH, UPDATED
 from lakewarden.quantities import Bytes, from_micros
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.features.viewset.definition import ViewSet
     from lakewarden.lifecycle.ground import Reader
@@ -65,8 +67,17 @@ def identity_text(row: Mapping[str, Any]) -> str:
 
 
 def parse_identity(text: str) -> Identity:
-    instance, begin, end, schema_hash = json.loads(text)
-    return instance, datetime.fromisoformat(begin), datetime.fromisoformat(end), schema_hash
+    """The identity that `identity_text` wrote, or a person."""
+    try:
+        instance, begin, end, schema_hash = (str(part) for part in json.loads(text))
+        bounds = parse_time(begin), parse_time(end)
+    except (ValueError, TypeError):
+        bounds = None, None
+    if bounds[0] is None or bounds[1] is None:
+        raise BadValue(
+            f"{text} is not the identity of a partition", 'It is ["INSTANCE", "BEGIN", "END", "SCHEMA_HASH"] as JSON.'
+        )
+    return instance, bounds[0], bounds[1], schema_hash
 
 
 @dataclass(frozen=True)
@@ -82,10 +93,15 @@ class Near:
         return overlaps and row.view_instance_id == self.instance
 
 
-def partitions(lake: Reader, view: ViewSet, near: Near | None = None) -> list[PartitionRow]:
-    """The partitions of a view set, by instance and time: all, or those that overlap with a time."""
+def partitions(lake: Reader, view: ViewSet, near: Near | None = None, at: Snapshot | None = None) -> list[PartitionRow]:
+    """The partitions of a view set, by instance and time: all, or those that overlap with a time.
+
+    Of an earlier snapshot, `at`, only partitions with rows are known.
+    """
     with translating(f"table {view.table_name}"):
-        found = list(_with_files(view, near))
+        found = list(_with_files(view, near, at))
+        if at is not None:
+            return found
         known = {row.identity for row in found}
         found += [row for row in _empty(lake, view, near) if row.identity not in known]
     return sorted(found, key=lambda row: (row.identity, row.file_path or ""))
@@ -107,11 +123,11 @@ def has_instance(lake: Reader, view: ViewSet, instance: str) -> bool:
         return any(True for some in (_with_files(view, always), _empty(lake, view, always)) for _ in some)
 
 
-def _with_files(view: ViewSet, near: Near | None) -> Iterator[PartitionRow]:
+def _with_files(view: ViewSet, near: Near | None, at: Snapshot | None = None) -> Iterator[PartitionRow]:
     from pyiceberg.manifest import ManifestContent
 
     table = view.table
-    snapshot = table.current_snapshot()
+    snapshot = at or table.current_snapshot()
     if snapshot is None:
         return
     reading = _Reading(view)

@@ -94,13 +94,12 @@ class ViewSet:
     @cached_property
     def kept(self) -> frozenset[str]:
         """The hashes of former schemas whose partitions count as current: `viewset heal` keeps them as they are."""
-        known: dict[str, list[str]] = json.loads(self.table.metadata.properties.get(KEPT) or "{}")
-        return frozenset(known.get(self.schema_hash, ()))
+        return frozenset(self.stored_as(self.schema_hash)[1:])
 
-    @property
-    def stored_hashes(self) -> list[str]:
-        """What the column file_schema_hash holds in the partitions that count as current."""
-        return [self.schema_hash, *sorted(self.kept)]
+    def stored_as(self, schema_hash: str) -> list[str]:
+        """What the column file_schema_hash may hold in partitions with a hash."""
+        known: dict[str, list[str]] = json.loads(self.table.metadata.properties.get(KEPT) or "{}")
+        return [schema_hash, *sorted(known.get(schema_hash, ()))]
 
     def counts_as(self, stored: str) -> str:
         """The hash of a partition, given the one that it is stored with."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -10,7 +10,7 @@ from pydantic import Field
 from lakewarden.engine.base.table_name import parse_time
 from lakewarden.engine.commit.new_rows import Overwrite
 from lakewarden.errors import BadValue, NotFound
-from lakewarden.features.viewset.catalogue import PartitionRow, partitions
+from lakewarden.features.viewset.catalogue import Identity, PartitionRow, parse_identity, partitions
 from lakewarden.features.viewset.definition import GLOBAL, ViewSet, view_set
 from lakewarden.features.viewset.writing import remove_empty
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
@@ -38,7 +38,10 @@ class Retire(TableOperation):
     destructive = True
 
     name: Annotated[str, Positional()] = Field(description="The view set.")
-    file: list[str] = Field([], description="The partition with this file; may be given several times.")
+    file: list[str] = Field([], description="The partition with this file, whole; may be given several times.")
+    identity: list[str] = Field(
+        [], description='One partition, with or without rows: ["INSTANCE", "BEGIN", "END", "SCHEMA_HASH"] as JSON.'
+    )
     incompatible: bool = Field(False, description="All partitions that were written with another schema.")
     outdated: bool = Field(False, description="All partitions that are older than the view set keeps them.")
     instance: str = Field("", description="Partitions of this instance between --begin and --end; global by default.")
@@ -64,36 +67,35 @@ class Retire(TableOperation):
         view = view_set(lake, self.name)
         live = lake.files.of(view.table, view.table.current_snapshot()).by_path
         going = {file.path: live[file.path] for file in action.files.items if file.path in live}
-        retired = 0
+        retired = {row.identity for row in partitions(lake, view) if row.file_path in going}
         if going:
             removed = {path: file.deletes_identity for path, file in going.items()}
             lake.commits.publish(Overwrite(str(view.table_name), str(view.table.metadata.table_uuid), removed=removed))
-            retired += len(going)
         reach("viewset.retired")
-        retired += remove_empty(lake, view, set(action.texts("empty")))
-        chosen = action.files.count + len(action.texts("empty"))
+        count = len(retired) + remove_empty(lake, view, set(action.texts("empty")))
         return Outcome(
             {
-                "partitions_retired": retired,
-                "partitions_failed": chosen - retired,
+                "partitions_retired": count,
+                "partitions_failed": action.number("partitions") - count,
                 "storage_freed_bytes": sum(file.bytes for file in going.values()),
             }
         )
 
     def _chosen(self, lake: Reader, view: ViewSet) -> list[PartitionRow]:
         by_range = bool(self.instance or self.begin or self.end)
-        if sum((bool(self.file), self.incompatible, self.outdated, by_range)) != 1:
+        if sum((bool(self.file), bool(self.identity), self.incompatible, self.outdated, by_range)) != 1:
             raise BadValue(
                 "choose partitions in one way",
-                "Give --file, --incompatible, --outdated, or --begin and --end with or without --instance.",
+                "Give --file, --identity, --incompatible, --outdated, or --begin and --end, perhaps with --instance.",
             )
         rows = partitions(lake, view)
         if self.file:
-            known = {row.file_path: row for row in rows}
-            missing = [path for path in self.file if path not in known]
-            if missing:
-                raise NotFound(f"Partition not found: {missing[0]}", "lakewarden viewset partitions lists them.")
-            return [known[path] for path in dict.fromkeys(self.file)]
+            known = {row.file_path: row.identity for row in rows}
+            return _whole(rows, {path: known.get(path) for path in self.file})
+        if self.identity:
+            there = {row.identity for row in rows}
+            asked = {text: parse_identity(text) for text in self.identity}
+            return _whole(rows, {text: one if one in there else None for text, one in asked.items()})
         if self.incompatible:
             return [row for row in rows if row.file_schema_hash != view.schema_hash]
         if self.outdated:
@@ -121,6 +123,15 @@ class Retire(TableOperation):
         return (f"{len(current)} of them have the current schema: {named}{more}",)
 
 
+def _whole(rows: Sequence[PartitionRow], chosen: Mapping[str, Identity | None]) -> list[PartitionRow]:
+    """All files of the chosen partitions: half a partition would look whole to `materialize`."""
+    for text, identity in chosen.items():
+        if identity is None:
+            raise NotFound(f"Partition not found: {text}", "lakewarden viewset partitions lists them.")
+    identities = set(chosen.values())
+    return [row for row in rows if row.identity in identities]
+
+
 def _action(view: ViewSet, rows: Sequence[PartitionRow]) -> Action:
     target, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
     files = FileList.of(PlannedFile(row.file_path, row.file_size, "data") for row in rows if row.file_path is not None)
@@ -131,7 +142,7 @@ def _action(view: ViewSet, rows: Sequence[PartitionRow]) -> Action:
         subject=target,
         lease=table_lease(uuid),
         says=f"retire {count} partitions with {sum(row.num_rows for row in rows):,} rows",
-        arguments={"empty": empty} if empty else {},
+        arguments={"partitions": count, **({"empty": empty} if empty else {})},
         requires=(TableIs(target, uuid),),
         estimate=Estimate(files.count, files.bytes, sum(row.num_rows for row in rows)),
         files=files,

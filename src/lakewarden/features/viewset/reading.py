@@ -1,0 +1,61 @@
+"""What a reader of a view set sees: one instance, and only partitions with the schema of the version that is read.
+
+Rows of several instances would be there twice, and rows of another schema would have null where a column came later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.rows.read import version_schema
+from lakewarden.features.viewset.catalogue import partitions
+from lakewarden.features.viewset.definition import GLOBAL, HASH, INSTANCE, columns_of, of_table, schema_hash
+from lakewarden.quantities import counted
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+
+    from lakewarden.engine.catalog.tables import Resolved
+    from lakewarden.lifecycle.ground import Reader
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The part of a view set's table that a reader sees."""
+
+    only: BooleanExpression
+    columns: tuple[str, ...]
+    """The columns of its SQL."""
+    left_out: str
+    """What the reader does not see, as a sentence; empty if it sees everything."""
+
+
+def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Selection | None:
+    """What a reader of this version sees; None if the table is not a view set's."""
+    from pyiceberg.expressions import And
+
+    view = of_table(version.name, version.table)
+    if view is None:
+        return None
+    columns = columns_of(version_schema(version))
+    current = schema_hash(columns, view.definition.schema_version)
+    is_head = version.snapshot.snapshot_id == version.table.metadata.current_snapshot_id
+    there = {row.identity for row in partitions(lake, view, at=None if is_head else version.snapshot)}
+    others = sum(1 for one in there if one[0] != instance)
+    incompatible = sum(1 for one in there if one[0] == instance and one[3] != current)
+    parts = [
+        *([f"{counted(incompatible, 'partition')} of another schema"] if incompatible else []),
+        *([f"{counted(others, 'partition')} of other instances"] if others else []),
+    ]
+    return Selection(
+        And(_is(INSTANCE, [instance]), _is(HASH, view.stored_as(current))),
+        tuple(name for name, _ in columns),
+        f"{view.name}, instance {instance}: left out {' and '.join(parts)}" if parts else "",
+    )
+
+
+def _is(column: str, values: list[str]) -> BooleanExpression:
+    from pyiceberg.expressions import In, Reference
+
+    return In(term=Reference(column), literals=set(values))

@@ -1,0 +1,1 @@
+"""Tests of SQL from callers."""
