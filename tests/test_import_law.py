@@ -42,6 +42,7 @@ MAY_IMPORT = {
         "registry",
         "made_once",
     },
+    "sql": {"errors", "engine", "features", "warden"},
     "doors": {"errors", "quantities", "display", "config", "lifecycle", "features", "registry", "warden"},
 }
 MAY_NAME = {"lifecycle": {"config", "engine", "state"}, "doors": {"engine"}}

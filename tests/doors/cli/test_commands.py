@@ -232,7 +232,7 @@ class TestForPeople:
         assert len(capsys.readouterr().out.splitlines()) == 1307
         read = document(capsys, "version", "read", "sales.orders", "--json")
         assert isinstance(read, dict) and len(read.pop("rows")) == 20
-        assert read == {"rows_read": 20, "rows_total": 1306, "cut": True, "file": None}
+        assert read == {"rows_read": 20, "rows_total": 1306, "cut": True, "file": None, "left_out": ""}
 
     def test_an_empty_answer_says_so(self, lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["--config", str(lake.folder), "table", "list"]) == 0

@@ -58,10 +58,11 @@ def test_it_describes_the_application_and_every_noun(schema: dict[str, Any]) -> 
 OTHERS = {
     "/healthz",
     "/readyz",
+    "/api/v1/query",
     "/api/v1/compare/datasets/{namespace}/{table}/schema",
     "/api/v1/compare/datasets/{namespace}/{table}/data",
 }
-"""How the server is, and addresses that scripts already use."""
+"""How the server is, SQL, and addresses that scripts already use."""
 
 
 def test_it_has_every_capability_and_few_others(schema: dict[str, Any]) -> None:

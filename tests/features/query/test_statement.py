@@ -1,5 +1,5 @@
 """SQL from callers, on real tables: at every door, on DuckDB and on Spark (features/shared/sql_function.py,
-features/viewset/sql_functions.py, features/viewset/reading.py)."""
+features/viewset/sql_functions.py, features/viewset/reading.py, doors/cli/query.py)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_readers_see_one_instance_with_the_current_schema(logs: Logs) -> None:
     found = warden.queried("SELECT * FROM viewsets.entries")
     assert found.rows.column_names == ["time", "process_id", "level", "msg"] and found.rows.num_rows == 5
     assert found.notes == ("entries, instance global: left out 3 partitions of other instances",)
-    before = warden.version.list("viewsets.entries")[0].id
+    before = warden.version.list("viewsets.entries")[0].snapshot_id
     logs.define(WIDER, instances="process_id")
     logs.write(1)
     with pytest.warns(LeftOut, match="left out 3 partitions of another schema and 3 partitions of other instances"):

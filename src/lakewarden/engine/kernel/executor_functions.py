@@ -26,3 +26,19 @@ def as_messages(batches: Iterable[Any]) -> Iterator[Any]:
         with pyarrow.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)
         yield pyarrow.RecordBatch.from_pydict({"message": [sink.getvalue().to_pybytes()]})
+
+
+def refused(*_: Any) -> str:
+    """In the place of a function that changes something."""
+    raise RuntimeError(
+        "this function changes something and does not run in a Spark session, where a task may run twice. "
+        "Run it with: lakewarden query SQL, or warden.query(sql)"
+    )
+
+
+class RefusedRows:
+    """The same in FROM."""
+
+    def eval(self, *_: Any) -> Iterator[Any]:
+        refused()
+        yield from ()

@@ -114,13 +114,13 @@ class Queries:
             with self._views(session, versions) as view:
                 return session.sql(statement.over(view), {BEGIN: _EPOCH, END: _EPOCH}).limit(0).toArrow().schema
 
-    def rows(self, asked: Asked, reads: Mapping[Read, Selected], lists: Mapping[str, pa.Table]) -> pa.Table:
-        """The rows of a caller's statement, over versions and over lists that are given."""
+    def rows(self, asked: Asked, reads: Mapping[Read, Selected], given: Mapping[Read | str, pa.Table]) -> pa.Table:
+        """The rows of a caller's statement, over versions and over rows that are given."""
         names: dict[Read | str, str] = {}
         with translating_spark():
             session = self._spark().session()
             try:
-                for what, frame in self._frames(session, reads, lists):
+                for what, frame in self._frames(session, reads, given):
                     name = f"lakewarden_{uuid.uuid4().hex}"
                     frame.createOrReplaceTempView(name)
                     names[what] = name
@@ -130,14 +130,14 @@ class Queries:
                     session.catalog.dropTempView(name)
 
     def _frames(
-        self, session: SparkSession, reads: Mapping[Read, Selected], lists: Mapping[str, pa.Table]
+        self, session: SparkSession, reads: Mapping[Read, Selected], given: Mapping[Read | str, pa.Table]
     ) -> Iterator[tuple[Read | str, DataFrame]]:
         for read, selected in reads.items():
             frame = self._rows.dataframe(selected.version, only=selected.only)
             columns = [identifier(column) for column in selected.columns]
             yield read, frame.select(*columns) if columns else frame
-        for name, table in lists.items():
-            yield name, session.createDataFrame(table)
+        for what, table in given.items():
+            yield what, session.createDataFrame(table)
 
     def digests(self, source: Source, ranges: Ranges, columns: Sequence[str]) -> dict[int, str]:
         """For each range with rows, a digest of their number and content, whatever their order."""

@@ -23,6 +23,7 @@ from lakewarden.features.shared.sql_function import (
     sql_functions,
 )
 from lakewarden.features.shared.summary import total
+from lakewarden.features.viewset.definition import registered
 from lakewarden.features.viewset.reading import selection
 from lakewarden.quantities import show_size
 
@@ -93,10 +94,18 @@ class _Statement:
 
     def rows(self, made: Mapping[str, pa.Table] | None = None) -> pa.Table:
         """Run it; `made` has the rows of a function that was run before."""
-        lists = {name: self._list(name) for name in self.asked.lists} | dict(made or {})
-        reads = {read: self._selected(read) for read in self.asked.reads}
+        given: dict[Read | str, pa.Table] = {}
+        given.update(made or {})
+        given.update({name: self._list(name) for name in self.asked.lists})
+        reads: dict[Read, Selected] = {}
+        for read in self.asked.reads:
+            nothing = self._without_versions(read)
+            if nothing is None:
+                reads[read] = self._selected(read)
+            else:
+                given[read] = nothing
         if self._engine == "spark":
-            return self._lake.queries.rows(self.asked, reads, lists)
+            return self._lake.queries.rows(self.asked, reads, given)
         settings = self._lake.settings.query
         size = sum(self._size(one) for one in reads.values())
         if size > settings.in_process_mb << 20:
@@ -104,14 +113,27 @@ class _Statement:
                 f"the statement reads tables of {show_size(size)}, which is too much for one process",
                 "Run it with --engine spark, or raise query.in_process_mb in the configuration.",
             )
-        tables: dict[Read | str, pa.Table] = {read: self._table(one) for read, one in reads.items()}
-        tables.update(lists)
-        return in_duckdb.run(self.asked, tables, settings.memory_mb)
+        given.update({read: self._table(one) for read, one in reads.items()})
+        return in_duckdb.run(self.asked, given, settings.memory_mb)
 
     def _list(self, name: str) -> pa.Table:
         function = sql_functions()[name]
         assert isinstance(function, ListFunction)
         return function.table(self._lake)
+
+    def _without_versions(self, read: Read) -> pa.Table | None:
+        """The columns of a table that nothing was written to yet."""
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+        if read.is_function:
+            return None
+        reference = self._lake.tables.reference(read.reference)
+        table = self._lake.tables.load(reference.name)
+        if reference.ref is not None or table.current_snapshot() is not None:
+            return None
+        view = registered(table, reference.name)
+        schema = table.schema() if view is None else table.schema().select(*(name for name, _ in view.columns))
+        return schema_to_pyarrow(schema, include_field_ids=False).empty_table()
 
     def _selected(self, read: Read) -> Selected:
         lake = self._lake

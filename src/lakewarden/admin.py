@@ -1,0 +1,86 @@
+"""Find and retire the partitions that a schema change left behind, from Python, through SQL only.
+
+    from lakewarden import Warden, admin
+
+    with Warden.open() as warden:
+        print(admin.list_incompatible_partitions(warden))
+        print(admin.retire_incompatible_partitions(warden, "log_entries"))
+
+The client is anything with `query(sql)` that returns a pandas DataFrame: a warden, or a client of a server of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_GROUP = ["view_set_name", "view_instance_id", "incompatible_schema_hash", "current_schema_hash"]
+_LISTED = [*_GROUP, "partition_count", "total_size_bytes", "file_paths"]
+_RETIRED = [*_GROUP[:2], "partitions_retired", "partitions_failed", "storage_freed_bytes", "retirement_messages"]
+_IDENTITY = "p.view_set_name, p.view_instance_id, p.begin_insert_time, p.end_insert_time, p.file_schema_hash"
+_INCOMPATIBLE = (
+    "FROM list_partitions() AS p JOIN list_view_sets() AS v "
+    "ON p.view_set_name = v.view_set_name AND p.file_schema_hash <> v.current_schema_hash"
+)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+class Client(Protocol):
+    """What runs SQL."""
+
+    def query(self, sql: str, /) -> pd.DataFrame: ...
+
+
+def list_incompatible_partitions(client: Client, view_set_name: str | None = None) -> pd.DataFrame:
+    """The partitions that were written with another schema than their view set has now, by instance and schema."""
+    sql = (
+        f"SELECT {_IDENTITY}, v.current_schema_hash AS current_schema_hash, p.file_size, p.file_path "
+        f"{_INCOMPATIBLE}{_only(view_set_name)}"
+    )
+    rows = client.query(sql).rename(columns={"file_schema_hash": "incompatible_schema_hash"})
+    found = []
+    for group, some in _groups(rows, _GROUP):
+        partitions = some[["begin_insert_time", "end_insert_time"]].drop_duplicates()
+        paths = sorted(some["file_path"].dropna())
+        found.append([*group, len(partitions), int(some["file_size"].sum()), paths])
+    return _frame(found, _LISTED)
+
+
+def retire_incompatible_partitions(client: Client, view_set_name: str | None = None) -> pd.DataFrame:
+    """Retire them at once, each by its full identity. One that fails does not stop the others.
+
+    `storage_freed_bytes` is the size of what left the current version. Its files are deleted when the versions before
+    expire; until then `viewset restore` brings them back.
+    """
+    sql = (
+        f"SELECT p.view_set_name, p.view_instance_id, SUM(p.file_size) AS size, "
+        f"retire_partition_by_metadata({_IDENTITY}) AS message "
+        f"{_INCOMPATIBLE}{_only(view_set_name)} GROUP BY {_IDENTITY}"
+    )
+    found = []
+    for group, some in _groups(client.query(sql), _GROUP[:2]):
+        is_retired = some["message"].str.startswith("SUCCESS")
+        retired, freed = int(is_retired.sum()), int(some.loc[is_retired, "size"].sum())
+        found.append([*group, retired, len(some) - retired, freed, list(some["message"])])
+    return _frame(found, _RETIRED)
+
+
+def _only(view_set_name: str | None) -> str:
+    """A condition; a name that no view set can have matches none, and never becomes part of the SQL."""
+    if view_set_name is None:
+        return ""
+    return f" AND p.view_set_name = '{view_set_name}'" if _NAME.fullmatch(view_set_name) else " AND 1 = 0"
+
+
+def _groups(rows: pd.DataFrame, by: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    return iter(rows.groupby(by, sort=True)) if len(rows) else iter(())
+
+
+def _frame(rows: list[list[Any]], columns: list[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=columns)

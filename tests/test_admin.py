@@ -1,0 +1,65 @@
+"""`lakewarden.admin`: incompatible partitions through any client of SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakewarden import admin
+from tests.features.viewset.logs import RANGE, Logs
+from tests.small_lake import SmallLake
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+pytestmark = pytest.mark.spark
+
+
+class OnSpark:
+    """A client that is not a warden."""
+
+    def __init__(self, lake: SmallLake) -> None:
+        self._lake = lake
+
+    def query(self, sql: str) -> pd.DataFrame:
+        return self._lake.warden.query(sql, engine="spark")
+
+
+def test_what_a_schema_change_left_behind(lake: SmallLake) -> None:
+    logs = Logs(lake)
+    logs.insert(0, 61)
+    old = logs.define(instances="process_id")["schema_hash"]
+    logs.write(3)  # the last one has no rows
+    logs.write(1, instance="p1")
+    assert admin.list_incompatible_partitions(lake.warden).empty
+    new = logs.define(f"SELECT time, msg FROM raw.logs WHERE {RANGE}", instances="process_id")["schema_hash"]
+    logs.viewset.materialize("entries", begin="2026-01-01T05:00", end="2026-01-01T06:00", delta="1h").apply()
+    left = {row.file_path: row for row in logs.viewset.partitions() if row.file_schema_hash == old}
+
+    for client in (lake.warden, OnSpark(lake)):
+        found = admin.list_incompatible_partitions(client)
+        assert list(found.columns) == [
+            "view_set_name", "view_instance_id", "incompatible_schema_hash", "current_schema_hash", "partition_count",
+            "total_size_bytes", "file_paths",
+        ]  # fmt: skip
+        assert found[["view_instance_id", "partition_count"]].to_numpy().tolist() == [["global", 3], ["p1", 1]]
+        assert set(found["incompatible_schema_hash"]) == {old} and set(found["current_schema_hash"]) == {new}
+        assert sum(found["total_size_bytes"]) == sum(row.file_size for row in left.values())
+        assert {path for paths in found["file_paths"] for path in paths} == set(left) - {None}
+
+    for name in ("nothing", "x' OR '1' = '1", "'; DROP TABLE x", "ü"):
+        assert admin.list_incompatible_partitions(lake.warden, name).empty
+        assert admin.retire_incompatible_partitions(lake.warden, name).empty
+    done = admin.retire_incompatible_partitions(lake.warden, "entries")
+    assert list(done.columns) == [
+        "view_set_name", "view_instance_id", "partitions_retired", "partitions_failed", "storage_freed_bytes",
+        "retirement_messages",
+    ]  # fmt: skip
+    counts = done[["view_instance_id", "partitions_retired", "partitions_failed"]].to_numpy().tolist()
+    assert counts == [["global", 3, 0], ["p1", 1, 0]]
+    assert sum(done["storage_freed_bytes"]) == sum(row.file_size for row in left.values())
+    assert all(text.startswith("SUCCESS") for texts in done["retirement_messages"] for text in texts)
+    assert {row.file_schema_hash for row in logs.viewset.partitions()} == {new}
+    assert admin.list_incompatible_partitions(lake.warden).empty
+    assert admin.retire_incompatible_partitions(lake.warden).empty
