@@ -58,7 +58,7 @@ def check(spark: SparkSession, lake: SmallLake) -> None:
     assert joined.collect()[0]["n"] == 5
     logs.define(f"SELECT time, msg FROM raw.logs WHERE {RANGE}", instances="process_id")
     sql.register(spark, warden)
-    assert joined.count() and listed(spark, "list_view_sets")[0]["schema"] == "time timestamptz, msg string"
+    assert listed(spark, "list_view_sets")[0]["schema"] == "time timestamptz, msg string"
     for text in (
         "SELECT retire_partition_by_file(file_path) FROM list_partitions()",
         "SELECT * FROM materialize_partitions('entries', '2026-01-01', '2026-01-02', 3600)",

@@ -125,7 +125,8 @@ def test_readers_see_one_instance_with_the_current_schema(logs: Logs) -> None:
     assert sorted(rows(logs, "SELECT msg FROM view_instance('entries', 'p1')"), key=str) == []
     read = warden.version.read("viewsets.entries")
     assert {row["shout"] for row in read} == {"M0", "M1", "M2"} and "view_instance_id" not in read[0]
-    assert len(warden.arrow("viewsets.entries")) == 3 and warden.dataframe("viewsets.entries").count() == 3
+    with pytest.warns(LeftOut):
+        assert len(warden.arrow("viewsets.entries")) == 3 and warden.dataframe("viewsets.entries").count() == 3
 
 
 def test_hidden_rows_are_not_read(logs: Logs) -> None:

@@ -23,7 +23,7 @@ from lakewarden.features.shared.sql_function import (
     sql_functions,
 )
 from lakewarden.features.shared.summary import total
-from lakewarden.features.viewset.definition import registered
+from lakewarden.features.viewset.definition import of_table
 from lakewarden.features.viewset.reading import selection
 from lakewarden.quantities import show_size
 
@@ -131,7 +131,7 @@ class _Statement:
         table = self._lake.tables.load(reference.name)
         if reference.ref is not None or table.current_snapshot() is not None:
             return None
-        view = registered(table, reference.name)
+        view = of_table(reference.name, table)
         schema = table.schema() if view is None else table.schema().select(*(name for name, _ in view.columns))
         return schema_to_pyarrow(schema, include_field_ids=False).empty_table()
 

@@ -74,7 +74,7 @@ class Show(Question[ViewSetShown]):
             table=str(view.table_name),
             source=view.definition.source,
             current_schema_hash=view.schema_hash,
-            stored_hashes=view.stored_hashes,
+            stored_hashes=view.stored_as(view.schema_hash),
             columns=dict(view.columns),
             instances=instances,
             sql=view.definition.sql,
