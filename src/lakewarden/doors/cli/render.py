@@ -182,6 +182,8 @@ class Screen:
         names, units = columns_of(rows), units_of(type(rows[0]))
         shown = [name for name in names if any(not is_empty(value_of(row, name)) for row in rows)] or names
         values = {name: [value_of(row, name) for row in rows] for name in shown}
+        if len(rows) > _MANY:
+            return self._plain({title(n): [show_value(each, units.get(n)) for each in values[n]] for n in shown})
         cells = {name: [_cell(value, units.get(name)) for value in values[name]] for name in shown}
         least = {name: least_width(title(name), values[name], cells[name]) for name in shown}
         kept = fitting(least, cells, getattr(rows[0], "dispensable", ()), self.out.width) or shown
@@ -199,7 +201,7 @@ class Screen:
         """
         rows = len(next(iter(cells.values())))
         if rows > _MANY:
-            return self._plain(cells)
+            return self._plain({name: [cell.plain for cell in column] for name, column in cells.items()})
         least = {name: least_width(name, values[name], cells[name]) for name in cells}
         if fitting(least, cells, (), self.out.width) is None:
             return self._blocks(rows, cells, every)
@@ -213,12 +215,12 @@ class Screen:
             table.add_row(*[column[number] for column in cells.values()])
         self.out.print(table)
 
-    def _plain(self, cells: Mapping[str, Sequence[Text]]) -> None:
+    def _plain(self, cells: Mapping[str, Sequence[str]]) -> None:
         """Print very many rows quickly, one line each."""
-        columns = [[name, *(cell.plain for cell in column)] for name, column in cells.items()]
-        widths = [max(map(len, column)) for column in columns]
-        for line in zip(*columns, strict=True):
-            click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        columns = [[name, *column] for name, column in cells.items()]
+        padded = [[cell.ljust(width) for cell in column] for column in columns for width in [max(map(len, column))]]
+        for line in zip(*padded, strict=True):
+            click.echo("  ".join(line).rstrip())
 
     def _blocks(self, rows: int, cells: Mapping[str, Sequence[Text]], every: bool) -> None:
         for number in range(rows):

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lakewarden.engine.base import avro_files
@@ -29,6 +31,8 @@ _CODEC: Literal["deflate"] = "deflate"  # supported by every reader
 _ENTRIES_KEPT = 128 << 20  # bytes
 _FILES_KEPT = 200_000  # about 100 MB
 _MASKS_KEPT = 200_000  # entries, one per data file in a delete file
+_BLOCK = 100  # entries, a few dozen kilobytes
+_DELETED = 2  # the status of an entry
 _EQUALITY_IDS = 135
 _PARTITIONS = 13  # index of the field in a manifest list entry
 _FIRST_ROW_ID, _REFERENCED_DATA_FILE, _CONTENT_OFFSET = 16, 17, 18  # indexes of fields 142 to 144 in a data file
@@ -106,6 +110,26 @@ def entries_at(io: FileIO, path: str) -> Iterator[ManifestEntry]:
         yield from avro_files.entries_at(io, path)
 
 
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """What a manifest says of a live file, without its counts."""
+
+    path: str
+    partition: Sequence[Any]
+    rows: int
+    size: int
+    lower_bounds: Mapping[int, bytes]
+    upper_bounds: Mapping[int, bytes]
+
+
+def listed_files(io: FileIO, manifest: ManifestFile) -> Iterator[ListedFile]:
+    """The live files of a manifest, read in half the time of its entries."""
+    with decoding(manifest.manifest_path):
+        for status, path, partition, rows, size, lower, upper in avro_files.facts_at(io, manifest.manifest_path):
+            if status != _DELETED:
+                yield ListedFile(path, partition, rows, size, lower or {}, upper or {})
+
+
 def first_row_ids(io: FileIO, manifest: str, first: int | None) -> Iterator[tuple[str, int | None]]:
     """The live data files of a manifest, each with the id of its first row; None for files without row lineage.
 
@@ -169,7 +193,7 @@ def write_entries(
     """Write one manifest of data files or of delete files."""
     spec = metadata.specs()[spec_id]
     writer = _writer(metadata, io, path, spec, snapshot_id, deletes)
-    with writer:
+    with writer, _in_blocks(writer._writer):
         for entry in added:
             writer.add(entry)
         for entry in existing:
@@ -177,6 +201,23 @@ def write_entries(
         for entry in removed:
             writer.delete(entry)
     return _without_misleading_bounds(writer.to_manifest_file(), schema_for_spec(metadata, spec), spec)
+
+
+@contextmanager
+def _in_blocks(out: Any) -> Iterator[None]:
+    """Write many entries to a block. PyIceberg gives each a block of its own, which is larger and slower to read."""
+    write, waiting = out.write_block, list[Any]()
+
+    def add(entries: list[Any]) -> None:
+        waiting.extend(entries)
+        if len(waiting) >= _BLOCK:
+            write(waiting)
+            waiting.clear()
+
+    out.write_block = add
+    yield
+    if waiting:
+        write(waiting)
 
 
 def _writer(

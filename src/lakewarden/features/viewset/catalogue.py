@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.collector import paused
 from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.table_name import parse_time
-from lakewarden.engine.files.manifests import manifests_of, stream_entries
+from lakewarden.engine.files.manifests import listed_files, manifests_of
 from lakewarden.errors import BadValue, TableNotFound
 from lakewarden.features.viewset.definition import BEGIN, END, HASH, IDENTITY, INSTANCE, SOURCE_HASH, UPDATED
 from lakewarden.quantities import Bytes, from_micros
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile, ManifestFile
+    from pyiceberg.manifest import ManifestFile
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table.snapshots import Snapshot
 
+    from lakewarden.engine.files.manifests import ListedFile
     from lakewarden.features.viewset.definition import ViewSet
     from lakewarden.lifecycle.ground import Reader
 
@@ -98,12 +100,14 @@ def partitions(lake: Reader, view: ViewSet, near: Near | None = None, at: Snapsh
 
     Of an earlier snapshot, `at`, only partitions with rows are known.
     """
-    with translating(f"table {view.table_name}"):
+    with translating(f"table {view.table_name}"), paused():
         found = list(_with_files(view, near, at))
         if at is not None:
             return found
-        known = {row.identity for row in found}
-        found += [row for row in _empty(lake, view, near) if row.identity not in known]
+        empty = list(_empty(lake, view, near))
+        if empty:
+            known = {row.identity for row in found}
+            found += [row for row in empty if row.identity not in known]
     return sorted(found, key=lambda row: (row.identity, row.file_path or ""))
 
 
@@ -133,8 +137,8 @@ def _with_files(view: ViewSet, near: Near | None, at: Snapshot | None = None) ->
     reading = _Reading(view)
     for manifest in manifests_of(table.io, snapshot):
         if manifest.content == ManifestContent.DATA and (near is None or reading.may_have(manifest, near)):
-            for entry in stream_entries(table.io, manifest):
-                row = reading.row(entry.data_file)
+            for file in listed_files(table.io, manifest):
+                row = reading.row(file, manifest.partition_spec_id)
                 if row is not None and (near is None or near.has(row)):
                     yield row
 
@@ -167,15 +171,15 @@ class _Reading:
         first, last = _time(begin.lower_bound), _time(end.upper_bound)
         return (first is None or first < near.end) and (last is None or last > near.begin)
 
-    def row(self, file: DataFile) -> PartitionRow | None:
-        places = self._places[file.spec_id or 0]
+    def row(self, file: ListedFile, spec_id: int) -> PartitionRow | None:
+        places = self._places[spec_id]
         if places is None:
             return None  # written by others, under another partition spec
         values = file.partition
         instance, begin, end, schema_hash = (values[place] for place in places)
         if instance is None or begin is None or end is None or schema_hash is None:
             return None
-        lower, upper = file.lower_bounds or {}, file.upper_bounds or {}
+        lower, upper = file.lower_bounds, file.upper_bounds
         return PartitionRow(
             view_set_name=self._name,
             view_instance_id=instance,
@@ -184,11 +188,11 @@ class _Reading:
             min_event_time=_time(lower.get(self._event)),
             max_event_time=_time(upper.get(self._event)),
             updated=_time(upper.get(self._updated)),
-            file_path=file.file_path,
-            file_size=file.file_size_in_bytes,
+            file_path=file.path,
+            file_size=file.size,
             file_schema_hash=self._counts_as(schema_hash),
-            source_data_hash=(lower.get(self._source_hash) or b"").decode(),
-            num_rows=file.record_count,
+            source_data_hash=lower.get(self._source_hash, b"").decode(),
+            num_rows=file.rows,
         )
 
 
