@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 STAGED = "lakewarden.staged"
 """In the summary of a staged snapshot: its branch."""
+_AS_THEY_COME = {"use-table-distribution-and-ordering": "false", "fanout-enabled": "false"}
 _NAME = re.compile(r"lakewarden-staging-(?P<operation>op-[0-9]{8}-[0-9]{6}-[0-9a-f]{6})-\S+")
 
 
@@ -84,12 +85,16 @@ class Staging:
         self._desk, self._spark, self._storage, self._is_over, self._progress = desk, spark, storage, is_over, progress
 
     def stage(
-        self, table_name: str, rows: Callable[[SparkSession], DataFrame], replaced: Collection[str] = ()
+        self,
+        table_name: str,
+        rows: Callable[[SparkSession], DataFrame],
+        replaced: Collection[str] = (),
+        in_order: bool = False,
     ) -> StagedRows:
         """Have Spark write rows for a table, matched by column name; returns when all are written.
 
         `replaced` are the data files that an `Overwrite` will replace: if only Spark can do that, their rows are
-        deleted on the branch.
+        deleted on the branch. Rows that come `in_order`, those of a partition together, are written as they come.
         """
         name = self._desk.tables.name(table_name)
         session = self._spark.session()
@@ -106,7 +111,9 @@ class Staging:
         with translating_spark():
             frame = rows(session)
         properties = {STAGED: branch} | ({WAP_ID: self._desk.stamp.name} if through_spark else {})
-        statements.append(branch, frame, properties, lambda: self._progress(0, 1, "rows are being written"))
+        options = {f"snapshot-property.{key}": value for key, value in properties.items()}
+        options |= _AS_THEY_COME if in_order else {}
+        statements.append(branch, frame, options, lambda: self._progress(0, 1, "rows are being written"))
         reach("staging.written")
         return self._reported(name, branch, base, before, frozenset(replaced if through_spark else ()))
 

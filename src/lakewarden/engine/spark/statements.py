@@ -69,14 +69,14 @@ class TableStatements:
         self._run(_called(self._name, "cherrypick_snapshot", f"snapshot_id => {literal(snapshot)}"))
 
     def append(
-        self, branch: str, rows: DataFrame, properties: Mapping[str, str], look: Callable[[], None] = lambda: None
+        self, branch: str, rows: DataFrame, options: Mapping[str, str], look: Callable[[], None] = lambda: None
     ) -> None:
-        """Write rows to a branch, in one snapshot with these properties; `look` is called regularly meanwhile."""
+        """Write rows to a branch in one snapshot, with write options; `look` is called regularly meanwhile."""
         self._fence()
         reach("statement.fenced")
         writer = rows.writeTo(_on(self._name, branch))
-        for key, value in properties.items():
-            writer = writer.option(f"snapshot-property.{key}", value)
+        for key, value in options.items():
+            writer = writer.option(key, value)
         with watched(look, self._spark.session().interruptAll), translating_spark():
             writer.append()
         reach("statement.done")

@@ -160,7 +160,10 @@ class Queries:
     def rows_of(
         self, statement: Statement, versions: Mapping[str, Resolved], cut: Cut, columns: RangeColumns
     ) -> Iterator[Callable[[SparkSession], DataFrame]]:
-        """What reads the statement's rows of some ranges, each with the columns of its range."""
+        """What reads the statement's rows of some ranges, each with the columns of its range, one range after another.
+
+        They are brought together by the number of their range, which is cheaper than by all partition values.
+        """
         from pyspark.sql import functions as F
 
         views = ExitStack()
@@ -175,8 +178,10 @@ class Queries:
             rows = [(number, *cut.ranges.of(number), digest) for number, digest in cut.digests.items()]
             names = (RANGE, columns.begin, columns.end, columns.digest)
             kinds = (f"{identifier(name)} {kind}" for name, kind in zip(names, _KINDS, strict=True))
-            found = found.join(F.broadcast(session.createDataFrame(rows, ", ".join(kinds))), RANGE).drop(RANGE)
-            return found.withColumns({name: F.lit(value) for name, value in columns.constants.items()})
+            known = F.broadcast(session.createDataFrame(rows, ", ".join(kinds)))
+            found = found.repartition(RANGE).join(known, RANGE)
+            found = found.withColumns({name: F.lit(value) for name, value in columns.constants.items()})
+            return found.sortWithinPartitions(RANGE).drop(RANGE)  # last, since Spark drops a sort before a join
 
         with views:
             yield frame

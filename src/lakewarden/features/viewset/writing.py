@@ -100,7 +100,7 @@ def write(lake: Writer, wanted: Wanted, replaced: Sequence[str], replaced_empty:
         constants={INSTANCE: wanted.instance, HASH: view.schema_hash, UPDATED: lake.clock()},
     )
     with lake.queries.rows_of(view.definition.statement, wanted.versions, wanted.cut, columns) as rows:
-        staged = lake.staging.stage(name, rows)
+        staged = lake.staging.stage(name, rows, in_order=True)
     reach("viewset.staged")
     live = lake.files.of(view.table, view.table.current_snapshot()).by_path
     removed = {path: live[path].deletes_identity if path in live else frozenset[str]() for path in replaced}
