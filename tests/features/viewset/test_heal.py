@@ -40,6 +40,7 @@ def test_kept_partitions_count_as_current_and_no_file_changes(logs: Logs) -> Non
     assert logs.held() == {(0, second): 1, (1, second): 2, (2, second): 0}
     assert logs.lake.catalog.load_table("viewsets.entries").metadata.snapshots == before
     assert [(row["file_schema_hash"], row["level"], row["one"]) for row in logs.rows()] == [(first, 1, None)] * 3
+    assert logs.lake.warden.query("SELECT count(*) AS n FROM viewsets.entries")["n"].tolist() == [3]
 
     span = {"begin": "2026-01-01", "end": "2026-01-01T03:00", "delta": "1h"}
     assert logs.viewset.materialize("entries", **span).is_empty  # the source has not changed
@@ -109,7 +110,7 @@ def test_an_instance_that_the_view_set_no_longer_has(logs: Logs) -> None:
     logs.define(SHOUTED)
     plan = logs.viewset.heal("entries")
     assert [action.verb for action in plan.plan.actions] == ["retire"]
-    assert "the source has no rows for 1 partitions any more: retire" in plan.plan.warnings[1]
+    assert "the source has no rows for 1 partition any more: retire" in plan.plan.warnings[1]
 
 
 def test_time_that_the_current_schema_has_already(logs: Logs) -> None:
@@ -134,7 +135,7 @@ def test_only_some_ways_and_partitions_that_overlap(logs: Logs) -> None:
     logs.define(SHOUTED)
     logs.viewset.materialize("entries", begin="2026-01-01T00:30", end="2026-01-01T01:30", delta="1h").apply()
     refused = logs.viewset.heal("entries").plan.refused
-    assert len(refused) == 1 and "2 incompatible partitions share a part of their time" in refused[0].message
+    assert len(refused) == 1 and "2 incompatible partitions with a part of their time in others" in refused[0].message
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from lakewarden.features.viewset.regenerating import regeneration
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Positional, TableOperation
-from lakewarden.quantities import from_micros, show_size
+from lakewarden.quantities import counted, from_micros, show_size
 
 if TYPE_CHECKING:
     from lakewarden.features.viewset.transition import Transition
@@ -112,9 +112,8 @@ class _Planned:
         if chosen == "regenerate" and left:
             chosen = next((way for way in ways if way != "regenerate"), None)
             what = f"{chosen} them instead" if chosen else "they stay incompatible"
-            self.notes.append(
-                f"schema {found.schema_hash}: the source has no rows for {len(left)} partitions any more: {what}"
-            )
+            gone = counted(len(left), "partition")
+            self.notes.append(f"schema {found.schema_hash}: the source has no rows for {gone} any more: {what}")
         if left and chosen == "keep":
             self._others["keep"].append(keeping.action_for(self._view, found))
         elif left and chosen == "rewrite":
@@ -125,7 +124,7 @@ class _Planned:
     def supersede(self, found: Sequence[Partition]) -> None:
         if found:
             self._retired += found
-            self.notes.append(f"retire {len(found)} partitions whose time other partitions have already")
+            self.notes.append(f"retire {counted(len(found), 'partition')} whose time other partitions have already")
 
     def _regenerate(self, found: Group) -> list[Partition]:
         """Regenerate partitions; returns those whose source rows are gone."""
@@ -133,8 +132,8 @@ class _Planned:
         self._others["regenerate"] += again.actions
         if again.changed:
             self.notes.append(
-                f"the source of {again.changed} partitions of schema {found.schema_hash} changed since they were "
-                "written: rows that it no longer has are not regenerated"
+                f"schema {found.schema_hash}: the source of {counted(again.changed, 'partition')} changed since; "
+                "rows that it no longer has are not regenerated"
             )
         if found.has_deletes and again.actions:
             self.notes.append(
@@ -162,9 +161,8 @@ def _note(found: Group, chosen: Way | None) -> str:
     size = show_size(sum(one.bytes for one in found.partitions))
     options = {one.way: str(one) for one in found.options}
     best = options.pop(chosen) if chosen else "they stay incompatible"
-    return f"schema {found.schema_hash} ({len(found.partitions)} partitions, {size}): {best}; other ways: " + ", ".join(
-        options.values()
-    )
+    about = f"schema {found.schema_hash} ({counted(len(found.partitions), 'partition')}, {size})"
+    return f"{about}: {best}; other ways: {', '.join(options.values())}"
 
 
 def _refused(view: ViewSet, overlapping: Sequence[Partition]) -> tuple[Finding, ...]:
@@ -172,10 +170,5 @@ def _refused(view: ViewSet, overlapping: Sequence[Partition]) -> tuple[Finding, 
         return ()
     named = ", ".join(f"{one.instance} {one.begin:%Y-%m-%d %H:%M}" for one in overlapping[:_NAMED])
     more = f" and {len(overlapping) - _NAMED} more" if len(overlapping) > _NAMED else ""
-    return (
-        Finding(
-            str(view.table_name),
-            f"{len(overlapping)} incompatible partitions share a part of their time with others: {named}{more}. "
-            "Replace them with: lakewarden viewset regenerate",
-        ),
-    )
+    what = f"{counted(len(overlapping), 'incompatible partition')} with a part of their time in others: {named}{more}"
+    return (Finding(str(view.table_name), f"{what}. Replace them with: lakewarden viewset regenerate"),)

@@ -17,6 +17,7 @@ from lakewarden.features.viewset.definition import KEPT, ViewSet
 from lakewarden.features.viewset.incompatible_partitions import sort_out
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.requirement import TableIs, table_lease
+from lakewarden.quantities import counted
 
 if TYPE_CHECKING:
     from lakewarden.features.viewset.healing import Group
@@ -32,7 +33,7 @@ def action_for(view: ViewSet, group: Group) -> Action:
         verb=KEEP,
         subject=target,
         lease=table_lease(uuid),
-        says=f"keep {len(group.partitions)} partitions of schema {group.schema_hash} as they are{new}",
+        says=f"keep {counted(len(group.partitions), 'partition')} of schema {group.schema_hash} as they are{new}",
         arguments={"kept": group.schema_hash, "schema_hash": view.schema_hash, "partitions": len(group.partitions)},
         requires=(TableIs(target, uuid),),
         estimate=Estimate(rows=sum(one.num_rows for one in group.partitions)),

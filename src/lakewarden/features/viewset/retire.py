@@ -8,22 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.engine.base.table_name import parse_time
-from lakewarden.engine.commit.new_rows import Overwrite
 from lakewarden.errors import BadValue, NotFound
-from lakewarden.features.viewset.catalogue import Identity, PartitionRow, parse_identity, partitions
+from lakewarden.features.viewset import retiring
+from lakewarden.features.viewset.catalogue import Identity, PartitionRow, outdated, parse_identity, partitions
 from lakewarden.features.viewset.definition import GLOBAL, ViewSet, view_set
-from lakewarden.features.viewset.writing import remove_empty
-from lakewarden.lifecycle.action import Action, Estimate, Outcome
-from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
-from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.request import Positional, TableOperation
-from lakewarden.lifecycle.requirement import TableIs, table_lease
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
-_MOST = 10_000  # partitions of one action
 _NAMED = 5
 
 
@@ -51,35 +46,13 @@ class Retire(TableOperation):
     def plan(self, lake: Reader) -> Plan:
         view = view_set(lake, self.name)
         rows = self._chosen(lake, view)
-        parts = [rows[start : start + _MOST] for start in range(0, len(rows), _MOST)]
-        warnings = self._warnings(view, rows)
-        return Plan(self.kind(), str(view.table_name), tuple(_action(view, part) for part in parts), warnings)
+        return Plan(self.kind(), str(view.table_name), retiring.actions_for(view, rows), self._warnings(view, rows))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        there = partitions(lake, view_set(lake, self.name))
-        files = {row.file_path for row in there}
-        empty = {row.identity_text for row in there if row.file_path is None}
-        return not any(file.path in files for file in action.files.items) and not empty.intersection(
-            action.texts("empty")
-        )
+        return retiring.holds(action, lake)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        view = view_set(lake, self.name)
-        live = lake.files.of(view.table, view.table.current_snapshot()).by_path
-        going = {file.path: live[file.path] for file in action.files.items if file.path in live}
-        retired = {row.identity for row in partitions(lake, view) if row.file_path in going}
-        if going:
-            removed = {path: file.deletes_identity for path, file in going.items()}
-            lake.commits.publish(Overwrite(str(view.table_name), str(view.table.metadata.table_uuid), removed=removed))
-        reach("viewset.retired")
-        count = len(retired) + remove_empty(lake, view, set(action.texts("empty")))
-        return Outcome(
-            {
-                "partitions_retired": count,
-                "partitions_failed": action.number("partitions") - count,
-                "storage_freed_bytes": sum(file.bytes for file in going.values()),
-            }
-        )
+        return retiring.apply(action, lake)
 
     def _chosen(self, lake: Reader, view: ViewSet) -> list[PartitionRow]:
         by_range = bool(self.instance or self.begin or self.end)
@@ -101,8 +74,7 @@ class Retire(TableOperation):
         if self.outdated:
             if view.definition.keep is None:
                 raise BadValue(f"the view set {view.name} keeps its partitions for ever", "Register it with keep.")
-            before = lake.clock() - view.definition.keep
-            return [row for row in rows if row.end_insert_time <= before]
+            return outdated(lake, view)
         begin, end = parse_time(self.begin), parse_time(self.end)
         if begin is None or end is None:
             raise BadValue("a range needs --begin and --end", "Write them as 2026-01-01 or 2026-01-01T06:00:00Z.")
@@ -130,20 +102,3 @@ def _whole(rows: Sequence[PartitionRow], chosen: Mapping[str, Identity | None]) 
             raise NotFound(f"Partition not found: {text}", "lakewarden viewset partitions lists them.")
     identities = set(chosen.values())
     return [row for row in rows if row.identity in identities]
-
-
-def _action(view: ViewSet, rows: Sequence[PartitionRow]) -> Action:
-    target, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
-    files = FileList.of(PlannedFile(row.file_path, row.file_size, "data") for row in rows if row.file_path is not None)
-    empty = tuple(row.identity_text for row in rows if row.file_path is None)
-    count = len({row.identity for row in rows})
-    return Action(
-        verb="retire",
-        subject=target,
-        lease=table_lease(uuid),
-        says=f"retire {count} partitions with {sum(row.num_rows for row in rows):,} rows",
-        arguments={"partitions": count, **({"empty": empty} if empty else {})},
-        requires=(TableIs(target, uuid),),
-        estimate=Estimate(files.count, files.bytes, sum(row.num_rows for row in rows)),
-        files=files,
-    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.commit.new_rows import Overwrite
@@ -13,17 +15,21 @@ from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs, table_lease
+from lakewarden.quantities import counted
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 RETIRE = "retire"
-_MOST = 10_000  # partitions of one action
+_identity = attrgetter("identity")
+_MOST = 50_000  # partitions of one action: a commit rewrites manifests of the whole table, so many are cheaper
 
 
-def actions_for(view: ViewSet, rows: Sequence[PartitionRow]) -> tuple[Action, ...]:
-    """Actions that retire partitions, given by their files."""
-    return tuple(_action(view, rows[start : start + _MOST]) for start in range(0, len(rows), _MOST))
+def actions_for(view: ViewSet, rows: Iterable[PartitionRow]) -> tuple[Action, ...]:
+    """Actions that retire partitions, given by all of their files."""
+    parts = [tuple(some) for _, some in groupby(sorted(rows, key=_identity), _identity)]
+    chosen = [parts[start : start + _MOST] for start in range(0, len(parts), _MOST)]
+    return tuple(_action(view, [row for part in some for row in part]) for some in chosen)
 
 
 def holds(action: Action, lake: Reader) -> bool:
@@ -61,7 +67,7 @@ def _action(view: ViewSet, rows: Sequence[PartitionRow]) -> Action:
         verb=RETIRE,
         subject=target,
         lease=table_lease(uuid),
-        says=f"retire {count} partitions with {sum(row.num_rows for row in rows):,} rows",
+        says=f"retire {counted(count, 'partition')} with {counted(sum(row.num_rows for row in rows), 'row')}",
         arguments={"partitions": count, **({"empty": empty} if empty else {})},
         requires=(TableIs(target, uuid),),
         estimate=Estimate(files.count, files.bytes, sum(row.num_rows for row in rows)),

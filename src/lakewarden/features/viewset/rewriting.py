@@ -24,6 +24,7 @@ from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs, table_lease
+from lakewarden.quantities import counted
 
 if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import LiveFile
@@ -72,7 +73,7 @@ def _action(view: ViewSet, group: Group, chosen: Sequence[Partition]) -> Action:
         verb=REWRITE,
         subject=target,
         lease=table_lease(uuid),
-        says=f"rewrite {len(chosen)} partitions of schema {group.schema_hash} with the current one{new}",
+        says=f"rewrite {counted(len(chosen), 'partition')} of schema {group.schema_hash} with the current one{new}",
         arguments={
             "schema_hash": view.schema_hash,
             "moved": tuple(f"{id}:{stored}" for id, stored in sorted(group.change.moved.items())),
