@@ -20,8 +20,8 @@ Item = TypeVar("Item")
 NULL = "null"
 _SHOWN = 100
 """Rows of a list that a notebook shows."""
-_LISTED, _FEW = 10, 2
-"""Items of a value that people see; of more items, the first few and how many more there are."""
+_LISTED, _FEW, _LONG = 10, 2, 400
+"""Items and characters of a value that people see; of more, the first few items and how many more there are."""
 
 
 class Shown:
@@ -88,8 +88,12 @@ def show_value(value: Any, unit: str | None = None) -> str:
     if isinstance(value, int):
         return str(value) if unit == "id" else f"{value:,}"
     if isinstance(value, list):
-        shown = value if len(value) <= _LISTED else value[:_FEW]
-        return ", ".join(map(str, shown)) + (f" and {len(value) - _FEW:,} more" if len(value) > _LISTED else "")
+        whole = ", ".join(map(str, value))
+        if len(value) <= _LISTED and len(whole) <= _LONG:
+            return whole
+        few = _FEW if len(whole) / len(value) <= _LONG / _LISTED else 1  # one, if each is long
+        more = f" and {len(value) - few:,} more" if len(value) > few else ""
+        return ", ".join(map(str, value[:few])) + more
     return str(value)
 
 

@@ -28,6 +28,14 @@ _CUSTOMER = "42"
 _SUBJECTS = """
 subjects: {customer: {crm.customers: id, sales.orders: customer_id, web.events: customer_id}}
 """
+_VIEW_SET = """\
+  name: daily_sales
+  source: sales.orders
+  insert_time: ordered_at
+  sql: SELECT id AS order_id, status, {amount} FROM sales.orders WHERE ordered_at >= {{begin}} AND ordered_at < {{end}}
+"""
+_DAYS = ("--begin", "2026-03-01", "--end", "2026-03-09", "--delta", "1d")
+_SQL = "SELECT status, count(*) AS orders, count_if(is_large) AS large FROM viewsets.daily_sales GROUP BY status"
 _NEXT = (
     ("lake doctor", "check everything Lakewarden depends on"),
     ("table show crm.customers", "columns, partitions, branches, tags"),
@@ -35,6 +43,7 @@ _NEXT = (
     ("version branch sales.orders@month-end what-if", "start a branch from a tag"),
     ("compaction analyze --all", "which tables need it, why, and what it would save"),
     ("policy show sales.orders", "the settings of a table, and where each comes from"),
+    ("viewset partitions daily_sales", "what a view set holds"),
     ("orphan find --all", "files that no version references"),
     ("erasure list", "erasure requests and their progress"),
     ("operation show ID", "everything an operation did"),
@@ -149,6 +158,8 @@ class _Tour:
         self._title("Why is storage still high? What only one tag or branch keeps, largest first")
         self._type("version", "held", "sales.orders")
 
+        self._view_set()
+
         self._title("Customer 42 asks for erasure. The configuration names the key column of every table")
         self._console.print(f"\n  {_SUBJECTS.strip()}", style="dim", markup=False)
         self._type("erasure", "request", "--subject", "customer", "--value", _CUSTOMER, "--deadline", "30d")
@@ -166,6 +177,25 @@ class _Tour:
         self._type("erasure", "recognise", request, "--value", _CUSTOMER)
         self._type("operation", "list")
         self._end()
+
+    def _view_set(self) -> None:
+        """A materialisation by day, whose schema moves on."""
+        self._title("A view set: sales by day, each partition with the hash of its schema")
+        path = self._directory / "daily_sales.yaml"
+        path.write_text(_VIEW_SET.format(amount="amount"))
+        self._console.print(f"\n{path.read_text()}", style="dim", markup=False)
+        self._type("viewset", "register", str(path))
+        self._type("viewset", "materialize", "daily_sales", *_DAYS)
+        self._title(
+            "Its schema moves on, and its partitions are incompatible: heal them in the cheapest way that is right"
+        )
+        path.write_text(_VIEW_SET.format(amount="amount, amount > 150 AS is_large"))
+        self._type("viewset", "register", str(path))
+        self._type("viewset", "incompatible")
+        self._type("viewset", "heal", "daily_sales")
+        self._type("viewset", "heal", "daily_sales", "--only", "regenerate", "--apply")
+        self._title("SQL over tables, view sets and lists, on DuckDB, without Spark")
+        self._type("query", _SQL)
 
     def _type(self, *arguments: str) -> None:
         """Run a command as if it had been typed, below the line that shows it."""

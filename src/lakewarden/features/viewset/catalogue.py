@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakewarden.engine.base.collector import paused
 from lakewarden.engine.base.faults import translating
@@ -37,6 +37,8 @@ Identity = tuple[str, datetime, datetime, str]
 @dataclass(frozen=True)
 class PartitionRow:
     """A partition, or one of its files if it has several."""
+
+    dispensable: ClassVar = ("file_path", "partition_format_version", "source_data_hash", "updated", "view_set_name")
 
     view_set_name: str
     view_instance_id: str

@@ -46,7 +46,11 @@ class Retire(TableOperation):
     def plan(self, lake: Reader) -> Plan:
         view = view_set(lake, self.name)
         rows = self._chosen(lake, view)
-        return Plan(self.kind(), str(view.table_name), retiring.actions_for(view, rows), self._warnings(view, rows))
+        warnings = self._warnings(view, rows)
+        if any(row.file_path is not None for row in rows):
+            freed = "storage is freed when the versions that reference the files expire"
+            warnings = (*warnings, f"{freed}: lakewarden retention expire {view.table_name}")
+        return Plan(self.kind(), str(view.table_name), retiring.actions_for(view, rows), warnings)
 
     def holds(self, action: Action, lake: Reader) -> bool:
         return retiring.holds(action, lake)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ _KINDS = {"str": "string", "bool": "boolean", "datetime": "timestamp", "int": "b
 
 def columns_of(row: type[PartitionRow | ViewSetRow]) -> dict[str, str]:
     """The columns of a list and their Spark types."""
-    return {name: _KINDS[str(kind).split(" | ")[0]] for name, kind in row.__annotations__.items()}
+    return {field.name: _KINDS[str(field.type).split(" | ")[0]] for field in dataclasses.fields(row)}
 
 
 def view_sets_as_select(lake: Reader) -> str:

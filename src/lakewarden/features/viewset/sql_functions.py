@@ -93,7 +93,7 @@ def _told(plan: Plan, report: Report | None) -> list[str]:
     if report is None:
         return told
     facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in report.result.items())
-    return [*told, f"{report.state} {report.id}: {facts}"]
+    return [*told, *plan.warnings, f"{report.state} {report.id}: {facts}"]
 
 
 def _range(name: Any, begin: Any, end: Any, delta_seconds: Any) -> dict[str, Any]:
