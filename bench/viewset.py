@@ -6,8 +6,8 @@ opens them. Exit code 1 if one takes more than 5 seconds.
 
 *Writing*: `viewset materialize` of 100 partitions, planning included, against one INSERT … SELECT of the same rows into
 a table that is partitioned alike, in one Spark session; and into a table without partitions. Three kinds of SQL: row by
-row, with GROUP BY, and with a window function, which needs a query for each range. Medians of three. Exit code 1 if
-rows cost more than 1.5 times the first INSERT.
+row, with GROUP BY, and with a window function, which needs a query for each range. Medians of three, in turns. Exit
+code 1 if rows cost more than 1.5 times the first INSERT.
 
     .venv/bin/python bench/viewset.py [--partitions 100000] [--rows 5000000] [--only lists|writing]
 """
@@ -79,9 +79,11 @@ def writing(rows: int) -> list[str]:
             print(f"{'':10}{heads}")
             for kind, sql in KINDS.items():
                 warden.viewset.register({**DEFINITION, "name": kind, "sql": sql}).apply()
-                ours, written = timed(lambda kind=kind: materialized(warden, kind))
-                alike, same = timed(lambda kind=kind, sql=sql: inserted(warden, kind, sql, by_partition=True))
-                plain, _ = timed(lambda kind=kind, sql=sql: inserted(warden, kind, sql, by_partition=False))
+                (ours, written), (alike, same), (plain, _) = timed(
+                    lambda kind=kind: materialized(warden, kind),
+                    lambda kind=kind, sql=sql: inserted(warden, kind, sql, by_partition=True),
+                    lambda kind=kind, sql=sql: inserted(warden, kind, sql, by_partition=False),
+                )
                 times = ours / alike
                 print(f"{kind:10}{written:12,}{ours:14.2f}{alike:10.2f}{times:8.2f}{plain:22.2f}{ours / plain:8.2f}")
                 if written != same:
@@ -123,15 +125,17 @@ def inserted(warden: Warden, kind: str, sql: str, by_partition: bool) -> Callabl
     return insert
 
 
-def timed(prepare: Callable[[], Callable[[], int]]) -> tuple[float, int]:
-    """The median of a few runs, each prepared first; the very first one warms up."""
-    took, found = [], 0
+def timed(*ways: Callable[[], Callable[[], int]]) -> list[tuple[float, int]]:
+    """The medians of a few runs of each way, in turns, each prepared first; the very first runs warm up."""
+    took: list[list[float]] = [[] for _ in ways]
+    found = [0 for _ in ways]
     for number in range(ROUNDS + 1):
-        work = prepare()
-        start = time.perf_counter()
-        found = work()
-        took += [time.perf_counter() - start] if number else []
-    return statistics.median(took), found
+        for place, prepare in enumerate(ways):
+            work = prepare()
+            start = time.perf_counter()
+            found[place] = work()
+            took[place] += [time.perf_counter() - start] if number else []
+    return [(statistics.median(each), rows) for each, rows in zip(took, found, strict=True)]
 
 
 def lists(partitions: int) -> list[str]:

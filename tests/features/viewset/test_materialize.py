@@ -5,10 +5,13 @@ Covers `features/viewset/ranges.py`, `features/viewset/writing.py` and `engine/s
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pyarrow as pa
 import pytest
 
 from lakewarden.errors import BadValue, Conflict
-from tests.features.viewset.logs import RANGE, Logs
+from tests.features.viewset.logs import DAY, RANGE, SCHEMA, Logs
 
 pytestmark = pytest.mark.spark
 
@@ -77,3 +80,46 @@ def test_what_overlaps_is_refused(logs: Logs) -> None:
     logs.write(2)
     with pytest.raises(Conflict, match="twice"):
         logs.viewset.materialize("entries", begin="2026-01-01", end="2026-01-02", delta="1d")
+
+
+def test_rows_of_a_range_come_together_wherever_they_lie(logs: Logs) -> None:
+    for minute in range(3):
+        logs.insert(minute, 60 + minute, 120 + minute)
+    current = logs.define()["schema_hash"]
+    logs.write(3)
+    assert logs.held() == dict.fromkeys([(0, current), (1, current), (2, current)], 3)
+    assert len(logs.viewset.partitions("entries")) == 3
+    assert sorted(row["msg"] for row in logs.rows()) == sorted(f"m{60 * h + m}" for h in range(3) for m in range(3))
+
+
+def test_a_value_that_moved_to_another_column_is_a_change(logs: Logs) -> None:
+    table = logs.lake.catalog.load_table("raw.logs")
+    rows = [{"inserted_at": DAY, "time": DAY, "process_id": "x", "level": 1, "msg": None}]
+    table.append(pa.Table.from_pylist(rows, schema=SCHEMA))
+    logs.define()
+    logs.write(1)
+    table.overwrite(pa.Table.from_pylist([{**rows[0], "process_id": None, "msg": "x"}], schema=SCHEMA))
+    assert logs.write(1)["partitions"] == 1
+    assert [(row["process_id"], row["msg"]) for row in logs.rows()] == [(None, "x")]
+
+
+def test_insert_times_without_zone_are_in_utc(logs: Logs) -> None:
+    schema = pa.schema([("at", pa.timestamp("us")), ("msg", pa.string())])
+    logs.lake.catalog.create_table("raw.local", schema)
+    times = [(DAY + timedelta(minutes=minute)).replace(tzinfo=None) for minute in (0, 59, 60, 125)]
+    rows = pa.table({"at": times, "msg": ["a", "b", "c", "d"]}, schema=schema)
+    logs.lake.catalog.load_table("raw.local").append(rows)
+    sql = "SELECT at, msg FROM raw.local WHERE at >= {begin} AND at < {end}"
+    whole = {"source": "raw.local", "insert_time": "at", "event_time": "at"}
+    current = logs.define(sql, **whole)["schema_hash"]
+    logs.write(4)
+    assert logs.held() == {(0, current): 2, (1, current): 1, (2, current): 1, (3, current): 0}
+    first = logs.viewset.partitions("entries")[0]
+    assert (first.min_event_time, first.max_event_time) == (DAY, DAY + timedelta(minutes=59))
+    grouped = logs.define(f"{sql.replace('msg', 'count(*) AS n')} GROUP BY at", **whole)["schema_hash"]
+    logs.write(3)
+    assert {key: rows for key, rows in logs.held().items() if key[1] == grouped} == {
+        (0, grouped): 2,
+        (1, grouped): 1,
+        (2, grouped): 1,
+    }

@@ -162,6 +162,13 @@ def is_deletion_vector(file: DataFile) -> bool:
     return len(fields) > _CONTENT_OFFSET and fields[_CONTENT_OFFSET] is not None
 
 
+def holds_data(manifest: ManifestFile) -> bool:
+    """Whether a manifest lists data files, not delete files."""
+    from pyiceberg.manifest import ManifestContent
+
+    return manifest.content == ManifestContent.DATA
+
+
 def has_live_files(manifest: ManifestFile) -> bool:
     """Manifests that only list removed files are of no use to later snapshots."""
     counts = (manifest.added_files_count, manifest.existing_files_count)

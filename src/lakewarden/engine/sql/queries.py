@@ -12,6 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.quoting import identifier, literal
+from lakewarden.engine.files.manifests import holds_data, listed_files, manifests_of
 from lakewarden.engine.spark.session import Spark, translating_spark
 from lakewarden.engine.sql.statement import BEGIN, END, RANGE, Statement
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KINDS = ("bigint", "timestamp", "timestamp", "string")  # number, begin, end and digest
+_FILES_PER_RANGE = 1.25
 _FLAGS = 60  # bits of a long that say which columns are null
 
 
@@ -162,12 +164,13 @@ class Queries:
     ) -> Iterator[Callable[[SparkSession], DataFrame]]:
         """What reads the statement's rows of some ranges, each with the columns of its range, one range after another.
 
-        They are brought together by the number of their range, which is cheaper than by all partition values.
+        They are brought together by the number of their range, unless the source's files have them together already.
         """
         from pyspark.sql import functions as F
 
         views = ExitStack()
         at_once = statement.ranges_at_once(cut.source.spelled, cut.source.insert_time)
+        is_together = at_once and not statement.is_grouped and _is_together(cut)
 
         def frame(session: SparkSession) -> DataFrame:
             view = views.enter_context(self._views(session, versions, cut, numbered=at_once))
@@ -179,7 +182,7 @@ class Queries:
             names = (RANGE, columns.begin, columns.end, columns.digest)
             kinds = (f"{identifier(name)} {kind}" for name, kind in zip(names, _KINDS, strict=True))
             known = F.broadcast(session.createDataFrame(rows, ", ".join(kinds)))
-            found = found.repartition(RANGE).join(known, RANGE)
+            found = (found if is_together else found.repartition(RANGE)).join(known, RANGE)
             found = found.withColumns({name: F.lit(value) for name, value in columns.constants.items()})
             return found.sortWithinPartitions(RANGE).drop(RANGE)  # last, since Spark drops a sort before a join
 
@@ -217,6 +220,27 @@ class Queries:
         finally:
             for name in names.values():
                 session.catalog.dropTempView(name)
+
+
+def _is_together(cut: Cut) -> bool:
+    """Whether the rows of most ranges lie in one file each: then each task writes what it reads, and no row moves."""
+    version = cut.source.version
+    field_id = version.table.schema().find_field(cut.source.insert_time).field_id
+    begin, delta = cut.ranges.micros
+    first, last = min(cut.digests), max(cut.digests)
+    parts, most = 0, len(cut.digests) * _FILES_PER_RANGE
+    for manifest in manifests_of(version.table.io, version.snapshot):
+        for file in listed_files(version.table.io, manifest) if holds_data(manifest) else ():
+            low, high = file.lower_bounds.get(field_id), file.upper_bounds.get(field_id)
+            if low is None or high is None:
+                return False
+            low_number, high_number = (
+                (int.from_bytes(at, "little", signed=True) - begin) // delta for at in (low, high)
+            )
+            parts += max(0, min(high_number, last) - max(low_number, first) + 1)
+            if parts > most:
+                return False
+    return True
 
 
 def _range_by_range(session: SparkSession, text: str, cut: Cut) -> DataFrame:

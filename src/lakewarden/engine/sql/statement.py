@@ -61,13 +61,17 @@ class Statement:
         tree = self.tree()
         return isinstance(tree, exp.Select) and self.tables == (source,) and _keeps_to_ranges(tree, insert_time)
 
+    @property
+    def is_grouped(self) -> bool:
+        return bool(self.tree().args.get("group"))
+
     def by_range(self, name: Callable[[str], str]) -> str:
         """The statement over many ranges at once, with the number of each row's range, a column of the source."""
         from sqlglot import exp
 
         tree = self.tree()
         assert isinstance(tree, exp.Select)
-        if tree.args.get("group"):
+        if self.is_grouped:
             tree = tree.group_by(exp.column(RANGE))
         return over_tables(tree if tree.is_star else tree.select(exp.column(RANGE)), name)
 

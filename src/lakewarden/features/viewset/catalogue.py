@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lakewarden.engine.base.collector import paused
 from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.table_name import parse_time
-from lakewarden.engine.files.manifests import listed_files, manifests_of
+from lakewarden.engine.files.manifests import holds_data, listed_files, manifests_of
 from lakewarden.errors import BadValue, TableNotFound
 from lakewarden.features.viewset.definition import BEGIN, END, HASH, IDENTITY, INSTANCE, SOURCE_HASH, UPDATED
 from lakewarden.quantities import Bytes, from_micros
@@ -130,15 +130,13 @@ def has_instance(lake: Reader, view: ViewSet, instance: str) -> bool:
 
 
 def _with_files(view: ViewSet, near: Near | None, at: Snapshot | None = None) -> Iterator[PartitionRow]:
-    from pyiceberg.manifest import ManifestContent
-
     table = view.table
     snapshot = at or table.current_snapshot()
     if snapshot is None:
         return
     reading = _Reading(view)
     for manifest in manifests_of(table.io, snapshot):
-        if manifest.content == ManifestContent.DATA and (near is None or reading.may_have(manifest, near)):
+        if holds_data(manifest) and (near is None or reading.may_have(manifest, near)):
             for file in listed_files(table.io, manifest):
                 row = reading.row(file, manifest.partition_spec_id)
                 if row is not None and (near is None or near.has(row)):
