@@ -6,9 +6,15 @@ Covers `features/backfill/planning.py`, `features/backfill/writing.py`, `feature
 
 from __future__ import annotations
 
+from itertools import product
+
+import pyarrow as pa
 import pytest
 
-from tests.features.backfill.shop import Shop
+from lakewarden.errors import Conflict, LakewardenError
+from lakewarden.lifecycle import failpoints
+from tests.cases import in_soak
+from tests.features.backfill.shop import SQL, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
 
@@ -27,3 +33,178 @@ def test_each_batch_is_one_stamped_commit(shop: Shop) -> None:
     status = shop.status()
     assert (status.status, status.rows_processed, status.checkpoint["id"]) == ("completed", 7, 9)
     assert shop.run() == {"actions": 0, "subjects": 0}
+
+
+class Killed(BaseException):
+    pass
+
+
+def kill() -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize(
+    ("point", "with_control_database"),
+    [
+        ("division.written", True),
+        ("commit.landed", True),
+        ("commit.landed", False),
+        *in_soak(*product(("division.written", "backfill.written", "commit.ready", "commit.fenced"), (True, False))),
+        *in_soak(("backfill.published", True), ("action.applied", True), ("action.journaled", False)),
+    ],
+)
+def test_killed_at_any_step_each_row_is_there_once(shop: Shop, point: str, with_control_database: bool) -> None:
+    shop.order(*range(10))
+    shop.register()
+    shop.run(max_batches=1)
+    failpoints.when(point, kill)
+    with pytest.raises(Killed):
+        shop.run()
+    failpoints.arm("")
+    if with_control_database:
+        shop.warden.backfill.resume(database="shop", version="3")
+    else:
+        shop.lose_control_database()
+        shop.run()
+    assert shop.ids() == list(range(10))
+    assert (shop.status().status, len(shop.stamps())) == ("completed", 4)
+
+
+def test_a_second_writer_of_the_same_batches_is_refused(shop: Shop) -> None:
+    """Even with a control database of its own: the table itself knows where it is."""
+    shop.order(*range(6))
+    shop.register()
+    planned = shop.warden.backfill.run(database="shop", version="3")
+
+    def meanwhile() -> None:
+        shop.lose_control_database()
+        shop.run(max_batches=1)
+
+    failpoints.when("backfill.written", meanwhile)
+    with pytest.raises(LakewardenError):
+        planned.apply()
+    shop.run()
+    assert shop.ids() == list(range(6))
+
+
+def test_rows_that_arrive_later_come_with_again_once(shop: Shop) -> None:
+    shop.order(*range(4))
+    shop.register()
+    failpoints.when("backfill.written", lambda: shop.order(1, 100))
+    shop.run()
+    assert (shop.ids(), shop.status().late_rows) == ([0, 1, 2, 3], 2)
+    assert shop.run() == {"actions": 0, "subjects": 0}
+    assert shop.run(again=True)["rows_written"] == 2
+    assert (shop.ids(), shop.status().late_rows) == ([0, 1, 1, 2, 3, 100], 0)
+    assert shop.run(again=True) == {"actions": 0, "subjects": 0}
+    shop.order(50)
+    orders = shop.lake.catalog.load_table("shop.orders")
+    orders.delete("id = 2")  # not an append: rows are compared
+    shop.run(again=True)
+    assert shop.ids() == [0, 1, 1, 2, 3, 50, 100]
+
+
+def test_a_target_that_was_rolled_back_is_noticed(shop: Shop) -> None:
+    shop.order(*range(6))
+    shop.register()
+    shop.run()
+    first = shop.lake.catalog.load_table("shop.totals").metadata.snapshots[0].snapshot_id
+    shop.warden.version.rollback(f"shop.totals@{first}").apply()
+    assert shop.status().notes == ["the target was rolled back behind batch 2: run it with --again"]
+    assert shop.status().status == "paused"
+    with pytest.raises(Conflict, match="rolled back behind batch 2"):
+        shop.run()
+    shop.run(again=True)
+    assert (shop.ids(), shop.status().notes) == (list(range(6)), [])
+
+
+def test_a_batch_without_rows_is_progress(shop: Shop) -> None:
+    shop.order(*range(9))
+    shop.register(SQL.replace("WHERE", "WHERE (id < 2 OR id = 7) AND"))
+    assert shop.run()["rows_written"] == 3
+    assert [stamp["batch"] for stamp in shop.stamps()] == [1, 2, 3]
+    assert (shop.ids(), shop.status().status) == ([0, 1, 7], "completed")
+
+
+def test_a_source_without_rows_is_complete(shop: Shop) -> None:
+    shop.order(1)
+    shop.lake.catalog.load_table("shop.orders").delete("id = 1")
+    shop.register()
+    shop.run()
+    assert (shop.ids(), shop.status().status) == ([], "completed")
+
+
+def test_rows_hidden_by_erasure_are_not_read(shop: Shop) -> None:
+    shop.order(1, 2, region="gone")
+    shop.order(3, 4)
+    shop.register()
+    shop.warden.erasure.request("shop.orders", key="region", value=["gone"])
+    shop.run()
+    assert shop.ids() == [3, 4]
+
+
+def test_values_with_apostrophes_and_a_template_that_is_not_understood(shop: Shop) -> None:
+    """Each batch is a query of its own then, with the values of its checkpoint filled in."""
+    for region in ("d'Or", "n\\orth", "ü'", "z"):
+        shop.order(1, 2, region=region)
+    sql = SQL.replace("id > {checkpoint_id}", "region >= '{checkpoint_region}'").replace("BY id", "BY region")
+    shop.register(sql, checkpoint_columns=["region"], batch_size=2, initial_checkpoint={"region": "a"})
+    planned = shop.warden.backfill.run(database="shop", version="3")
+    assert "each batch is a query of its own, because its SQL compares" in planned.plan.warnings[0]
+    planned.apply()
+    regions = shop.lake.catalog.load_table("shop.totals").scan().to_arrow()["region"].to_pylist()
+    assert sorted(regions) == sorted(2 * ["d'Or", "n\\orth", "ü'", "z"])
+
+
+def test_a_partitioned_target(shop: Shop) -> None:
+    shop.lake.catalog.drop_table("shop.totals")
+    spark = shop.warden.ground.spark
+    spark.sql(
+        "CREATE TABLE main.shop.totals (id BIGINT, region STRING, cents BIGINT) USING iceberg PARTITIONED BY (region)"
+    )
+    shop.order(1, 2, 3, region="a")
+    shop.order(4, 5, region="b")
+    shop.register()
+    shop.run()
+    assert shop.ids() == [1, 2, 3, 4, 5]
+    assert (len(shop.stamps()), shop.status().status) == (2, "completed")
+    assert set(shop.lake.refs("shop.totals")) == {"main"}
+
+
+def test_others_append_to_and_compact_the_target_meanwhile(shop: Shop) -> None:
+    shop.order(*range(9))
+    shop.register()
+    others = pa.table({"id": [100], "region": ["x"], "cents": [1]}, schema=TOTALS)
+    batches = iter(range(3))
+
+    def meanwhile() -> None:
+        shop.lake.catalog.load_table("shop.totals").append(others)
+        if next(batches) == 1:
+            compact = (
+                "CALL main.system.rewrite_data_files(table => 'shop.totals', options => map('rewrite-all', 'true'))"
+            )
+            shop.warden.ground.spark.sql(compact)
+
+    failpoints.when("commit.ready", meanwhile, times=3)
+    shop.run()
+    assert shop.ids() == [*range(9), 100, 100, 100]
+
+
+def test_expiry_and_purge_keep_the_position(shop: Shop) -> None:
+    shop.order(1, 2, 3, region="gone")
+    shop.order(*range(4, 10))
+    shop.register()
+    shop.run(max_batches=2)
+    shop.lose_control_database()
+    others = pa.table({"id": [100], "region": ["x"], "cents": [1]}, schema=TOTALS)
+    shop.lake.catalog.load_table("shop.totals").append(others)
+    shop.warden.retention.expire("shop.totals", keep_last=1, keep_days=0, reader_grace="0s").apply()
+    assert shop.stamps() == []
+    status = shop.status()
+    assert (status.status, status.rows_processed, status.checkpoint["id"]) == ("paused", 6, 6)
+    shop.run(max_batches=1)
+    shop.warden.erasure.request("shop.totals", key="region", value=["gone"])
+    shop.warden.erasure.purge("shop.totals", now=True).apply()
+    shop.lose_control_database()
+    assert (shop.status().status, shop.run()) == ("completed", {"actions": 0, "subjects": 0})
+    assert shop.ids() == [*range(4, 10), 100]

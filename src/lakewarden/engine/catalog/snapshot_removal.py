@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
 LINEAGE = "lakewarden.lineage"
+BACKFILL = "lakewarden.backfill."
+"""Begins the key of a backfill's stamp, in the summary of a snapshot or, once that has expired, in a table property."""
 _SOON_MS = 3_600_000
 
 
@@ -125,6 +127,8 @@ def expiry_updates(
             updates.append(SetPropertiesUpdate.model_validate({"updates": {LINEAGE: lineage}}))
         elif LINEAGE in metadata.properties:
             notes.append(LINEAGE)
+        if stamps := _last_stamps(table, set(going)):
+            updates.append(SetPropertiesUpdate.model_validate({"updates": stamps}))
     if notes:
         updates.append(RemovePropertiesUpdate.model_validate({"removals": notes}))
     if by_client and (dead := dead_entries(table, metadata_files)):
@@ -159,6 +163,24 @@ def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int
         if ancestor is not None and not direct:
             lineage[replaced.get(child, child)] = replaced.get(ancestor, ancestor)
     return lineage
+
+
+def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
+    """The newest stamps of backfills on main, if their snapshots expire: as table properties they stay known."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    over_gaps, stamps = lineage_of(table.metadata.properties), dict[str, str]()
+    seen, at = set[str](), table.metadata.current_snapshot_id
+    while at in by_id:
+        snapshot = by_id[at]
+        notes = snapshot.summary.additional_properties if snapshot.summary else {}
+        for key, text in notes.items():
+            if key.startswith(BACKFILL) and key not in seen:
+                seen.add(key)
+                if at in going:
+                    stamps[key] = json.dumps({"position": json.loads(text), "at": snapshot.timestamp_ms})
+        parent = snapshot.parent_snapshot_id
+        at = parent if parent in by_id else over_gaps.get(at)
+    return stamps
 
 
 def _log_update(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> TableUpdate:

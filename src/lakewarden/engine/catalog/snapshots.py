@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.basics import Stamp
 
 MAIN = "main"
-BACKFILL = "lakewarden.backfill."
-"""Begins the key of a backfill's stamp, in the summary of a snapshot or, once that has expired, in a table property."""
 WAP_ID, PUBLISHED_WAP_ID = "wap.id", "published-wap-id"
 _WHOSE = ("lakewarden.operation", "lakewarden.action", PART)
 _STAGED_BY = re.compile(r"lw-(op-[0-9]{8}-[0-9]{6}-[0-9a-f]{6})-")

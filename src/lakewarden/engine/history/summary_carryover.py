@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.catalog.snapshots import BACKFILL, notes_of
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL
+from lakewarden.engine.catalog.snapshots import notes_of
 
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot

@@ -106,21 +106,25 @@ class Division:
 
 @contextmanager
 def within(session: SparkSession, timeout: float, look: Callable[[], None]) -> Iterator[None]:
-    """Interrupt the statements of the body, and no others, after a time, on Ctrl-C, or when `look` asks for it."""
+    """Interrupt the statements of the body after a time, on Ctrl-C, or when `look` asks for it."""
     from lakewarden.engine.spark.watched import watched
 
     tag, is_late = f"lakewarden-{uuid.uuid4().hex}", threading.Event()
 
+    def interrupt() -> None:
+        if not session.interruptTag(tag):  # without Spark Connect, a tag is known to its own thread only
+            session.interruptAll()
+
     def late() -> None:
         is_late.set()
-        session.interruptTag(tag)
+        interrupt()
 
     timer = threading.Timer(timeout, late)
     timer.daemon = True
     session.addTag(tag)
     timer.start()
     try:
-        with watched(look, lambda: session.interruptTag(tag)):
+        with watched(look, interrupt):
             yield
     except Exception as error:
         if is_late.is_set():

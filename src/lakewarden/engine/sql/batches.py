@@ -89,13 +89,13 @@ class Batches:
             problem = " ".join(told.partition(":")[2].split())[:300]
             raise BadValue(f"Spark refuses the SQL: {problem}", "Correct it, or the table.")
 
-    def ranges(self, reading: Reading, after: Tuple | None, size: int) -> list[Range]:
-        """The ranges of the rows after a tuple, each of about so many rows, in their order."""
+    def ranges(self, reading: Reading, after: Tuple | None, size: int, upto: Tuple | None = None) -> list[Range]:
+        """The ranges of the rows after a tuple, and up to another, each of about so many rows, in their order."""
         with translating_spark():
-            frame = self._source(reading).where(reading.columns.within(after, None))
+            frame = self._source(reading).where(reading.columns.within(after, upto))
             frame = frame.select(*(identifier(name) for name in reading.columns.names))
             fraction = min(1.0, FEW / max(reading.rows, 1))
-            if fraction == 1.0 or reading.since is not None:
+            if fraction == 1.0 or reading.since is not None or upto is not None:
                 return _divided(_tuples(frame, reading.columns), after, size)
             sample = _tuples(frame.sample(fraction, _SEED), reading.columns)
             return self._counted(frame, reading.columns, _divided(sample, after, max(1, round(size * fraction))))

@@ -35,6 +35,9 @@ class Planned:
 
 def check(lake: Reader, backfill: Backfill) -> Reading:
     """Check a backfill's files against the tables that they name; raises what is wrong."""
+    for option, value in (("mode", "branch"), ("on_bad_rows", "quarantine")):
+        if getattr(backfill.files.meta, option) == value:
+            raise BadValue(f"{backfill.files.path}: {option}: {value} is not supported yet", f"Remove {option}.")
     reading = _reading(lake, backfill, {})
     name = backfill.target(lake)
     table = lake.tables.load(name)

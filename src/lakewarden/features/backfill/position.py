@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.catalog.snapshots import BACKFILL, ancestors, notes_of
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL
+from lakewarden.engine.catalog.snapshots import ancestors, notes_of
 from lakewarden.errors import StalePlan
 from lakewarden.quantities import from_millis
 

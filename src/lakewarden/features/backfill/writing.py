@@ -7,7 +7,9 @@ table once, whoever writes it.
 from __future__ import annotations
 
 import json
+import logging
 import secrets
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -18,11 +20,12 @@ from lakewarden.engine.commit.staging import StagedRows
 from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.sql.batches import Range, Reading
 from lakewarden.engine.sql.insertion import RANGE
-from lakewarden.engine.sql.tuples import Tuple
-from lakewarden.errors import StalePlan
+from lakewarden.engine.sql.tuples import Tuple, is_after
+from lakewarden.errors import LakewardenError, StalePlan
 from lakewarden.features.backfill.planning import is_divided, reading_of
 from lakewarden.features.backfill.position import Position, key, position, unmoved
 from lakewarden.features.backfill.registration import Backfill
+from lakewarden.features.backfill.trouble import Trouble, pause_before, trouble
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.run import Halted
@@ -37,6 +40,9 @@ _MOST = 128  # batches of one job: each task has a file of every batch open
 _JOBS = 8
 _LEAST = 2 << 30  # bytes of one job
 _FOLDER = "staged"
+_LONGEST = 300.0  # seconds that one job should take
+_GROWTH = 1.2
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -61,92 +67,160 @@ def _is_at(found: Position, action: Action) -> bool:
     return found.run > run or (found.run == run and (found.complete or found.batch >= action.number("batch")))
 
 
-def _follows(before: Position | None, action: Action) -> bool:
-    """Whether a batch begins where the table is."""
-    if before is None or before.run < action.number("run"):
-        return action.arguments["lower"] is None and (before is None or before.complete)
-    return before.run == action.number("run") and before.checkpoint == action.arguments["lower"]
-
-
 def write(lake: Writer, backfill: Backfill, action: Action, following: list[Action]) -> Outcome:
-    """Write one batch. `following` are the next ones: their rows may be written by the same job."""
+    """Write one batch, in parts if it is too much at once. `following` are the next ones, for the same job."""
     if backfill.files.sql_hash != action.arguments["sql"]:
         raise StalePlan(
             f"the plan is stale: {backfill.files.path} changed",
             "Nothing was written. Continue with the new SQL: lakewarden backfill run",
         )
-    table = lake.tables.load(action.subject)
-    before = position(table, backfill.id)
-    if not _follows(before, action):
-        raise StalePlan(
-            f"the plan is stale: {action.subject} is not where batch {action.number('batch')} begins",
-            "Nothing was written. Plan again: lakewarden backfill run",
-        )
-    reading = reading_of(lake, backfill, action)
-    kept = lake.kept(Written)
-    _tidy(lake, action, table, kept)
-    batch = (backfill.id, action.number("batch"))
-    if batch not in kept.files:
-        kept.files.clear()
-        _write_files(lake, table, reading, backfill, [action, *following], kept)
-    rows = kept.files.pop(batch)
-    reach("backfill.written")
-    staged = rows if isinstance(rows, StagedRows) else None
-    lake.part(f"{backfill.id}-{action.number('run')}-{action.number('batch')}").commits.publish(
-        Append(
-            action.subject,
-            str(table.metadata.table_uuid),
-            () if isinstance(rows, StagedRows) else rows,
-            staged,
-            facts={key(backfill.id): _stamp(backfill, action, before).text},
-            check=unmoved(backfill.id, before),
-        )
+    reading, kept = reading_of(lake, backfill, action), lake.kept(Written)
+    total = {"batches": 1, "rows_read": 0, "rows_written": 0, "files": 0}
+    while True:
+        table = lake.tables.load(action.subject)
+        before = position(table, backfill.id)
+        lower = _begin(reading, action, before)
+        _tidy(lake, action, table, kept)
+        part, rows = _Job(lake, backfill, table, reading, kept).next(action, following, lower)
+        reach("backfill.written")
+        stamp = _stamp(backfill, action, before, part, reading, kept)
+        _publish(lake, backfill, action, table, rows, stamp, before)
+        reach("backfill.published")
+        added = rows.added if isinstance(rows, StagedRows) else rows
+        total["rows_read"] += part.rows
+        total["rows_written"] += sum(each.file.record_count for each in added)
+        total["files"] += len(added)
+        if stamp.batch == action.number("batch"):
+            return Outcome(total)
+
+
+def _begin(reading: Reading, action: Action, before: Position | None) -> Tuple | None:
+    """Where a batch begins in the table as it is; refused if that is not within the batch."""
+    run, lower, upper = action.number("run"), *(_bound(reading, action.arguments[end]) for end in ("lower", "upper"))
+    if before is None or (before.run < run and before.complete):
+        if lower is None:
+            return None
+    elif before.run == run and not before.complete:
+        at = _bound(reading, before.checkpoint)
+        if at == lower or (is_after(at, lower) and is_after(upper, at)):
+            return at
+    raise StalePlan(
+        f"the plan is stale: {action.subject} is not where batch {action.number('batch')} begins",
+        "Nothing was written. Plan again: lakewarden backfill run",
     )
-    reach("backfill.published")
-    added = rows.added if isinstance(rows, StagedRows) else rows
-    written = sum(each.file.record_count for each in added)
-    return Outcome({"batches": 1, "rows_read": action.number("rows"), "rows_written": written, "files": len(added)})
 
 
-def _write_files(
-    lake: Writer, table: Table, reading: Reading, backfill: Backfill, actions: list[Action], kept: Written
+def _publish(
+    lake: Writer,
+    backfill: Backfill,
+    action: Action,
+    table: Table,
+    rows: tuple[AddedFile, ...] | StagedRows,
+    stamp: Position,
+    before: Position | None,
 ) -> None:
-    """Have one Spark job write as many batches as it may."""
-    some = _of_one_job(table, reading, actions, kept)
-    name = lake.tables.name(actions[0].subject)
-    folder = f"{_folder(lake, table)}/{secrets.token_hex(4)}"
-    ranges = [_range(reading, action) for action in some]
-    says = f"batches {some[0].number('batch')} to {some[-1].number('batch')} are being written"
-    with lake.batches.rows_of(reading, ranges, (name.lake, *name.identifier)) as rows:
-        if table.spec().fields:  # Iceberg's own writer divides rows by partition
-            staged = lake.staging.stage(str(name), lambda session: rows(session).drop(RANGE))
-            kept.files[backfill.id, some[0].number("batch")] = staged
-            return
-        files = lake.division(name.lake).write(
-            table, rows, folder, backfill.files.meta.timeout_seconds, lambda: _tell(lake, says)
-        )
-    for place, action in enumerate(some):
-        kept.files[backfill.id, action.number("batch")] = files.get(place, ())
+    files, staged = ((), rows) if isinstance(rows, StagedRows) else (rows, None)
+    change = Append(
+        action.subject,
+        str(table.metadata.table_uuid),
+        files,
+        staged,
+        facts={key(backfill.id): stamp.text},
+        check=unmoved(backfill.id, before),
+    )
+    lake.part(f"{backfill.id}-{stamp.run}-{action.number('batch')}-{stamp.rows}").commits.publish(change)
+
+
+class _Job:
+    """Has Spark write the rows of batches, or of a part of one if a batch is too much at once."""
+
+    def __init__(self, lake: Writer, backfill: Backfill, table: Table, reading: Reading, kept: Written) -> None:
+        self._lake, self._backfill, self._table = lake, backfill, table
+        self._reading, self._kept = reading, kept
+
+    def next(
+        self, action: Action, following: list[Action], lower: Tuple | None
+    ) -> tuple[Range, tuple[AddedFile, ...] | StagedRows]:
+        """The next rows to publish: a batch, or a part of it."""
+        whole = replace(_range(self._reading, action), lower=lower)
+        batch = (self._backfill.id, action.number("batch"))
+        is_begun = action.arguments["lower"] != (self._reading.columns.dump(lower) if lower else None)
+        attempt = 0
+        while batch not in self._kept.files or is_begun:
+            self._kept.files.clear()
+            limit = self._kept.limit
+            parts = [whole]
+            if is_begun or (limit is not None and whole.rows > limit):
+                size = limit or self._backfill.files.meta.batch_size
+                parts = self._lake.batches.ranges(self._reading, lower, size, whole.upper) or [whole]
+            some = [] if is_begun or len(parts) > 1 else self._of_one_job([action, *following])
+            ranges = [_range(self._reading, each) for each in some] or parts[:1]
+            try:
+                files = self._measured(ranges, action)
+            except LakewardenError as error:
+                attempt += 1
+                self._react(error, ranges, attempt)
+                continue
+            if not some:
+                return ranges[0], files[0]
+            self._kept.files |= {
+                (self._backfill.id, each.number("batch")): made for each, made in zip(some, files, strict=True)
+            }
+        return whole, self._kept.files.pop(batch)
+
+    def _react(self, error: LakewardenError, ranges: list[Range], attempt: int) -> None:
+        """Write less at once, or wait; raises the error if neither helps."""
+        rows, found = sum(each.rows for each in ranges), trouble(error)
+        if found is Trouble.TOO_MUCH and rows > 1:
+            self._kept.limit = max(1, rows // 2)
+            log.warning("%s: %s; %d rows at once from now on", self._backfill.id, error.message, self._kept.limit)
+        elif found is Trouble.PASSING and attempt <= self._backfill.files.meta.max_retries:
+            log.warning("%s: %s; attempt %d follows", self._backfill.id, error.message, attempt + 1)
+            time.sleep(pause_before(attempt))
+        else:
+            raise error
+
+    def _measured(self, ranges: list[Range], action: Action) -> list[tuple[AddedFile, ...] | StagedRows]:
+        """Write ranges, and adapt what one job may write to how long it took."""
+        began = time.monotonic()
+        files = self._write(ranges, action)
+        took, rows = max(time.monotonic() - began, 0.001), sum(each.rows for each in ranges)
+        longest = min(_LONGEST, self._backfill.files.meta.timeout_seconds / 2)
+        if took > longest:
+            self._kept.limit = max(1, int(rows * longest / took))
+        elif self._kept.limit is not None:
+            self._kept.limit = max(self._kept.limit + 1, int(self._kept.limit * _GROWTH))
+        return files
+
+    def _write(self, ranges: list[Range], action: Action) -> list[tuple[AddedFile, ...] | StagedRows]:
+        lake, table, name = self._lake, self._table, self._lake.tables.name(action.subject)
+        says = f"{len(ranges)} batches from {action.number('batch')} on: {sum(each.rows for each in ranges):,} rows"
+        with lake.batches.rows_of(self._reading, ranges, (name.lake, *name.identifier)) as rows:
+            if table.spec().fields:  # Iceberg's own writer divides rows by partition
+                return [lake.staging.stage(str(name), lambda session: rows(session).drop(RANGE))]
+            folder = f"{_folder(lake, table)}/{secrets.token_hex(4)}"
+            timeout = self._backfill.files.meta.timeout_seconds
+            found = lake.division(name.lake).write(table, rows, folder, timeout, lambda: _tell(lake, says))
+        return [found.get(place, ()) for place in range(len(ranges))]
+
+    def _of_one_job(self, actions: list[Action]) -> list[Action]:
+        """The batches that one job may write: many, unless it had too much."""
+        if not is_divided(self._table, self._reading):
+            return actions[:1]
+        most = max(_LEAST, sum(action.estimate.bytes for action in actions) // _JOBS)
+        limit, some, rows, size = self._kept.limit, actions[:1], actions[0].number("rows"), actions[0].estimate.bytes
+        for action in actions[1:_MOST]:
+            rows, size = rows + action.number("rows"), size + action.estimate.bytes
+            if size > most or (limit is not None and rows > limit):
+                break
+            some.append(action)
+        return some
 
 
 def _tell(lake: Writer, says: str) -> None:
     """Report progress. A request to pause is heard between batches; what a job has written so far is not lost."""
     with suppress(Halted):
         lake.progress(0, 1, says)
-
-
-def _of_one_job(table: Table, reading: Reading, actions: list[Action], kept: Written) -> list[Action]:
-    if not is_divided(table, reading):
-        return actions[:1]
-    total = sum(action.estimate.bytes for action in actions)
-    limit, rows, size = max(_LEAST, total // _JOBS), 0, 0
-    some: list[Action] = []
-    for action in actions[:_MOST]:
-        rows, size = rows + action.number("rows"), size + action.estimate.bytes
-        if some and (size > limit or (kept.limit is not None and rows > kept.limit)):
-            break
-        some.append(action)
-    return some
 
 
 def _range(reading: Reading, action: Action) -> Range:
@@ -158,21 +232,24 @@ def _bound(reading: Reading, text: object) -> Tuple | None:
     return reading.columns.load(str(text)) if text else None
 
 
-def _stamp(backfill: Backfill, action: Action, before: Position | None) -> Position:
-    run, is_last = action.number("run"), bool(action.arguments["is_last"])
-    rows = (before.rows if before and before.run == run else 0) + action.number("rows")
-    upper = action.arguments["upper"]
+def _stamp(
+    backfill: Backfill, action: Action, before: Position | None, part: Range, reading: Reading, kept: Written
+) -> Position:
+    run, number = action.number("run"), action.number("batch")
+    upper = reading.columns.dump(part.upper) if part.upper is not None else None
+    is_whole = upper == action.arguments["upper"]
+    size = backfill.files.meta.batch_size
     return Position(
         run=run,
-        batch=action.number("batch"),
-        checkpoint=str(upper) if upper else None,
+        batch=number if is_whole else number - 1,
+        checkpoint=upper,
         source=json.loads(str(action.arguments["source"])),
         since=str(action.arguments["since"]) if action.arguments.get("since") else None,
-        rows=rows,
+        rows=(before.rows if before and before.run == run else 0) + part.rows,
         plan=str(action.arguments["plan"]),
         sql=backfill.files.sql_hash,
-        size=backfill.files.meta.batch_size,
-        complete=is_last,
+        size=size if kept.limit is None else min(size, kept.limit),
+        complete=is_whole and bool(action.arguments["is_last"]),
     )
 
 

@@ -1,0 +1,100 @@
+"""Batches that fail: out of memory, out of time, for a moment, or for good. On real Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakewarden.engine.rewrite.division import BatchTimeout
+from lakewarden.errors import BadValue, SparkUnavailable, StalePlan
+from lakewarden.features.backfill import trouble as troubles
+from lakewarden.features.backfill.trouble import Trouble, trouble
+from tests.features.backfill.shop import SQL, Shop
+
+
+def caused(text: str) -> SparkUnavailable:
+    error = SparkUnavailable("Spark refused")
+    error.__cause__ = RuntimeError(text)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (caused("java.lang.OutOfMemoryError: Java heap space"), Trouble.TOO_MUCH),
+        (caused("Container killed with exit code 137"), Trouble.TOO_MUCH),
+        (BatchTimeout("a batch took longer than 1 s"), Trouble.TOO_MUCH),
+        (caused("[CAST_INVALID_INPUT] … SQLSTATE: 22018"), Trouble.DATA),
+        (caused("[UNRESOLVED_COLUMN] … SQLSTATE: 42703"), Trouble.LASTING),
+        (BadValue("the SQL selects 2 columns"), Trouble.LASTING),
+        (StalePlan("moved"), Trouble.LASTING),
+        (caused("Connection reset"), Trouble.PASSING),
+    ],
+)
+def test_errors_by_their_cause(error: SparkUnavailable, found: Trouble) -> None:
+    assert trouble(error) is found
+
+
+def failing_once(shop: Shop, mark: Path, fail: Callable[[], None]) -> None:
+    """Have the SQL call a function that fails in a task, the first time only."""
+
+    def touch(id: int) -> int:
+        if not mark.exists():
+            mark.touch()
+            fail()
+        return id
+
+    shop.warden.ground.spark.session().udf.register("touch", touch, "bigint")
+    shop.register(SQL.replace("SELECT id", "SELECT touch(id)"), batch_size=4, timeout_seconds=20)
+
+
+def out_of_memory() -> None:
+    raise MemoryError
+
+
+def sleep() -> None:
+    time.sleep(60)
+
+
+def refuse() -> None:
+    raise ConnectionError("for a moment")
+
+
+@pytest.mark.spark
+def test_out_of_memory_halves_what_is_written_at_once(shop: Shop, tmp_path: Path) -> None:
+    shop.order(*range(8))
+    failing_once(shop, tmp_path / "mark", out_of_memory)
+    (tmp_path / "mark").touch()
+    shop.run(max_batches=1)
+    (tmp_path / "mark").unlink()
+    shop.run()  # batch 2 alone is left: it becomes two halves
+    assert [(stamp["batch"], stamp["rows"], stamp["size"]) for stamp in shop.stamps()] == [
+        (1, 4, 4),
+        (1, 6, 3),
+        (2, 8, 4),
+    ]
+    assert shop.ids() == list(range(8))
+
+
+@pytest.mark.spark
+def test_a_batch_that_takes_too_long_is_interrupted_and_halved(shop: Shop, tmp_path: Path) -> None:
+    shop.order(*range(4))
+    failing_once(shop, tmp_path / "mark", sleep)
+    shop.write(SQL.replace("SELECT id", "SELECT touch(id)"), batch_size=4, timeout_seconds=15)
+    shop.run()  # not interrupted, it would be one batch
+    assert len(shop.stamps()) == 2 and shop.ids() == list(range(4))
+
+
+@pytest.mark.spark
+def test_what_passes_is_tried_again_and_what_lasts_is_not(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakewarden.features.backfill.writing.pause_before", lambda attempt: 0.0)
+    shop.order(*range(4))
+    failing_once(shop, tmp_path / "mark", refuse)
+    shop.run()
+    assert shop.ids() == list(range(4))
+    assert 0.5 <= troubles.pause_before(1) <= 1.5 and troubles.pause_before(100) <= 90
