@@ -100,9 +100,9 @@ def main() -> int:
     for batches, median in medians.items():
         limit = LIMITS.get(batches)
         failed |= limit is not None and median > limit * usual
-        print(f"{batches:>5} batches: {median:.1f} s, {median / usual:.2f}×{f' (at most {limit}×)' if limit else ''}")
+        print(f"{batches:>5} batches: {median:.1f} s, {median / usual:.2f}x{f' (at most {limit}x)' if limit else ''}")
     if len(medians) > 1:
-        (few, least), (many, most) = sorted(medians.items())[0], sorted(medians.items())[-1]
+        (few, least), (many, most) = min(medians.items()), max(medians.items())
         print(f"one more batch: {1000 * (most - least) / (many - few):.0f} ms")
     return 1 if failed else 0
 

@@ -30,7 +30,7 @@ def test_ranges_are_those_of_sorted_tuples(values: list[int | None], size: int, 
     [
         ("date", pa.date32(), [date(2026, 1, 2), date(1969, 1, 1)]),
         ("timestamptz", pa.timestamp("us", "UTC"), [datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)]),
-        ("timestamp", pa.timestamp("us"), [datetime(2026, 1, 2)]),  # noqa: DTZ001 - a time without a zone
+        ("timestamp", pa.timestamp("us"), [datetime(2026, 1, 2)]),
         ("int", pa.int32(), [5, -5]),
     ],
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.spark.session import Spark, translating_spark
 from lakewarden.engine.sql.insertion import BATCH_SIZE, CHECKPOINT, RANGE, Insertion
+from lakewarden.engine.sql.sorted_column import HERE, Range, SortedColumn, is_sortable
 from lakewarden.engine.sql.tuples import Tuple, TupleColumns
 from lakewarden.errors import BadValue
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.rows.read import Rows
 
 FEW = 200_000
-"""Up to so many rows are planned exactly; of more, so many are sampled."""
+"""Up to so many rows are planned exactly by Spark; of more, so many are sampled."""
 _SEED = 17
 
 
@@ -58,16 +59,6 @@ class Reading:
         return int(summary.additional_properties.get("total-files-size", 0)) if summary else 0
 
 
-@dataclass(frozen=True)
-class Range:
-    """Rows after one tuple, up to another one."""
-
-    lower: Tuple | None
-    upper: Tuple | None
-    """None only if the source has no rows."""
-    rows: int
-
-
 class Batches:
     """Plans and reads ranges of pinned sources."""
 
@@ -91,6 +82,10 @@ class Batches:
 
     def ranges(self, reading: Reading, after: Tuple | None, size: int, upto: Tuple | None = None) -> list[Range]:
         """The ranges of the rows after a tuple, and up to another, each of about so many rows, in their order."""
+        if upto is None and reading.since is None and is_sortable(reading.columns) and reading.rows <= HERE:
+            here = self._sorted_here(reading, after)
+            if here is not None:
+                return here.ranges(after, size)
         with translating_spark():
             frame = self._source(reading).where(reading.columns.within(after, upto))
             frame = frame.select(*(identifier(name) for name in reading.columns.names))
@@ -99,6 +94,14 @@ class Batches:
                 return _divided(_tuples(frame, reading.columns), after, size)
             sample = _tuples(frame.sample(fraction, _SEED), reading.columns)
             return self._counted(frame, reading.columns, _divided(sample, after, max(1, round(size * fraction))))
+
+    def _sorted_here(self, reading: Reading, after: Tuple | None) -> SortedColumn | None:
+        """The values of the one checkpoint column, read without Spark; None if only Spark can read them."""
+        schema, batches = self._rows.batches(reading.pinned, columns=reading.columns.names)
+        if len(schema) != 1:
+            return None
+        lower = after if after is not None else reading.initial
+        return SortedColumn.of((batch.column(0) for batch in batches), reading.columns.kinds[0], lower)
 
     def _counted(self, frame: DataFrame, columns: TupleColumns, drafts: list[Range]) -> list[Range]:
         """The same ranges with exact counts, the last one up to the last row."""

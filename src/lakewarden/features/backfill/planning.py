@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.read import version_schema
-from lakewarden.engine.sql.batches import Range, Reading
+from lakewarden.engine.sql.batches import Reading
+from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import TupleColumns
 from lakewarden.errors import BadValue, Conflict, VersionNotFound
 from lakewarden.features.backfill.position import Found, Position, whereabouts

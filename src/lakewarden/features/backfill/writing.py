@@ -18,8 +18,9 @@ from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.new_rows import Append
 from lakewarden.engine.commit.staging import StagedRows
 from lakewarden.engine.files.unreachable import still_unreachable
-from lakewarden.engine.sql.batches import Range, Reading
+from lakewarden.engine.sql.batches import Reading
 from lakewarden.engine.sql.insertion import RANGE
+from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, is_after
 from lakewarden.errors import LakewardenError, StalePlan
 from lakewarden.features.backfill.planning import is_divided, reading_of
