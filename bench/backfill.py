@@ -38,7 +38,7 @@ class Bench:
     """A source, and ways to copy it."""
 
     def __init__(self, folder: Path, rows: int) -> None:
-        Init(folder=str(folder)).make()
+        Init(directory=folder).make()
         config = folder / "lakewarden.yaml"
         settings = yaml.safe_load(config.read_text())
         settings |= {"spark": {"master": "local[2]", "memory": "4g"}, "backfills": {"folders": ["backfills"]}}
