@@ -61,7 +61,11 @@ def test_every_row_is_in_exactly_one_range(lake: SmallLake, rows: list[Any], siz
 
 
 def test_a_composite_checkpoint_from_end_to_end(shop: Shop) -> None:
-    rows = {"region": [None, None, "a", "a", "a", "b", "b'"], "id": [None, 1, None, 2, 2, 1, 1], "amount": [1.0] * 7}
+    rows: dict[str, list[Any]] = {
+        "region": [None, None, "a", "a", "a", "b", "b'"],
+        "id": [None, 1, None, 2, 2, 1, 1],
+        "amount": [1.0] * 7,
+    }
     shop.lake.catalog.load_table("shop.orders").append(pa.table(rows, schema=ORDERS))
     sql = (
         "INSERT INTO {db}.totals SELECT id, region, 1 FROM {db}.orders "
