@@ -13,6 +13,7 @@ import pytest
 from lakewarden.lifecycle import failpoints
 from tests.cases import in_soak
 from tests.features.viewset.logs import RANGE, SQL, Logs
+from tests.readers.spec import faults
 
 pytestmark = pytest.mark.spark
 
@@ -34,6 +35,7 @@ def test_kept_partitions_count_as_current_and_no_file_changes(logs: Logs) -> Non
     second = logs.define(WIDER)["schema_hash"]
     plan = logs.viewset.heal("entries")
     assert [action.verb for action in plan.plan.actions] == ["keep"]
+    assert plan.plan.id == logs.viewset.heal("entries").plan.id
     assert "keep (metadata only)" in plan.plan.warnings[0] and "regenerate (reads" in plan.plan.warnings[0]
     assert plan.apply().result["partitions_kept"] == 3
     assert logs.viewset.incompatible() == [] and logs.viewset.heal("entries").is_empty
@@ -68,6 +70,7 @@ def test_values_of_renamed_columns_are_rewritten(logs: Logs) -> None:
     assert logs.viewset.incompatible() == []
     assert logs.held() == {(0, second): 1, (1, second): 2, (2, second): 0}
     assert _messages(logs, "text") == [(second, "m0"), (second, "m61"), (second, "m62")]
+    assert faults(logs.lake.catalog.load_table("viewsets.entries").metadata_location) == []
     session = logs.lake.warden.ground.spark.session()
     found = session.sql(f"SELECT text FROM main.viewsets.entries WHERE file_schema_hash = '{second}'").collect()
     assert sorted(row[0] for row in found) == ["m0", "m61", "m62"]
