@@ -116,12 +116,17 @@ def _regenerate(lake: Reader, view: ViewSet, partitions: Sequence[Partition]) ->
     """What the source has of the time of some partitions, judged by the bounds of its files."""
     given = view.definition
     column = given.insert_time.replace('"', '""')
-    begin, end = min(one.begin for one in partitions), max(one.end for one in partitions)
-    where = f"\"{column}\" >= '{begin.isoformat()}' AND \"{column}\" < '{end.isoformat()}'"
     try:
         version = lake.tables.resolve(given.source)
     except NotFound as error:
         return Option("regenerate", why_not=error.message)
+    begin, end = min(one.begin for one in partitions), max(one.end for one in partitions)
+    kinds = {field.name: str(field.field_type) for field in version.table.schema().fields}
+    if given.insert_time not in kinds:
+        return Option("regenerate", why_not=f"{given.source} has no column {given.insert_time} any more")
+    if kinds[given.insert_time] == "timestamp":  # without zone
+        begin, end = begin.replace(tzinfo=None), end.replace(tzinfo=None)
+    where = f"\"{column}\" >= '{begin.isoformat()}' AND \"{column}\" < '{end.isoformat()}'"
     near = lake.rows.files_of(version, where)
     live = lake.files.of(version.table, version.snapshot).by_path
     size = sum(live[path].bytes for path in near if path in live) * len({one.instance for one in partitions})
