@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lakewarden.errors import StalePlan
 from lakewarden.lifecycle import failpoints
 from tests.cases import in_soak
 from tests.features.viewset.logs import RANGE, SQL, Logs
@@ -18,6 +19,7 @@ from tests.readers.spec import faults
 pytestmark = pytest.mark.spark
 
 WIDER = f"SELECT time, process_id, CAST(level AS BIGINT) AS level, msg, 1 AS one FROM raw.logs WHERE {RANGE}"
+ADDED = SQL.replace("msg", "msg, 1 AS one")
 RENAMED = SQL.replace("msg", "msg AS text")
 SHOUTED = SQL.replace("msg", "upper(msg) AS msg, 1 AS one")
 
@@ -120,9 +122,16 @@ def test_time_that_the_current_schema_has_already(logs: Logs) -> None:
     logs.insert(0, 61)
     logs.define()
     logs.write(2)
-    second = logs.define(WIDER)["schema_hash"]
+    second = logs.define(ADDED)["schema_hash"]
     logs.write(1)
-    assert [a.verb for a in logs.viewset.heal("entries").plan.actions] == ["retire", "keep"]
+    plan = logs.viewset.heal("entries")
+    assert [action.verb for action in plan.plan.actions] == ["retire", "keep"]
+    retirement = logs.viewset.retire("entries", incompatible=True)
+    logs.define()  # what was incompatible is current again
+    for stale in (plan, retirement):
+        with pytest.raises(StalePlan, match="its schema was 1 and is now 0"):
+            stale.apply()
+    assert logs.define(ADDED)["schema_hash"] == second
     logs.viewset.heal("entries").apply()
     assert logs.held() == {(0, second): 1, (1, second): 1} and len(logs.rows()) == 2
 

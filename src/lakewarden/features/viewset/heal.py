@@ -102,7 +102,10 @@ class _Planned:
     def actions(self) -> tuple[Action, ...]:
         """Retirements come first: a kept partition must not double the rows of one that is to go."""
         rows = [row for one in self._retired for row in one.rows]
-        return (*retiring.actions_for(self._view, rows), *(action for some in self._others.values() for action in some))
+        return (
+            *retiring.actions_for(self._view, rows, by_schema=True),
+            *(action for some in self._others.values() for action in some),
+        )
 
     def heal(self, found: Group) -> None:
         ways = found.possible(self._only)

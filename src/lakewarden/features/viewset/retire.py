@@ -50,7 +50,8 @@ class Retire(TableOperation):
         if any(row.file_path is not None for row in rows):
             freed = "storage is freed when the versions that reference the files expire"
             warnings = (*warnings, f"{freed}: lakewarden retention expire {view.table_name}")
-        return Plan(self.kind(), str(view.table_name), retiring.actions_for(view, rows), warnings)
+        actions = retiring.actions_for(view, rows, by_schema=self.incompatible)
+        return Plan(self.kind(), str(view.table_name), actions, warnings)
 
     def holds(self, action: Action, lake: Reader) -> bool:
         return retiring.holds(action, lake)

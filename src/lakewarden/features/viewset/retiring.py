@@ -14,7 +14,7 @@ from lakewarden.features.viewset.writing import remove_empty
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
-from lakewarden.lifecycle.requirement import TableIs, table_lease
+from lakewarden.lifecycle.requirement import LayoutIs, TableIs, table_lease
 from lakewarden.quantities import counted
 
 if TYPE_CHECKING:
@@ -25,11 +25,14 @@ _identity = attrgetter("identity")
 _MOST = 50_000  # partitions of one action: a commit rewrites manifests of the whole table, so many are cheaper
 
 
-def actions_for(view: ViewSet, rows: Iterable[PartitionRow]) -> tuple[Action, ...]:
-    """Actions that retire partitions, given by all of their files."""
+def actions_for(view: ViewSet, rows: Iterable[PartitionRow], by_schema: bool = False) -> tuple[Action, ...]:
+    """Actions that retire partitions, given by all of their files.
+
+    `by_schema`: they go because of their schema, so they stay if the view set's schema changes before that.
+    """
     parts = [tuple(some) for _, some in groupby(sorted(rows, key=_identity), _identity)]
     chosen = [parts[start : start + _MOST] for start in range(0, len(parts), _MOST)]
-    return tuple(_action(view, [row for part in some for row in part]) for some in chosen)
+    return tuple(_action(view, [row for part in some for row in part], by_schema) for some in chosen)
 
 
 def holds(action: Action, lake: Reader) -> bool:
@@ -58,8 +61,10 @@ def apply(action: Action, lake: Writer) -> Outcome:
     )
 
 
-def _action(view: ViewSet, rows: Sequence[PartitionRow]) -> Action:
-    target, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
+def _action(view: ViewSet, rows: Sequence[PartitionRow], by_schema: bool) -> Action:
+    target, metadata = str(view.table_name), view.table.metadata
+    uuid = str(metadata.table_uuid)
+    layout = LayoutIs(target, metadata.current_schema_id, metadata.default_spec_id, metadata.default_sort_order_id)
     files = FileList.of(PlannedFile(row.file_path, row.file_size, "data") for row in rows if row.file_path is not None)
     empty = tuple(row.identity_text for row in rows if row.file_path is None)
     count = len({row.identity for row in rows})
@@ -69,7 +74,7 @@ def _action(view: ViewSet, rows: Sequence[PartitionRow]) -> Action:
         lease=table_lease(uuid),
         says=f"retire {counted(count, 'partition')} with {counted(sum(row.num_rows for row in rows), 'row')}",
         arguments={"partitions": count, **({"empty": empty} if empty else {})},
-        requires=(TableIs(target, uuid),),
+        requires=(TableIs(target, uuid), *((layout,) if by_schema else ())),
         estimate=Estimate(files.count, files.bytes, sum(row.num_rows for row in rows)),
         files=files,
     )
