@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -196,12 +197,11 @@ class Killing:
         begin = DAY + timedelta(hours=3 * time)
         return {"begin": begin.isoformat(), "end": (begin + timedelta(hours=3)).isoformat()}
 
-    def there(self, time: int | None = None) -> tuple[dict[Any, int], int]:
-        """The rows of each partition of a time, or of all, by what metadata says; and how many there are in fact."""
-        hours = range(3 * time, 3 * time + 3) if time is not None else range(3 * self.times)
-        held = {key: rows for key, rows in self.logs.held().items() if key[0] in hours}
-        rows = [row for row in self.logs.rows() if (row["begin_insert_time"] - DAY) // timedelta(hours=1) in hours]
-        return held, len(rows)
+    def there(self) -> dict[int, tuple[int, int]]:
+        """The rows of each partition, by its hour: as metadata counts them, and as they are."""
+        rows = Counter((row["begin_insert_time"] - DAY) // timedelta(hours=1) for row in self.logs.rows())
+        held = {hour: count for (hour, _), count in self.logs.held().items()}
+        return {hour: (held.get(hour, -1), rows[hour]) for hour in held.keys() | rows.keys()}
 
     def run(self, act: Callable[[int], Any], at_stake: tuple[str, ...], soaking: bool) -> None:
         """Act on the first time undisturbed; then on others, killed and resumed: all end as the first does."""
@@ -209,19 +209,18 @@ class Killing:
         failpoints._armed.append(lambda point, _: passed.append(point))
         act(0)
         failpoints.arm("")
-        held, rows = self.there(0)
-        expected = {hour: n for (hour, _), n in held.items()}
-        points = (
-            [number for number, _ in killing.chosen(passed)] if soaking else [passed.index(p) + 1 for p in at_stake]
-        )
+        before = self.there()
+        expected = {hour: rows for hour, rows in before.items() if hour < 3}
+        points = [passed.index(point) + 1 for point in at_stake]
+        if soaking:
+            points = [number for number, _ in killing.chosen(passed)]
         assert len(points) < self.times, passed
         for time, number in enumerate(points, start=1):
-            others = [self.there(other) for other in range(self.times) if other != time]
             self._killed(number, lambda time=time: act(time))  # type: ignore[misc]
-            held, there = self.there(time)
-            assert {hour - 3 * time: n for (hour, _), n in held.items()} == expected, passed[number - 1]
-            assert there == rows, passed[number - 1]
-            assert [self.there(other) for other in range(self.times) if other != time] == others
+            after, own = self.there(), range(3 * time, 3 * time + 3)
+            assert {hour - 3 * time: after[hour] for hour in own if hour in after} == expected, passed[number - 1]
+            assert {h: r for h, r in after.items() if h not in own} == {h: r for h, r in before.items() if h not in own}
+            before = after
 
     def _killed(self, number: int, act: Callable[[], Any]) -> None:
         def kill(_: str, passed: int) -> None:
