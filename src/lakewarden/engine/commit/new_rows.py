@@ -47,6 +47,8 @@ class Append(Change[int]):
     branch: str = MAIN
     facts: Mapping[str, str] = field(default_factory=dict)
     """For the snapshot's summary; where Spark publishes, Iceberg writes its own."""
+    merges: bool = True
+    """Whether its manifest replaces the small ones of the operation's earlier commits too."""
     check: Callable[[Table], None] = field(default=lambda table: None, repr=False, compare=False)
     """Called before each attempt; refuses if the rows must not be added to the table as it is now."""
 
@@ -70,7 +72,7 @@ class Append(Change[int]):
             head = table.snapshot_by_name(self.branch)
             with Draft(table, head, desk.stamp, desk.reader) as draft:
                 operation = self._take_out(table, draft, desk)
-                draft.add(self._files)
+                draft.add(self._files, merges=self.merges)
                 made[:] = [draft.snapshot_id]
                 staged = {self.staged.branch: self.staged.snapshot} if self.staged else {}
                 return draft.attempt(self.uuid, self.branch, self.facts, operation, staged, self._unstaged(table))

@@ -108,8 +108,11 @@ class Draft:
             kept.append(self._write(spec_id, deletes, removed=entries_gone))
         self._manifests = kept
 
-    def add(self, files: Sequence[AddedFile], deletes: bool = False) -> None:
-        """Add data files, or delete files, in one manifest per partition spec."""
+    def add(self, files: Sequence[AddedFile], deletes: bool = False, merges: bool = True) -> None:
+        """Add data files, or delete files, in one manifest per partition spec.
+
+        It also replaces small manifests of earlier commits, unless `merges` is false: then they are left for later.
+        """
         from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
 
         with_sequences = self.table.metadata.format_version > 1
@@ -126,7 +129,7 @@ class Draft:
                             data_file=added.file,
                         )
                     )
-            existing = self._absorbed(spec_id, deletes)
+            existing = self._absorbed(spec_id, deletes) if merges else []
             self._manifests.insert(0, self._write(spec_id, deletes, added=entries, existing=existing))
 
     def _absorbed(self, spec_id: int, deletes: bool) -> list[ManifestEntry]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FEW = 200_000
 """Up to so many rows are planned exactly by Spark; of more, so many are sampled."""
 _SEED = 17
+_TASK = 128 << 20  # bytes of a task: each writes a file of every batch, so tasks should be few
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Reading:
     """Only the rows that the source has got since this version."""
     initial: Tuple | None = None
     """Rows up to this tuple are not read."""
+    without: tuple[Tuple, ...] = ()
+    """Rows with these tuples are not read."""
 
     @property
     def pinned(self) -> Resolved:
@@ -120,6 +123,11 @@ class Batches:
                 kept.append(Range(lower, end if number == len(drafts) - 1 else draft.upper, counts[number]))
         return kept
 
+    def evaluate(self, reading: Reading, one: Range, target: Sequence[str]) -> None:
+        """Compute the rows of a range and write them nowhere; raises what the SQL fails on."""
+        with translating_spark(), self.rows_of(reading, [one], target) as rows:
+            rows(self._spark().session()).write.format("noop").mode("overwrite").save()
+
     @contextmanager
     def rows_of(
         self, reading: Reading, ranges: Sequence[Range], target: Sequence[str]
@@ -143,10 +151,12 @@ class Batches:
 
     def _source(self, reading: Reading) -> DataFrame:
         if reading.since is None:
-            frame = self._rows.dataframe(reading.pinned)
+            frame = self._rows.dataframe(reading.pinned, task_bytes=_TASK)
         else:
             frame = self._rows.dataframe_since(reading.since, reading.pinned)
-        return frame.where(reading.columns.within(reading.initial, None)) if reading.initial is not None else frame
+        if reading.initial is not None:
+            frame = frame.where(reading.columns.within(reading.initial, None))
+        return frame.where(reading.columns.is_none_of(reading.without)) if reading.without else frame
 
     @contextmanager
     def _views(

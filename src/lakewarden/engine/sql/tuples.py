@@ -95,6 +95,19 @@ class TupleColumns:
             wanted = wanted & (first | column.isNull())
         return wanted
 
+    def is_none_of(self, tuples: Sequence[Tuple]) -> Column:
+        """Whether a row has none of these tuples."""
+        from pyspark.sql import functions as F
+
+        wanted = F.lit(True)
+        for values in tuples:
+            same = F.lit(True)
+            for name, kind, value in zip(self.names, self.kinds, values, strict=True):
+                column = F.col(identifier(name))
+                same = same & (column.isNull() if value is None else column.eqNullSafe(_literal(value, kind)))
+            wanted = wanted & ~same
+        return wanted
+
     def number(self, uppers: Sequence[Tuple]) -> Column:
         """The number of a row's range, by the last tuple of each range but the last one: a tree of comparisons."""
         from pyspark.sql import functions as F

@@ -36,9 +36,8 @@ class Planned:
 
 def check(lake: Reader, backfill: Backfill) -> Reading:
     """Check a backfill's files against the tables that they name; raises what is wrong."""
-    for option, value in (("mode", "branch"), ("on_bad_rows", "quarantine")):
-        if getattr(backfill.files.meta, option) == value:
-            raise BadValue(f"{backfill.files.path}: {option}: {value} is not supported yet", f"Remove {option}.")
+    if backfill.files.meta.mode == "branch":
+        raise BadValue(f"{backfill.files.path}: mode: branch is not supported yet", "Remove mode.")
     reading = _reading(lake, backfill, {})
     name = backfill.target(lake)
     table = lake.tables.load(name)

@@ -23,6 +23,7 @@ from lakewarden.engine.sql.insertion import RANGE
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, is_after
 from lakewarden.errors import LakewardenError, StalePlan
+from lakewarden.features.backfill import bad_rows
 from lakewarden.features.backfill.planning import is_divided, reading_of
 from lakewarden.features.backfill.position import Position, key, position, unmoved
 from lakewarden.features.backfill.registration import Backfill
@@ -43,6 +44,7 @@ _LEAST = 2 << 30  # bytes of one job
 _FOLDER = "staged"
 _LONGEST = 300.0  # seconds that one job should take
 _GROWTH = 1.2
+_MERGED = 32  # commits whose manifests are merged at once
 log = logging.getLogger(__name__)
 
 
@@ -76,6 +78,9 @@ def write(lake: Writer, backfill: Backfill, action: Action, following: list[Acti
             "Nothing was written. Continue with the new SQL: lakewarden backfill run",
         )
     reading, kept = reading_of(lake, backfill, action), lake.kept(Written)
+    if backfill.files.meta.on_bad_rows == "quarantine":
+        aside = bad_rows.put_aside(lake, backfill, action.number("run"))
+        reading = replace(reading, without=tuple(reading.columns.load(each.checkpoint) for each in aside))
     total = {"batches": 1, "rows_read": 0, "rows_written": 0, "files": 0}
     while True:
         table = lake.tables.load(action.subject)
@@ -127,6 +132,7 @@ def _publish(
         files,
         staged,
         facts={key(backfill.id): stamp.text},
+        merges=stamp.complete or stamp.batch % _MERGED == 0,
         check=unmoved(backfill.id, before),
     )
     lake.part(f"{backfill.id}-{stamp.run}-{action.number('batch')}-{stamp.rows}").commits.publish(change)
@@ -160,7 +166,10 @@ class _Job:
                 files = self._measured(ranges, action)
             except LakewardenError as error:
                 attempt += 1
-                self._react(error, ranges, attempt)
+                if trouble(error) is Trouble.DATA:
+                    self._put_aside(ranges, action)
+                else:
+                    self._react(error, ranges, attempt)
                 continue
             if not some:
                 return ranges[0], files[0]
@@ -168,6 +177,20 @@ class _Job:
                 (self._backfill.id, each.number("batch")): made for each, made in zip(some, files, strict=True)
             }
         return whole, self._kept.files.pop(batch)
+
+    def _put_aside(self, ranges: list[Range], action: Action) -> None:
+        """Find the rows that the SQL fails on, and leave them out from now on; raises if that is not wanted."""
+        meta, name = self._backfill.files.meta, self._lake.tables.name(action.subject)
+        is_wanted = meta.on_bad_rows == "quarantine"
+        most = meta.max_bad_rows + 1 - len(self._reading.without) if is_wanted else 1
+        found = bad_rows.find(self._lake, self._reading, ranges, (name.lake, *name.identifier), max(1, most))
+        if not is_wanted or len(found) >= most:
+            raise bad_rows.refusal(self._backfill, found, more=True)
+        run, number = action.number("run"), action.number("batch")
+        bad_rows.put(self._lake, self._backfill, run, number, found)
+        reach("backfill.put_aside")
+        new = tuple(self._reading.columns.load(each.checkpoint) for each in found)
+        self._reading = replace(self._reading, without=(*self._reading.without, *new))
 
     def _react(self, error: LakewardenError, ranges: list[Range], attempt: int) -> None:
         """Write less at once, or wait; raises the error if neither helps."""

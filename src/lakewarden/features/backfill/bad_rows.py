@@ -1,0 +1,137 @@
+"""Rows that the SQL of a backfill fails on: found by halving a batch, named in an error, or put aside in a table.
+
+Only their checkpoint tuples and the kind of the error are kept, never the rows: the table is called like the target,
+with `__bad_rows`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.commit.created_table import CreateTable
+from lakewarden.engine.commit.new_rows import Append
+from lakewarden.engine.files.written_files import AddedFile
+from lakewarden.engine.sql.sorted_column import Range
+from lakewarden.errors import LakewardenError, TableNotFound
+from lakewarden.features.backfill.trouble import Trouble, trouble
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.sql.batches import Reading
+    from lakewarden.features.backfill.registration import Backfill
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+SUFFIX = "__bad_rows"
+_NAMED = 5
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """The rows with one checkpoint tuple, as JSON, and what was wrong."""
+
+    checkpoint: str
+    error: str
+
+
+def find(lake: Writer, reading: Reading, ranges: list[Range], target: tuple[str, ...], most: int) -> list[BadRow]:
+    """The tuples that the SQL fails on, up to so many; each is found by halving."""
+    found: list[BadRow] = []
+    waiting = ranges[::-1]
+    while waiting and len(found) < most:
+        each = waiting.pop()
+        problem = _problem(lake, reading, each, target)
+        if problem is None:
+            continue
+        halves = lake.batches.ranges(reading, each.lower, max(1, each.rows // 2), each.upper)
+        if len(halves) > 1:
+            waiting += halves[::-1]
+        elif each.upper is not None:
+            found.append(BadRow(reading.columns.dump(each.upper), problem))
+        lake.progress(0, 1, "rows that fail are being searched for")
+    return found
+
+
+def _problem(lake: Writer, reading: Reading, each: Range, target: tuple[str, ...]) -> str | None:
+    """What is wrong with a row of a range, without its values; None if nothing is."""
+    try:
+        lake.batches.evaluate(reading, each, target)
+    except LakewardenError as error:
+        if trouble(error) is not Trouble.DATA:
+            raise
+        condition = _CONDITION.search(str(error.__cause__))
+        return condition[1] if condition else type(error.__cause__).__name__
+    return None
+
+
+def refusal(backfill: Backfill, found: list[BadRow], more: bool) -> LakewardenError:
+    """The error that names rows."""
+    columns = ", ".join(backfill.files.meta.checkpoint_columns)
+    named = "; ".join(f"{each.checkpoint} ({each.error})" for each in found[:_NAMED])
+    others = " and more" if more or len(found) > _NAMED else ""
+    return LakewardenError(
+        f"backfill {backfill.id}: its SQL fails on rows with {columns} = {named}{others}",
+        "Correct the SQL or the rows, or set on_bad_rows: quarantine.",
+    )
+
+
+def put_aside(lake: Reader, backfill: Backfill, run: int) -> list[BadRow]:
+    """The bad rows that a run has found so far."""
+    try:
+        table = lake.tables.load(_name(lake, backfill))
+    except TableNotFound:
+        return []
+    if table.current_snapshot() is None:
+        return []
+    rows = table.scan().to_arrow().to_pylist()
+    own = [row for row in rows if row["backfill"] == backfill.id and row["run"] == run]
+    return [BadRow(row["checkpoint"], row["error"]) for row in own]
+
+
+def put(lake: Writer, backfill: Backfill, run: int, batch: int, found: list[BadRow]) -> None:
+    """Add bad rows to the table, once."""
+    import pyarrow as pa
+    from pyiceberg.io.pyarrow import _dataframe_to_data_files, schema_to_pyarrow
+
+    known = {each.checkpoint for each in put_aside(lake, backfill, run)}
+    new = [each for each in found if each.checkpoint not in known]
+    if not new:
+        return
+    table = _table(lake, backfill)
+    rows = [
+        {"backfill": backfill.id, "run": run, "batch": batch, "checkpoint": e.checkpoint, "error": e.error, "at": now}
+        for now in (lake.clock(),)
+        for e in new
+    ]
+    made = pa.Table.from_pylist(rows, schema=schema_to_pyarrow(table.schema(), include_field_ids=False))
+    files = tuple(
+        AddedFile(file, table.metadata.default_spec_id)
+        for file in _dataframe_to_data_files(table.metadata, made, table.io)
+    )
+    name = _name(lake, backfill)
+    change = Append(name, str(table.metadata.table_uuid), files)
+    lake.part(f"bad-{backfill.id}-{run}-{batch}-{len(known)}").commits.publish(change)
+
+
+def _table(lake: Writer, backfill: Backfill) -> Table:
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import IntegerType, NestedField, StringType, TimestamptzType
+
+    name = _name(lake, backfill)
+    try:
+        return lake.tables.load(name)
+    except TableNotFound:
+        texts = {"backfill": 1, "checkpoint": 4, "error": 5}
+        fields = [NestedField(id, column, StringType()) for column, id in texts.items()]
+        fields += [NestedField(2, "run", IntegerType()), NestedField(3, "batch", IntegerType())]
+        fields.append(NestedField(6, "at", TimestamptzType()))
+        schema = Schema(*sorted(fields, key=lambda field: field.field_id))
+        lake.part("bad-rows").commits.publish(CreateTable(name, schema=schema))
+        return lake.tables.load(name)
+
+
+def _name(lake: Reader, backfill: Backfill) -> str:
+    return f"{backfill.target(lake)}{SUFFIX}"

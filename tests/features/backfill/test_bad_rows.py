@@ -1,0 +1,46 @@
+"""Rows that the SQL fails on, on real Spark. Covers `features/backfill/bad_rows.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.errors import LakewardenError
+from tests.features.backfill.shop import SQL, Shop
+
+pytestmark = pytest.mark.spark
+CASTING = SQL.replace("amount * 100", "region")
+
+
+@pytest.fixture
+def mixed(shop: Shop) -> Shop:
+    """Orders of which two have a region that is no number."""
+    shop.order(*range(3), 4, 5, 7, 8, region="17")
+    shop.order(3, 6, region="secret")
+    return shop
+
+
+def test_they_are_named_without_their_values(mixed: Shop) -> None:
+    mixed.register(CASTING)
+    with pytest.raises(
+        LakewardenError, match=r"fails on rows with id = \[3\] \(CAST_INVALID_INPUT\) and more"
+    ) as error:
+        mixed.run()
+    assert "secret" not in str(error.value)
+    assert mixed.ids() == [] and mixed.status().status == "failed"
+
+
+def test_they_are_put_aside_and_the_rest_is_written(mixed: Shop) -> None:
+    mixed.register(CASTING, on_bad_rows="quarantine", max_bad_rows=2)
+    mixed.run()
+    assert (mixed.ids(), mixed.status().status) == ([0, 1, 2, 4, 5, 7, 8], "completed")
+    rows = mixed.lake.catalog.load_table("shop.totals__bad_rows").scan().to_arrow().to_pylist()
+    assert [(row["checkpoint"], row["error"], row["backfill"]) for row in rows] == [
+        ("[3]", "CAST_INVALID_INPUT", "shop_003"),
+        ("[6]", "CAST_INVALID_INPUT", "shop_003"),
+    ]
+
+
+def test_too_many_of_them_fail(mixed: Shop) -> None:
+    mixed.register(CASTING, on_bad_rows="quarantine", max_bad_rows=1)
+    with pytest.raises(LakewardenError, match=r"\[3\] .*; \[6\]"):
+        mixed.run()
