@@ -67,7 +67,7 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
         )
     last = known.current.position if known.current else None
     if last is not None and last.complete and not again:
-        return Planned((), (f"{backfill.id} is complete; --again writes rows that arrived since",))
+        return Planned((), ("complete; --again writes rows that arrived since",))
     reading, run, warnings = _continued(lake, backfill, last)
     if run is None:
         return Planned((), ("no rows arrived since",))

@@ -57,6 +57,14 @@ class Written:
     limit: int | None = None
     """Source rows that one job may read, after one has failed for lack of memory."""
     is_tidy: bool = False
+    readings: dict[str, Reading] = field(default_factory=dict)
+
+    def reading(self, lake: Reader, backfill: Backfill, action: Action) -> Reading:
+        """What an action reads: the same for all batches of a plan."""
+        plan = str(action.arguments["plan"])
+        if plan not in self.readings:
+            self.readings[plan] = reading_of(lake, backfill, action)
+        return self.readings[plan]
 
 
 def holds(lake: Reader, action: Action) -> bool:
@@ -77,7 +85,8 @@ def write(lake: Writer, backfill: Backfill, action: Action, following: list[Acti
             f"the plan is stale: {backfill.files.path} changed",
             "Nothing was written. Continue with the new SQL: lakewarden backfill run",
         )
-    reading, kept = reading_of(lake, backfill, action), lake.kept(Written)
+    kept = lake.kept(Written)
+    reading = kept.reading(lake, backfill, action)
     if backfill.files.meta.on_bad_rows == "quarantine":
         aside = bad_rows.put_aside(lake, backfill, action.number("run"))
         reading = replace(reading, without=tuple(reading.columns.load(each.checkpoint) for each in aside))
