@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.engine.sql.asked import Asked, Dialect, Kind, Read
+from lakewarden.engine.sql.statement import Statement
 from lakewarden.errors import BadValue
 
 FUNCTIONS = {
@@ -51,6 +52,11 @@ def test_what_it_reads() -> None:
         ("SELECT count(*) FROM t NATURAL JOIN u", ["a", "b", "c"]),
         ("SELECT count(*) FROM t JOIN u USING (c)", ["c"]),
         ("FROM t", ["a", "b", "c"]),
+        ("SELECT b FROM t AS u(b)", ["a", "b", "c"]),
+        ("SELECT #1, b FROM t", ["a", "b", "c"]),
+        ("SELECT count(*) FROM (DESCRIBE t)", ["a", "b", "c"]),
+        ("SELECT count(*) FROM (SUMMARIZE t)", ["a", "b", "c"]),
+        ("SELECT len(main.t::VARCHAR) FROM main.t", ["a", "b", "c"]),
     ],
 )
 def test_only_the_columns_that_it_may_use_are_read(text: str, columns: list[str]) -> None:
@@ -122,9 +128,47 @@ def test_what_is_no_statement_is_refused(text: str, message: str) -> None:
         asked(text)
 
 
-def test_java_code_is_not_called() -> None:
-    with pytest.raises(BadValue, match="reflect is not available"):
-        asked("SELECT reflect('java.lang.System', 'getenv', 'HOME')", "spark")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT reflect('java.lang.System', 'getenv', 'HOME')",
+        "SELECT `java_method`('java.lang.System', 'getenv', 'HOME')",
+        "SELECT TRANSFORM(id) USING 'id' AS (x string) FROM raw.a",
+        "SELECT * FROM (SELECT TRANSFORM(id) USING 'id' AS (x string) FROM raw.a)",
+    ],
+)
+def test_no_program_is_run(text: str) -> None:
+    """Neither by callers nor by view sets (engine/sql/reach.py)."""
+    with pytest.raises(BadValue, match="is not available in SQL"):
+        asked(text, "spark")
+    with pytest.raises(BadValue, match="is not available in SQL"):
+        Statement(text.replace("FROM raw.a", "FROM raw.a WHERE at >= {begin} AND at < {end}")).over(str)
+
+
+def test_a_column_named_like_a_function_is_read() -> None:
+    assert asked("SELECT current_date FROM t").columns_of(["a", "current_date"]) == ["current_date"]
+
+
+def test_a_hint_is_no_table() -> None:
+    assert asked("SELECT /*+ BROADCAST(x) */ a FROM sales.orders x", "spark").reads == (Read(("sales", "orders")),)
+
+
+def test_lateral_calls_are_checked() -> None:
+    assert asked("SELECT * FROM t LATERAL VIEW explode(a) x AS y", "spark").reads
+    for text in ("SELECT * FROM t, LATERAL duckdb_settings()", "SELECT * FROM t, LATERAL list_parts()"):
+        with pytest.raises(BadValue, match="cannot be called in LATERAL"):
+            asked(text)
+
+
+def test_fields_of_structs_keep_their_alias() -> None:
+    found = asked("SELECT o.s.x, raw.a.id FROM raw.a JOIN raw.b o ON true", "spark")
+    text = found.over({Read(("raw", "a")): "v0", Read(("raw", "b")): "v1"})
+    assert text == "SELECT o.s.x, a.id FROM v0 AS `a` JOIN v1 AS o ON TRUE"
+
+
+def test_arguments_know_the_with_clause() -> None:
+    found = asked("WITH w AS (SELECT 'x' AS n) SELECT * FROM make_parts((SELECT n FROM w))")
+    assert found.arguments().reads == () and found.change_arguments == 1
 
 
 def test_other_names_for_what_it_reads() -> None:

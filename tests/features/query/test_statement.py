@@ -4,17 +4,25 @@ features/viewset/sql_functions.py, features/viewset/reading.py, doors/cli/query.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from unittest.mock import ANY
 
 import pytest
+from pyiceberg.types import StringType
 
 from lakewarden.doors.cli.main import run
 from lakewarden.errors import BadValue, NotFound
 from lakewarden.features.query.statement import ENGINES, Engine
+from lakewarden.features.query.statement import run as run_statement
 from lakewarden.lifecycle.states import State
 from lakewarden.warden import LeftOut
 from tests.features.viewset.logs import RANGE, Logs
 from tests.small_lake import SmallLake
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.plan import Plan
+    from lakewarden.lifecycle.report import Report
+    from lakewarden.lifecycle.request import Operation
 
 pytestmark = pytest.mark.spark
 WIDER = f"SELECT time, process_id, level, msg, upper(msg) AS shout FROM raw.logs WHERE {RANGE}"
@@ -101,6 +109,71 @@ def test_by_metadata_empty_partitions_too(logs: Logs) -> None:
     assert {row.num_rows for row in logs.viewset.partitions() if row.view_instance_id == "global"} == {3, 1}
 
 
+def test_times_and_identities_that_do_not_fit(logs: Logs) -> None:
+    row = next(row for row in logs.viewset.partitions() if row.view_instance_id == "p1")
+    call = "SELECT retire_partition_by_metadata('entries', {}, {}, '2026-01-01 01:00:00', '{}') AS told"
+    for instance, begin, told in (
+        ("'p1'", "'soon'", "ERROR: soon is not a time"),
+        ("NULL", "'2026-01-01'", "ERROR: Partition not found: entries/NULL"),
+        ("'p1'", "NULL", "ERROR: NULL is not a time"),
+        ("'p1'", "DATE '2026-01-01'", "SUCCESS: Retired partition entries/p1"),
+    ):
+        (found,) = rows(logs, call.format(instance, begin, row.file_schema_hash))
+        assert found["told"].startswith(told)
+
+
+def test_an_error_comes_before_the_change(logs: Logs) -> None:
+    before, retire = logs.held(), "retire_partitions('entries', 'global', '2026-01-01', '2026-01-02')"
+    for sql in (
+        f"SELECT message FROM {retire}",
+        f"SELECT * FROM {retire} WHERE msg IN (SELECT city FROM raw.nothing)",
+        "SELECT retire_partition_by_file(file_path), retire_partition_by_metadata('entries') FROM list_partitions()",
+        "SELECT retire_partition_by_file(file_path) AS r, r AS again FROM list_partitions()",
+        "SELECT * FROM retire_partitions('entries', unnest(['global', 'p1']), '2026-01-01', '2026-01-02')",
+        "SELECT * FROM retire_partitions('entries', NULL, '2026-01-01', '2026-01-02')",
+    ):
+        with pytest.raises((BadValue, NotFound)):
+            rows(logs, sql)
+        assert logs.held() == before, sql
+    other = "SELECT * FROM retire_partitions('entries', '', '2026-01-01', '2026-01-02')"  # an instance like any other
+    assert rows(logs, other) == [{"time": ANY, "msg": "nothing to do"}] and logs.held() == before
+
+
+def test_one_that_is_gone_does_not_stop_the_others(logs: Logs) -> None:
+    """Another process retires one of two between the plan and its application: only one is ours."""
+    warden = logs.lake.warden
+    paths = sorted(row.file_path for row in logs.viewset.partitions() if row.view_instance_id == "global")[:2]
+
+    def operate(operation: Operation) -> tuple[Plan, Report | None]:
+        planned = warden.plan(operation)
+        logs.viewset.retire("entries", file=[paths[0]]).apply()
+        return planned.plan, planned.apply()
+
+    sql = f"SELECT retire_partition_by_file(p) AS told FROM (VALUES ('{paths[0]}'), ('{paths[1]}')) AS t(p)"
+    told = run_statement(warden.ground, sql, "duckdb", operate).rows.to_pydict()["told"]
+    assert [text.split()[0] for text in told] == ["ERROR:", "SUCCESS:"]
+    gone = logs.viewset.retire("entries", file=[paths[0], logs.viewset.partitions()[0].file_path])
+    assert gone.plan.warnings[0] == f"Partition not found: {paths[0]}" and len(gone.plan.actions) == 1
+
+
+def test_versions_are_read_with_their_own_schema(logs: Logs) -> None:
+    logs.lake.warden.version.tag("raw.logs", "v1").apply()
+    with logs.lake.catalog.load_table("raw.logs").update_schema() as change:
+        change.delete_column("level")
+        change.add_column("more", StringType())
+    for engine in ENGINES:
+        table = '"raw.logs@v1"' if engine == "duckdb" else "`raw.logs@v1`"
+        assert list(rows(logs, f"SELECT * FROM {table}", engine)[0]) == [
+            "inserted_at",
+            "time",
+            "process_id",
+            "level",
+            "msg",
+        ]
+        both = f"SELECT count(*) AS n FROM {table} a JOIN raw.logs b ON a.msg = b.msg WHERE b.more IS NULL"
+        assert rows(logs, both, engine) == [{"n": 5}]
+
+
 def test_an_instance_with_quotes_is_data(logs: Logs) -> None:
     name = "o'; DROP TABLE x"
     logs.write(3, instance=name)
@@ -141,6 +214,9 @@ def test_a_plan_changes_nothing(logs: Logs) -> None:
     call = "SELECT * FROM retire_partitions('entries', 'global', '2026-01-01', '2026-01-02')"
     found = logs.lake.warden.queried(call, plan=True)
     assert [plan.kind for plan in found.plans] == ["viewset.retire"] and logs.held() == before
+    path = logs.viewset.partitions()[0].file_path
+    told = logs.lake.warden.queried(f"SELECT retire_partition_by_file('{path}') AS told", plan=True)
+    assert told.rows.to_pydict() == {"told": [f"PLANNED: would retire partition {path}"]}
     assert logs.lake.warden.operation.apply(found.plans[0].id).state is State.DONE
     assert logs.held() == {}
 

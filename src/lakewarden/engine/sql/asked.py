@@ -14,14 +14,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakewarden.engine.base.quoting import identifier
+from lakewarden.engine.sql.reach import refuse_programs
 from lakewarden.errors import BadValue
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 Dialect = Literal["duckdb", "spark"]
-_ROWS_OF_THEIR_OWN = ("range", "generate_series", "unnest", "explode", "repeat")
-_REACHING_OUT = ("reflect", "java_method", "try_reflect")
+_ROWS_OF_THEIR_OWN = (
+    *("range", "generate_series", "unnest", "repeat", "stack", "json_tuple", "explode", "explode_outer"),
+    *("posexplode", "posexplode_outer", "inline", "inline_outer"),
+)
+_NAMED_LIKE_FUNCTIONS = ("current_", "localtime", "session_user")  # a column of this name is taken for the function
 _MARK = "lw:"
 
 
@@ -73,10 +77,14 @@ class Asked:
         """The function in FROM that changes something."""
         return next((name for _, name in self._calls_in_from(Kind.CHANGES)), None)
 
+    @property
+    def change_arguments(self) -> int:
+        return next((len(call.expressions) for call, _ in self._calls(Kind.CHANGES)), 0)
+
     @cached_property
     def items(self) -> tuple[tuple[str, int], ...]:
-        """The functions in the outer SELECT list that change something, with the number of their arguments."""
-        return tuple(dict.fromkeys((name, len(call.expressions)) for call, name in self._calls(Kind.CHANGES_BY_ROW)))
+        """The calls in the outer SELECT list that change something, with the number of their arguments."""
+        return tuple((name, len(call.expressions)) for call, name in self._calls(Kind.CHANGES_BY_ROW))
 
     def arguments(self) -> Asked:
         """A statement that evaluates the arguments of `change`: one row."""
@@ -84,26 +92,30 @@ class Asked:
 
         call = next(call for call, _ in self._calls(Kind.CHANGES))
         items = [exp.alias_(argument.copy(), f"a{place}") for place, argument in enumerate(call.expressions)]
-        text = exp.select(*items).sql(dialect=self._dialect) if items else "SELECT 1 AS a0"
-        return Asked(text, self._dialect, self._functions)
+        select = exp.select(*items)
+        if self._tree.args.get("with_"):
+            select.set("with_", self._tree.args["with_"].copy())
+        return Asked(select.sql(dialect=self._dialect), self._dialect, self._functions)
 
     def columns_of(self, known: Sequence[str]) -> list[str]:
         """Those of a table's columns that it may read."""
         from sqlglot import exp
 
         tree = self._tree
-        everything = (exp.Pivot, exp.Columns)
+        everything = (exp.Pivot, exp.Columns, exp.PositionalColumn, exp.Describe, exp.Summarize)
         if any(True for _ in tree.find_all(*everything)) or any(
             not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)
         ):
             return list(known)
         if any((join.args.get("method") or "").upper() == "NATURAL" for join in tree.find_all(exp.Join)):
             return list(known)
+        if any(table.alias_column_names for table in tree.find_all(exp.Table)):  # t AS x(a, b) goes by position
+            return list(known)
         whole_rows = {table.alias_or_name.lower() for table in tree.find_all(exp.Table)}
-        if any(column.name.lower() in whole_rows and not column.table for column in tree.find_all(exp.Column)):
+        if any(column.name.lower() in whole_rows for column in tree.find_all(exp.Column)):
             return list(known)
         used = {part.name.lower() for part in tree.find_all(exp.Identifier)}
-        return [name for name in known if name.lower() in used]
+        return [name for name in known if name.lower() in used or name.lower().startswith(_NAMED_LIKE_FUNCTIONS)]
 
     def over(self, names: Mapping[Read | str, str]) -> str:
         """The statement with other names for tables and functions in FROM, and calls of `items` as marked structs."""
@@ -111,8 +123,11 @@ class Asked:
 
         copied = Asked(self.text, self._dialect, self._functions)
         found: list[tuple[exp.Table, Read | str]] = [*copied._reads(), *copied._calls_in_from()]
+        replaced = set()
         for table, what in found:
             if what in names:
+                if isinstance(what, Read) and not table.alias:
+                    replaced.add(tuple(part.lower() for part in what.parts))
                 new = exp.to_table(names[what], dialect=self._dialect)
                 new.set("alias", table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(_short(what), True)))
                 for key in ("joins", "pivots", "sample", "laterals"):
@@ -120,7 +135,8 @@ class Asked:
                         new.set(key, table.args[key])
                 table.replace(new)
         for column in copied._tree.find_all(exp.Column):  # sales.orders.amount is orders.amount now
-            if column.args.get("db"):
+            qualifier = tuple(part.name.lower() for part in column.parts[:-1])
+            if len(qualifier) > 1 and qualifier in replaced:
                 column.set("db", None)
                 column.set("catalog", None)
         for call, name in list(copied._calls(Kind.CHANGES_BY_ROW)):
@@ -148,9 +164,11 @@ class Asked:
                     f"{name} changes something and may only be called {place}",
                     "Anywhere else it might run more than once, or not at all.",
                 )
-        for function in outer.find_all(exp.Anonymous):
-            if self._dialect == "spark" and function.name.lower() in _REACHING_OUT:
-                raise BadValue(f"the function {function.name} is not available", "It runs Java code.")
+        for lateral in outer.find_all(exp.Lateral):
+            name = _called(lateral.this)
+            if not isinstance(lateral.this, exp.Subquery) and name not in _ROWS_OF_THEIR_OWN:
+                raise BadValue(f"{name or lateral.sql(self._dialect)} cannot be called in LATERAL", "Name it in FROM.")
+        refuse_programs(outer)
         list(self._reads())
 
     def _reads(self) -> Iterator[tuple[exp.Table, Read]]:
@@ -158,6 +176,8 @@ class Asked:
 
         named = {cte.alias.lower() for cte in self._tree.find_all(exp.CTE)}
         for table in list(self._tree.find_all(exp.Table)):
+            if table.find_ancestor(exp.Hint) is not None:
+                continue
             if table.args.get("when") or table.args.get("version"):
                 raise BadValue("versions are written in the name of a table", 'As in: SELECT * FROM "sales.orders@v1"')
             if not isinstance(table.this, exp.Identifier):
@@ -214,7 +234,7 @@ def _one_select(text: str, dialect: Dialect) -> exp.Query:
     changes = (exp.DML, exp.DDL, exp.Command, exp.Into)
     is_select = len(trees) == 1 and isinstance(trees[0], exp.Query)
     if not is_select or any(not isinstance(found, exp.Query) for found in trees[0].find_all(*changes)):
-        raise BadValue("the SQL is not one SELECT statement", "Tables are changed by operations, not by SQL.")
+        raise BadValue("the SQL is not one SELECT statement", "It may read tables; they are changed by operations.")
     return trees[0]  # type: ignore[return-value]
 
 

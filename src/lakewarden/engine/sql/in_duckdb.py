@@ -33,7 +33,7 @@ def run(asked: Asked, tables: Mapping[Read | str, pa.Table], memory_mb: int) -> 
             connection.register(name, table)
             if not _is_known_by_name(connection, what, name, asked):
                 names[what] = f"temp.main.{name}"
-        for function, count in asked.items:
+        for function, count in dict.fromkeys(asked.items):
             _define_call(connection, function, count)
         connection.execute("SET lock_configuration = true")
         text = asked.over(names) if names else asked.text

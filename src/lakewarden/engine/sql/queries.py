@@ -11,10 +11,12 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.faults import first_line
 from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.files.manifests import holds_data, listed_files, manifests_of
 from lakewarden.engine.spark.session import Spark, translating_spark
 from lakewarden.engine.sql.statement import BEGIN, END, RANGE, Statement
+from lakewarden.errors import BadValue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,6 +120,8 @@ class Queries:
 
     def rows(self, asked: Asked, reads: Mapping[Read, Selected], given: Mapping[Read | str, pa.Table]) -> pa.Table:
         """The rows of a caller's statement, over versions and over rows that are given."""
+        from pyspark.errors import AnalysisException, ParseException
+
         names: dict[Read | str, str] = {}
         with translating_spark():
             session = self._spark().session()
@@ -127,6 +131,10 @@ class Queries:
                     frame.createOrReplaceTempView(name)
                     names[what] = name
                 return session.sql(asked.over(names)).toArrow()
+            except (AnalysisException, ParseException) as error:
+                raise BadValue(
+                    f"the SQL cannot be run: {first_line(error)}", "It runs on Spark; see its SQL."
+                ) from None
             finally:
                 for name in names.values():
                     session.catalog.dropTempView(name)

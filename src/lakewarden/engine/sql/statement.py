@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.sql.reach import refuse_programs
 from lakewarden.errors import BadValue
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def _parsed(text: str) -> exp.Query:
         raise BadValue(f"the SQL cannot be parsed{where}", "It must be one SELECT in Spark's SQL.") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise BadValue("the SQL is not one SELECT statement", "A view set is defined by one SELECT.")
+    refuse_programs(trees[0])
     return trees[0]
 
 

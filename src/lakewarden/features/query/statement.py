@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from lakewarden.engine.rows.read import version_schema
 from lakewarden.engine.sql import in_duckdb
 from lakewarden.engine.sql.asked import Asked, Kind, Read, mark
 from lakewarden.engine.sql.queries import Selected
@@ -73,14 +74,14 @@ def run(lake: Reader, sql: str, engine: Engine, operate: Operate) -> Queried:
     asked = statement.asked
     made: dict[str, pa.Table] = {}
     if asked.change is not None:
-        function = functions[asked.change]
-        assert isinstance(function, ChangeFunction)
-        arguments = _Statement(lake, engine, asked.arguments()).rows().to_pylist()
-        made[function.name] = _messages(lake, _called(lake, function, changes, [tuple(arguments[0].values())]))
+        function = _changing(asked.change, asked.change_arguments)
+        arguments = _only_row(_Statement(lake, engine, asked.arguments()).rows(), function)
+        _Statement(lake, engine, asked).rows({function.name: _messages(lake, [])})  # its errors come before the change
+        made[function.name] = _messages(lake, function.call(lake, changes, [arguments]))
+    called = [_changing(name, count) for name, count in asked.items]
     rows = statement.rows(made)
-    for name, _ in asked.items:
-        function = functions[name]
-        assert isinstance(function, ChangeFunction)
+    _check_calls(rows, called)
+    for function in dict.fromkeys(called):
         rows = _with_results(lake, rows, function, changes)
     return Queried(_each_name_once(rows), tuple(statement.notes), tuple(changes.plans) if changes.are_planned else ())
 
@@ -125,9 +126,7 @@ class _Statement:
         """The columns of a table that nothing was written to yet."""
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-        if read.is_function:
-            return None
-        reference = self._lake.tables.reference(read.reference)
+        reference = self._lake.tables.reference(read.reference if not read.is_function else self._table_of(read))
         table = self._lake.tables.load(reference.name)
         if reference.ref is not None or table.current_snapshot() is not None:
             return None
@@ -135,13 +134,19 @@ class _Statement:
         schema = table.schema() if view is None else table.schema().select(*(name for name, _ in view.columns))
         return schema_to_pyarrow(schema, include_field_ids=False).empty_table()
 
+    def _table_of(self, read: Read) -> str:
+        name, *arguments = read.parts
+        function = sql_functions()[name]
+        assert isinstance(function, ReadFunction)
+        _check_arguments(function, len(arguments))
+        return function.table(self._lake, arguments)
+
     def _selected(self, read: Read) -> Selected:
         lake = self._lake
         if read.is_function:
             name, *arguments = read.parts
             function = sql_functions()[name]
             assert isinstance(function, ReadFunction)
-            _check_arguments(function, arguments)
             found = function.read(lake, arguments)
         else:
             version = lake.tables.resolve(read.reference)
@@ -164,7 +169,7 @@ class _Statement:
         """The columns that the statement uses; the first one, if it only counts rows."""
         import pyarrow as pa
 
-        known = selected.columns or tuple(field.name for field in selected.version.table.schema().fields)
+        known = selected.columns or tuple(field.name for field in version_schema(selected.version).fields)
         columns = self.asked.columns_of(known) or known[:1]
         schema, batches = self._lake.rows.batches(selected.version, columns=columns, only=selected.only)
         return pa.Table.from_batches(batches, schema)
@@ -175,18 +180,43 @@ def _with_results(lake: Reader, rows: pa.Table, function: ChangeFunction, change
     import pyarrow as pa
 
     for place, column in enumerate(rows.schema):
-        if pa.types.is_struct(column.type) and column.type.num_fields and column.type[0].name == mark(function.name):
+        if _is_call(column, function):
             arguments = [tuple(row.values())[1:] for row in rows.column(place).to_pylist()]
-            texts = _called(lake, function, changes, arguments) if arguments else []
+            texts = function.call(lake, changes, arguments) if arguments else []
             rows = rows.set_column(place, column.name, pa.array(texts, pa.string()))
     return rows
 
 
-def _called(
-    lake: Reader, function: ChangeFunction, changes: _Changes, arguments: Sequence[tuple[Any, ...]]
-) -> list[str]:
-    _check_arguments(function, arguments[0])
-    return function.call(lake, changes, arguments)
+def _is_call(column: pa.Field, function: ChangeFunction) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_struct(column.type) and column.type.names[:1] == [mark(function.name)])
+
+
+def _check_calls(rows: pa.Table, called: Sequence[ChangeFunction]) -> None:
+    """A column may repeat a call by its alias: the function would run for both."""
+    found = sum(1 for column in rows.schema for function in dict.fromkeys(called) if _is_call(column, function))
+    if found > len(called):
+        raise BadValue(
+            "the statement uses the result of a function that changes something by its alias",
+            "Nothing was changed. Name the function's result once.",
+        )
+
+
+def _changing(name: str, arguments: int) -> ChangeFunction:
+    function = sql_functions()[name]
+    assert isinstance(function, ChangeFunction)
+    _check_arguments(function, arguments)
+    return function
+
+
+def _only_row(rows: pa.Table, function: ChangeFunction) -> tuple[Any, ...]:
+    """The arguments of a function in FROM."""
+    found = rows.to_pylist()
+    if len(found) != 1 or None in found[0].values():
+        what = "is NULL" if len(found) == 1 else f"has {len(found)} values"
+        raise BadValue(f"an argument of {function.name} {what}", "Nothing was changed. Each must be one value.")
+    return tuple(found[0].values())
 
 
 def _each_name_once(rows: pa.Table) -> pa.Table:
@@ -201,10 +231,10 @@ def _each_name_once(rows: pa.Table) -> pa.Table:
     return rows.rename_columns(names)
 
 
-def _check_arguments(function: ReadFunction | ChangeFunction, given: Sequence[Any]) -> None:
-    if len(given) != len(function.parameters):
+def _check_arguments(function: ReadFunction | ChangeFunction, given: int) -> None:
+    if given != len(function.parameters):
         raise BadValue(
-            f"{function.name} takes {len(function.parameters)} arguments, not {len(given)}",
+            f"{function.name} takes {len(function.parameters)} arguments, not {given}",
             f"As in: {function.name}({', '.join(function.parameters)})",
         )
 

@@ -61,6 +61,8 @@ class ReadFunction:
 
     name: str
     parameters: tuple[str, ...]
+    table: Callable[[Reader, Sequence[str]], str]
+    """The name of the table."""
     read: Callable[[Reader, Sequence[str]], Selected]
 
 

@@ -39,14 +39,16 @@ class Retire(TableOperation):
     )
     incompatible: bool = Field(False, description="All partitions that were written with another schema.")
     outdated: bool = Field(False, description="All partitions that are older than the view set keeps them.")
-    instance: str = Field("", description="Partitions of this instance between --begin and --end; global by default.")
+    instance: str | None = Field(
+        None, description="Partitions of this instance between --begin and --end; global by default."
+    )
     begin: str = Field("", description="From this insert time on.")
     end: str = Field("", description="Up to this insert time.")
 
     def plan(self, lake: Reader) -> Plan:
         view = view_set(lake, self.name)
-        rows = self._chosen(lake, view)
-        warnings = self._warnings(view, rows)
+        rows, missing = self._chosen(lake, view)
+        warnings = (*(f"Partition not found: {one}" for one in missing), *self._warnings(view, rows))
         if any(row.file_path is not None for row in rows):
             freed = "storage is freed when the versions that reference the files expire"
             warnings = (*warnings, f"{freed}: lakewarden retention expire {view.table_name}")
@@ -59,8 +61,9 @@ class Retire(TableOperation):
     def apply(self, action: Action, lake: Writer) -> Outcome:
         return retiring.apply(action, lake)
 
-    def _chosen(self, lake: Reader, view: ViewSet) -> list[PartitionRow]:
-        by_range = bool(self.instance or self.begin or self.end)
+    def _chosen(self, lake: Reader, view: ViewSet) -> tuple[list[PartitionRow], list[str]]:
+        """The files of the chosen partitions, and names of partitions that are not there."""
+        by_range = self.instance is not None or bool(self.begin or self.end)
         if sum((bool(self.file), bool(self.identity), self.incompatible, self.outdated, by_range)) != 1:
             raise BadValue(
                 "choose partitions in one way",
@@ -75,20 +78,21 @@ class Retire(TableOperation):
             asked = {text: parse_identity(text) for text in self.identity}
             return _whole(rows, {text: one if one in there else None for text, one in asked.items()})
         if self.incompatible:
-            return [row for row in rows if row.file_schema_hash != view.schema_hash]
+            return [row for row in rows if row.file_schema_hash != view.schema_hash], []
         if self.outdated:
             if view.definition.keep is None:
                 raise BadValue(f"the view set {view.name} keeps its partitions for ever", "Register it with keep.")
-            return outdated(lake, view)
+            return outdated(lake, view), []
         begin, end = parse_time(self.begin), parse_time(self.end)
         if begin is None or end is None:
             raise BadValue("a range needs --begin and --end", "Write them as 2026-01-01 or 2026-01-01T06:00:00Z.")
-        instance = self.instance or GLOBAL
-        return [
+        instance = GLOBAL if self.instance is None else self.instance
+        within = [
             row
             for row in rows
             if row.view_instance_id == instance and row.begin_insert_time >= begin and row.end_insert_time <= end
         ]
+        return within, []
 
     def _warnings(self, view: ViewSet, rows: Sequence[PartitionRow]) -> tuple[str, ...]:
         """Retiring by range also takes partitions that have nothing wrong with them."""
@@ -100,10 +104,10 @@ class Retire(TableOperation):
         return (f"{len(current)} of them have the current schema: {named}{more}",)
 
 
-def _whole(rows: Sequence[PartitionRow], chosen: Mapping[str, Identity | None]) -> list[PartitionRow]:
+def _whole(rows: Sequence[PartitionRow], chosen: Mapping[str, Identity | None]) -> tuple[list[PartitionRow], list[str]]:
     """All files of the chosen partitions: half a partition would look whole to `materialize`."""
-    for text, identity in chosen.items():
-        if identity is None:
-            raise NotFound(f"Partition not found: {text}", "lakewarden viewset partitions lists them.")
+    missing = [text for text, identity in chosen.items() if identity is None]
+    if len(missing) == len(chosen):
+        raise NotFound(f"Partition not found: {missing[0]}", "lakewarden viewset partitions lists them.")
     identities = set(chosen.values())
-    return [row for row in rows if row.identity in identities]
+    return [row for row in rows if row.identity in identities], missing

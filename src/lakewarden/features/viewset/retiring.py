@@ -7,10 +7,11 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.catalog.snapshots import operation_of
 from lakewarden.engine.commit.new_rows import Overwrite
 from lakewarden.features.viewset.catalogue import PartitionRow, partitions
 from lakewarden.features.viewset.definition import ViewSet, view_set_of
-from lakewarden.features.viewset.writing import remove_empty
+from lakewarden.features.viewset.writing import empty_before, remove_empty
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
@@ -59,6 +60,17 @@ def apply(action: Action, lake: Writer) -> Outcome:
             "storage_freed_bytes": sum(file.bytes for file in going.values()),
         }
     )
+
+
+def taken_by(lake: Reader, view: ViewSet, operation: str) -> set[str]:
+    """What an operation took out: paths of files, and identities of partitions without rows."""
+    taken = set(empty_before(lake, view, operation))
+    for snapshot in view.table.metadata.snapshots:
+        before = view.table.snapshot_by_id(snapshot.parent_snapshot_id or 0)
+        if operation_of(snapshot) == operation and before is not None:
+            were, after = (lake.files.of(view.table, one).by_path.keys() for one in (before, snapshot))
+            taken |= were - after
+    return taken
 
 
 def _action(view: ViewSet, rows: Sequence[PartitionRow], by_schema: bool) -> Action:

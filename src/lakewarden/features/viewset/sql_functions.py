@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.table_name import parse_time
 from lakewarden.engine.sql.queries import Selected
-from lakewarden.errors import BadValue, LakewardenError
+from lakewarden.errors import BadValue, Interrupted, LakewardenError
 from lakewarden.features.shared.sql_function import ChangeFunction, ListFunction, Operate, ReadFunction
 from lakewarden.features.viewset.catalogue import PartitionRow, identity_text, partitions
 from lakewarden.features.viewset.definition import BEGIN, END, HASH, INSTANCE, all_view_sets, view_set
@@ -17,6 +19,7 @@ from lakewarden.features.viewset.partitions import Partitions
 from lakewarden.features.viewset.reading import selection
 from lakewarden.features.viewset.regenerate import Regenerate
 from lakewarden.features.viewset.retire import Retire
+from lakewarden.features.viewset.retiring import taken_by
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
@@ -39,50 +42,80 @@ def _retire(lake: Reader, operate: Operate, rows: Sequence[Arguments]) -> list[s
     return _told(*operate(Retire(name=str(name), instance=str(instance), begin=_time(begin), end=_time(end))))
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """A partition that is to be retired, as a statement names it."""
+
+    key: str
+    """Its path, or its identity as text."""
+    shown: str
+    view_set: str | None = None
+    """None if there is no such partition."""
+    parts: frozenset[str] = frozenset()
+    """Its files; its identity if it has none."""
+    wrong: str = ""
+
+
 def _retire_by_file(lake: Reader, operate: Operate, rows: Sequence[Arguments]) -> list[str]:
-    wanted = [str(path) for (path,) in rows]
-    names = {
+    known = {
         row.file_path: view.name
         for view in all_view_sets(lake)
         for row in partitions(lake, view)
         if row.file_path is not None
     }
-    return _retired(operate, "file", [(names.get(path), path, path) for path in wanted])
+    paths = ["NULL" if path is None else str(path) for (path,) in rows]
+    return _retired(lake, operate, "file", [_Wanted(path, path, known.get(path), frozenset({path})) for path in paths])
 
 
 def _retire_by_metadata(lake: Reader, operate: Operate, rows: Sequence[Arguments]) -> list[str]:
-    there: dict[str, set[str]] = {}
-    wanted: list[tuple[str | None, str, str]] = []
-    for name, instance, begin, end, schema_hash in rows:
-        if name not in there:
-            known = [view for view in all_view_sets(lake) if view.name == name]
-            there[name] = {row.identity_text for view in known for row in partitions(lake, view)}
-        bounds = {BEGIN: datetime.fromisoformat(_time(begin)), END: datetime.fromisoformat(_time(end))}
+    there: dict[tuple[str, str], set[str]] = {}
+    for view in all_view_sets(lake):
+        for row in partitions(lake, view):
+            there.setdefault((view.name, row.identity_text), set()).add(row.file_path or row.identity_text)
+    wanted = []
+    for given in rows:
+        name, instance, begin, end, schema_hash = ("NULL" if value is None else _time(value) for value in given)
+        shown = f"{name}/{instance} from {begin} to {end} with schema {schema_hash}"
+        bounds = {BEGIN: parse_time(begin), END: parse_time(end)}
+        if None in bounds.values():
+            wanted.append(_Wanted(shown, shown, wrong=f"{begin if bounds[BEGIN] is None else end} is not a time"))
+            continue
         identity = identity_text({INSTANCE: instance, HASH: schema_hash, **bounds})
-        shown = f"{name}/{instance} from {_time(begin)} to {_time(end)} with schema {schema_hash}"
-        wanted.append((name if identity in there[name] else None, identity, shown))
-    return _retired(operate, "identity", wanted)
+        parts = there.get((name, identity))
+        wanted.append(_Wanted(identity, shown, name if parts else None, frozenset(parts or ())))
+    return _retired(lake, operate, "identity", wanted)
 
 
-def _retired(operate: Operate, field: str, wanted: Sequence[tuple[str | None, str, str]]) -> list[str]:
-    """Retire partitions, those of a view set by one operation; a text for each.
-
-    `wanted` has the view set of each (None if there is no such partition), its key and how it is shown.
-    """
+def _retired(lake: Reader, operate: Operate, field: str, wanted: Sequence[_Wanted]) -> list[str]:
+    """Retire partitions, those of a view set by one operation; a text for each."""
     errors: dict[str, str] = {}
-    for name in dict.fromkeys(name for name, _, _ in wanted if name is not None):
-        keys = list(dict.fromkeys(key for one, key, _ in wanted if one == name))
+    retired: set[str] = set()
+    verb = "SUCCESS: Retired"
+    for name in dict.fromkeys(one.view_set for one in wanted if one.view_set is not None):
+        keys = list(dict.fromkeys(one.key for one in wanted if one.view_set == name))
         try:
-            operate(Retire(**{"name": name, field: keys}))
+            plan, report = operate(Retire(**{"name": name, field: keys}))
+        except Interrupted:
+            raise
         except LakewardenError as error:  # one failure does not stop the rest
             errors[name] = error.message
+            continue
+        retired |= {file.path for action in plan.actions for file in action.files.items}
+        retired |= {text for action in plan.actions for text in action.texts("empty")}
+        if report is None:
+            verb = "PLANNED: would retire"
+        elif report.result.get("partitions_failed"):  # others were faster
+            retired -= {part for one in wanted if one.view_set == name for part in one.parts}
+            retired |= taken_by(lake, view_set(lake, name), report.id or "")
     told, done = [], set[str]()
-    for owner, key, shown in wanted:
-        if owner is None or key in done:
-            told.append(f"ERROR: Partition not found: {shown}")
+    for one in wanted:
+        if one.wrong or one.view_set in errors:
+            told.append(f"ERROR: {one.wrong or errors[one.view_set or '']}")
+        elif one.key in done or not one.parts & retired:
+            told.append(f"ERROR: Partition not found: {one.shown}")
         else:
-            told.append(f"ERROR: {errors[owner]}" if owner in errors else f"SUCCESS: Retired partition {shown}")
-        done.add(key)
+            told.append(f"{verb} partition {one.shown}")
+        done.add(one.key)
     return told
 
 
@@ -99,7 +132,7 @@ def _told(plan: Plan, report: Report | None) -> list[str]:
 def _range(name: Any, begin: Any, end: Any, delta_seconds: Any) -> dict[str, Any]:
     try:
         delta = timedelta(seconds=float(delta_seconds))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadValue(f"delta_seconds is {delta_seconds}", "It is the length of a partition in seconds.") from None
     return {"name": str(name), "begin": _time(begin), "end": _time(end), "delta": delta}
 
@@ -111,9 +144,13 @@ def _time(value: Any) -> str:
     return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
 
 
+def _table(lake: Reader, arguments: Sequence[str]) -> str:
+    return str(view_set(lake, arguments[0]).table_name)
+
+
 def _instance(lake: Reader, arguments: Sequence[str]) -> Selected:
-    name, instance = arguments
-    version = lake.tables.resolve(str(view_set(lake, name).table_name))
+    _, instance = arguments
+    version = lake.tables.resolve(_table(lake, arguments))
     found = selection(lake, version, instance)
     assert found is not None
     return Selected(version, found.only, found.columns, found.left_out)
@@ -123,7 +160,7 @@ _RANGE = ("view_set", "begin", "end", "delta_seconds")
 FUNCTIONS = (
     ListFunction("list_view_sets", List, ViewSetRow),
     ListFunction("list_partitions", Partitions, PartitionRow),
-    ReadFunction("view_instance", ("view_set", "instance"), _instance),
+    ReadFunction("view_instance", ("view_set", "instance"), _table, _instance),
     ChangeFunction("materialize_partitions", _RANGE, _materialize),
     ChangeFunction("regenerate_partitions", _RANGE, _regenerate),
     ChangeFunction("retire_partitions", ("view_set", "instance", "begin", "end"), _retire),
