@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from lakewarden.errors import Interrupted, LakewardenError
@@ -15,6 +17,8 @@ def test_a_pause_from_another_process_takes_effect_after_the_running_batch(shop:
     shop.register()
 
     def pause() -> None:
+        status = shop.status()
+        assert (status.status, str(status.held_by).rpartition(":")[2]) == ("running", str(os.getpid()))
         shop.lake.run("backfill", "pause", "--database", "shop", "--version", "3")
 
     failpoints.when("backfill.written", pause)

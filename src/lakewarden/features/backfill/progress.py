@@ -79,7 +79,7 @@ def row_of(lake: Reader, backfill: Backfill) -> BackfillRow:
         backfill_id=backfill.id,
         migration_version=backfill.files.version,
         db_name=backfill.place.name,
-        status=_state(known, record),
+        status=_state(lake, known, record),
         rows_processed=at.rows if at else 0,
         batches_completed=at.batch if at else 0,
         batches=_batches(record, backfill),
@@ -91,7 +91,7 @@ def row_of(lake: Reader, backfill: Backfill) -> BackfillRow:
 def status_of(lake: Reader, backfill: Backfill) -> BackfillStatus:
     known, record = _known(lake, backfill), last_operation(lake, backfill)
     found = known.current
-    at, state = (found.position if found else None), _state(known, record)
+    at, state = (found.position if found else None), _state(lake, known, record)
     rate, eta = _pace(lake, record, backfill, state)
     return BackfillStatus(
         backfill_id=backfill.id,
@@ -125,12 +125,13 @@ def last_operation(lake: Reader, backfill: Backfill) -> Record | None:
     return max(found, key=lambda record: record.created_at, default=None)
 
 
-def _state(known: Whereabouts, record: Record | None) -> BackfillState:
-    """The operation's state; if it is over or unknown, what the table says."""
+def _state(lake: Reader, known: Whereabouts, record: Record | None) -> BackfillState:
+    """The operation's state, paused if its process died; if it is over or unknown, what the table says."""
     at = known.current.position if known.current else None
     is_complete = at is not None and at.complete and known.lost is None
     if record is not None and record.state not in (State.DONE, State.CANCELLED):
-        return _STATES[record.state]
+        is_dead = _STATES[record.state] == "running" and lake.journal.held_by(record.id) is None
+        return "paused" if is_dead else _STATES[record.state]
     return "completed" if is_complete else "pending" if at is None else "paused"
 
 
