@@ -33,6 +33,7 @@ class Statement:
     text: str
     subject: str
     """The table, view or namespace that it changes."""
+    is_namespace: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class Migration:
                     f"{self.path}: not a statement that defines a table: {shown}",
                     "Migrations CREATE, ALTER and DROP tables. Write rows with a backfill.",
                 )
-            yield Statement(text.strip(), found["name"].replace("`", ""))
+            is_namespace = found["what"].upper() in ("NAMESPACE", "SCHEMA", "DATABASE")
+            yield Statement(text.strip(), found["name"].replace("`", ""), is_namespace)
 
 
 def all_migrations(lake: Reader) -> list[Migration]:

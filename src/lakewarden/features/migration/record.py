@@ -48,11 +48,16 @@ def note(lake: Reader, place: Place, migration: Migration, known: Applied) -> No
 
 
 def fingerprint(lake: Reader, place: Place, statement: Statement) -> str:
-    """A digest of a table's definition, or of the fact that there is none."""
+    """A digest of the definition of a table or namespace, or of the fact that there is none."""
     parts = statement.subject.split(".")
-    if len(parts) < 2:
-        return ""
-    known = parts[0] in lake.settings.lakes
+    known = parts[0] in lake.settings.lakes and len(parts) > 1
+    if statement.is_namespace:
+        other = Place(parts[0], tuple(parts[1:])) if known else Place(place.lake, tuple(parts))
+        try:
+            own = {key: value for key, value in properties_of(lake, other).items() if not key.startswith(PROPERTY)}
+        except NotFound:
+            return "none"
+        return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:16]
     try:
         metadata = lake.tables.load(statement.subject if known else f"{place.lake}.{statement.subject}").metadata
     except TableNotFound as error:
