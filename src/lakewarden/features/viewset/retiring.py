@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.catalog.snapshots import operation_of
+from lakewarden.engine.catalog.snapshots import operation_of, stamped
 from lakewarden.engine.commit.new_rows import Overwrite
 from lakewarden.features.viewset.catalogue import PartitionRow, partitions
 from lakewarden.features.viewset.definition import ViewSet, view_set_of
@@ -19,6 +19,8 @@ from lakewarden.lifecycle.requirement import LayoutIs, TableIs, table_lease
 from lakewarden.quantities import counted
 
 if TYPE_CHECKING:
+    from pyiceberg.table.snapshots import Snapshot
+
     from lakewarden.lifecycle.ground import Reader, Writer
 
 RETIRE = "retire"
@@ -45,14 +47,19 @@ def holds(action: Action, lake: Reader) -> bool:
 
 def apply(action: Action, lake: Writer) -> Outcome:
     view = view_set_of(lake, action.subject)
-    live = lake.files.of(view.table, view.table.current_snapshot()).by_path
+    before, is_published = _before(view, lake)
+    live = lake.files.of(view.table, before).by_path
     going = {file.path: live[file.path] for file in action.files.items if file.path in live}
-    retired = {row.identity for row in partitions(lake, view) if row.file_path in going}
-    if going:
+    retired = {row.identity: row for row in partitions(lake, view, at=before) if row.file_path in going}
+    if going and not is_published:
         removed = {path: file.deletes_identity for path, file in going.items()}
         lake.commits.publish(Overwrite(str(view.table_name), str(view.table.metadata.table_uuid), removed=removed))
     reach("viewset.retired")
-    count = len(retired) + remove_empty(lake, view, set(action.texts("empty")))
+    empty = set(action.texts("empty"))
+    listed = {row.identity_text for row in partitions(lake, view) if row.file_path is None}
+    # a partition that has rows may be listed as empty as well, after a purge that was cancelled: that must go with it
+    remove_empty(lake, view, empty | {row.identity_text for row in retired.values()})
+    count = len(retired) + len(empty & listed)
     return Outcome(
         {
             "partitions_retired": count,
@@ -60,6 +67,15 @@ def apply(action: Action, lake: Writer) -> Outcome:
             "storage_freed_bytes": sum(file.bytes for file in going.values()),
         }
     )
+
+
+def _before(view: ViewSet, lake: Writer) -> tuple[Snapshot | None, bool]:
+    """The version that partitions are taken out of, and whether a run that was killed has done it."""
+    published = stamped(view.table, lake.stamp)
+    by_it = view.table.snapshot_by_id(published) if published is not None else None
+    parent = by_it.parent_snapshot_id if by_it is not None else None
+    before = view.table.snapshot_by_id(parent) if parent is not None else None
+    return before or view.table.current_snapshot(), published is not None
 
 
 def taken_by(lake: Reader, view: ViewSet, operation: str) -> set[str]:
