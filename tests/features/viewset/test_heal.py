@@ -1,7 +1,7 @@
 """`viewset heal`, on real Spark.
 
-Covers `features/viewset/healing.py`, `features/viewset/keeping.py`, `features/viewset/rewriting.py`,
-`features/viewset/regenerating.py` and `features/viewset/retiring.py`.
+Covers `features/viewset/ways/options.py`, `features/viewset/ways/keeping.py`, `features/viewset/ways/rewriting.py`,
+`features/viewset/ways/regenerating.py` and `features/viewset/retiring.py`.
 """
 
 from __future__ import annotations

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lakewarden.errors import StalePlan
-from lakewarden.features.viewset import keeping, retiring, rewriting
+from lakewarden.features.viewset import retiring
 from lakewarden.features.viewset.catalogue import partitions
 from lakewarden.features.viewset.definition import ViewSet, view_set
-from lakewarden.features.viewset.healing import WAYS, Group, Way, group, rank, transitions
-from lakewarden.features.viewset.incompatible_partitions import Partition, Sorted, sort_out
 from lakewarden.features.viewset.regenerate import Regenerate
-from lakewarden.features.viewset.regenerating import regeneration
+from lakewarden.features.viewset.ways import keeping, rewriting
+from lakewarden.features.viewset.ways.incompatible_partitions import Partition, Sorted, sort_out
+from lakewarden.features.viewset.ways.options import WAYS, Group, Way, group, rank, transitions
+from lakewarden.features.viewset.ways.regenerating import regeneration
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Positional, TableOperation
 from lakewarden.quantities import counted, from_micros, show_size
 
 if TYPE_CHECKING:
-    from lakewarden.features.viewset.transition import Transition
+    from lakewarden.features.viewset.ways.transition import Transition
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _NAMED = 5

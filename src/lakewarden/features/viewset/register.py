@@ -30,7 +30,7 @@ from lakewarden.features.viewset.definition import (
 )
 from lakewarden.features.viewset.evolution import columns_after, evolution
 from lakewarden.features.viewset.history import Former, begun, columns_with_ids, history_of, reads_of, recorded
-from lakewarden.features.viewset.transition import Transition, transition
+from lakewarden.features.viewset.ways.transition import Transition, transition
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Document, Operation, Positional

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from lakewarden.errors import NotFound
 from lakewarden.features.viewset.history import Former, columns_with_ids, history_of, reads_of
-from lakewarden.features.viewset.transition import Transition, transition
+from lakewarden.features.viewset.ways.transition import Transition, transition
 from lakewarden.lifecycle.action import Estimate
 from lakewarden.quantities import show_size
 
 if TYPE_CHECKING:
     from lakewarden.features.viewset.definition import ViewSet
-    from lakewarden.features.viewset.incompatible_partitions import Partition
+    from lakewarden.features.viewset.ways.incompatible_partitions import Partition
     from lakewarden.lifecycle.ground import Reader
 
 Way = Literal["keep", "rewrite", "regenerate", "retire"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.engine.sql.queries import Ranges
     from lakewarden.features.viewset.definition import ViewSet
-    from lakewarden.features.viewset.incompatible_partitions import Partition
+    from lakewarden.features.viewset.ways.incompatible_partitions import Partition
     from lakewarden.lifecycle.action import Action
     from lakewarden.lifecycle.ground import Reader
 

@@ -28,8 +28,8 @@ from lakewarden.quantities import counted
 
 if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import LiveFile
-    from lakewarden.features.viewset.healing import Group
-    from lakewarden.features.viewset.incompatible_partitions import Partition
+    from lakewarden.features.viewset.ways.incompatible_partitions import Partition
+    from lakewarden.features.viewset.ways.options import Group
     from lakewarden.lifecycle.ground import Reader, Writer
 
 REWRITE = "rewrite"

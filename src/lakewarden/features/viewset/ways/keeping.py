@@ -14,13 +14,13 @@ from lakewarden.engine.commit.evolved_schema import EvolveSchema
 from lakewarden.errors import StalePlan
 from lakewarden.features.viewset.catalogue import partitions
 from lakewarden.features.viewset.definition import KEPT, ViewSet
-from lakewarden.features.viewset.incompatible_partitions import sort_out
+from lakewarden.features.viewset.ways.incompatible_partitions import sort_out
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import counted
 
 if TYPE_CHECKING:
-    from lakewarden.features.viewset.healing import Group
+    from lakewarden.features.viewset.ways.options import Group
     from lakewarden.lifecycle.ground import Reader, Writer
 
 KEEP = "keep"

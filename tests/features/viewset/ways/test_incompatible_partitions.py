@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.features.viewset.catalogue import PartitionRow
-from lakewarden.features.viewset.incompatible_partitions import Times, sort_out
+from lakewarden.features.viewset.ways.incompatible_partitions import Times, sort_out
 from tests.features.viewset.logs import DAY
 
 SPANS = st.tuples(st.integers(0, 20), st.integers(1, 6)).map(lambda span: (span[0], sum(span)))

@@ -12,7 +12,7 @@ import pytest
 from lakewarden.features.shared.columns import promotes
 from lakewarden.features.viewset.definition import Definition
 from lakewarden.features.viewset.history import Former, ReadColumns, begun, history_of, recorded
-from lakewarden.features.viewset.transition import Transition, transition
+from lakewarden.features.viewset.ways.transition import Transition, transition
 from tests.features.viewset.logs import RANGE
 
 _SOURCE = {"inserted_at": 1, "level": 2, "msg": 3}
