@@ -52,7 +52,14 @@ def garden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_parts_in_the_order_in_which_they_are_applied() -> None:
-    assert [planner.name for planner in planners()] == ["hide", "retention", "manifests", "compaction", "watch"]
+    assert [planner.name for planner in planners()] == [
+        "hide",
+        "viewset",
+        "retention",
+        "manifests",
+        "compaction",
+        "watch",
+    ]
     verbs = [verb for planner in planners() for verb in planner.verbs]
     assert len(verbs) == len(set(verbs))
 
