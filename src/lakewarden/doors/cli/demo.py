@@ -192,7 +192,7 @@ class _Tour:
         path.write_text(_VIEW_SET.format(amount="amount, amount > 150 AS is_large"))
         self._type("viewset", "register", str(path))
         self._type("viewset", "incompatible")
-        self._type("viewset", "heal", "daily_sales")
+        self._type("viewset", "heal", "daily_sales", "--only", "regenerate")
         self._type("viewset", "heal", "daily_sales", "--only", "regenerate", "--apply")
         self._title("SQL over tables, view sets and lists, on DuckDB, without Spark")
         self._type("query", _SQL)
