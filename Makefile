@@ -25,7 +25,7 @@ test: $(TEST) ## run the tests, with real Spark and PostgreSQL
 	@$(BIN)/pytest -n 2 --durations 10 --durations-min 20
 
 unit: $(BASE) ## run the tests that need no Spark, no PostgreSQL and no files: seconds
-	@$(BIN)/pytest -n 2 -m "not files and not spark and not postgres and not slow"
+	@$(BIN)/pytest -n 2 -m "not files and not spark and not postgres and not mariadb and not slow"
 
 check: $(BASE) ## check format, style and types, as CI does
 	@failed=0; $(BIN)/ruff format --check || failed=1; $(BIN)/ruff check || failed=1; $(BIN)/mypy || failed=1; exit $$failed

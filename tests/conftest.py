@@ -24,6 +24,7 @@ pytest_plugins = [
     "tests.side_by_side",
     "tests.quick_java",
     "tests.services.postgres",
+    "tests.services.mariadb",
     "tests.services.spark_servers",
     "tests.services.s3",
     "tests.services.s3_versions",
@@ -42,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what uses PostgreSQL or a folder, by fixture or parameter; deselect what this kind of run does not need."""
+    """Mark what uses a server or a folder, by fixture or parameter; deselect what this kind of run does not need."""
     _mark(items)
     soak = bool(config.getoption("soak"))
     chosen = [item for item in items if _is_run(item, soak)]
@@ -64,6 +65,8 @@ def _mark(items: list[pytest.Item]) -> None:
         asked = [*getattr(item, "fixturenames", ()), *getattr(getattr(item, "callspec", None), "params", {}).values()]
         if "postgres" in asked or "migrated_postgres" in asked:
             item.add_marker(pytest.mark.postgres)
+        if "mariadb" in asked:
+            item.add_marker(pytest.mark.mariadb)
         if "tmp_path" in asked or "tmp_path_factory" in asked:
             item.add_marker(pytest.mark.files)
 

@@ -10,10 +10,14 @@
     │       ├── LakeNotFound, TableNotFound, VersionNotFound, OperationNotFound, ColumnNotFound
     ├── Conflict                         a valid request that the state of the lake or the journal forbids
     │   ├── AlreadyExists, NotAncestor, StalePlan, LeaseHeld, LeaseLost, CommitRefused
+    │   ├── Barred                       the request or the configuration allows no more than a plan
+    │   ├── UnfitDatabase                a server or a database table that cannot be maintained
     │   ├── DeletionForbidden            the table's files must not be deleted, or another table may own them
     │   └── IllegalTransition            an operation cannot change from one state to another
     ├── Unavailable                      a service does not answer or denies access
     │   ├── CatalogUnavailable (CatalogBusy), StorageUnavailable, StateUnavailable, SparkUnavailable
+    │   ├── DatabaseUnavailable (DatabaseBusy)
+    ├── StatementFailed                  the operational database refused a statement
     ├── BrokenTable                      the table's metadata or files cannot be read
     ├── Interrupted                      the operation stopped between two actions and can be resumed
     ├── VerificationFailed               after applying, the plan's result was not found
@@ -131,6 +135,14 @@ class CommitRefused(Conflict):
     code = "commit-refused"
 
 
+class Barred(Conflict):
+    code = "barred"
+
+
+class UnfitDatabase(Conflict):
+    code = "unfit-database"
+
+
 class DeletionForbidden(Conflict):
     code = "deletion-forbidden"
 
@@ -161,6 +173,18 @@ class StateUnavailable(Unavailable):
 
 class SparkUnavailable(Unavailable):
     code = "spark-unavailable"
+
+
+class DatabaseUnavailable(Unavailable):
+    code = "database-unavailable"
+
+
+class DatabaseBusy(DatabaseUnavailable):
+    code = "database-busy"
+
+
+class StatementFailed(LakewardenError):
+    code = "statement-failed"
 
 
 class BrokenTable(LakewardenError):

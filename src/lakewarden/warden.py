@@ -210,6 +210,9 @@ class Workbench:
     def progress(self, done: int, total: int, says: str = "") -> None:
         self._progress(done, total, says)
 
+    def fence(self) -> None:
+        self._fence()
+
     @property
     def probes(self) -> Sequence[Probe]:
         return self._ground.probes
@@ -305,6 +308,11 @@ class Planned:
     @property
     def is_empty(self) -> bool:
         return not self.plan.actions
+
+    @property
+    def barred(self) -> str:
+        """Why it cannot be applied, as a no-op; empty if it can."""
+        return self.operation.barred(self._warden.ground)
 
     def store(self, actor: str | None = None) -> str:
         """Store the plan for `operation apply`; returns the operation's id."""

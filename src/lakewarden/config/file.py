@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from lakewarden.config.backfills import BackfillSettings
 from lakewarden.config.document import Unreadable, parse
 from lakewarden.config.environment import Environment
+from lakewarden.config.sequences import SequenceSettings
 from lakewarden.config.settings import Settings
 from lakewarden.errors import ConfigProblem, did_you_mean
 
@@ -50,6 +51,24 @@ def load(path: Path, environment: Environment) -> Settings:
     except ValidationError as error:
         raise _problems(path, error) from None
     return _resolve_paths(settings, path.parent)
+
+
+def load_sequences(path: Path) -> SequenceSettings:
+    """Read a `partitionmanager:` file, which has the keys of the section `sequences`."""
+    data = _interpolate(_read_yaml(path), Environment.read().variables, path)
+    if set(data) != {"partitionmanager"}:
+        raise ConfigProblem(f"{path} must have exactly one key, partitionmanager", "Put everything else under it.")
+    try:
+        sequences = SequenceSettings.model_validate(data["partitionmanager"])
+    except ValidationError as error:
+        raise _problems(path, error, SequenceSettings) from None
+    return _with_stats_path(sequences, path.parent)
+
+
+def _with_stats_path(sequences: SequenceSettings, folder: Path) -> SequenceSettings:
+    if sequences.prometheus_stats is None:
+        return sequences
+    return sequences.model_copy(update={"prometheus_stats": folder / sequences.prometheus_stats})
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -92,13 +111,13 @@ def _interpolate(data: Any, variables: Mapping[str, str], path: Path) -> Any:
         raise ConfigProblem(f"{path} cannot be read: it is nested too deeply", "Use fewer YAML aliases.") from None
 
 
-def _problems(path: Path, error: ValidationError) -> ConfigProblem:
+def _problems(path: Path, error: ValidationError, model: type[BaseModel] = Settings) -> ConfigProblem:
     problems, hints = [], []
     for problem in error.errors(include_url=False, include_input=False):
         named = ".".join(str(part) for part in problem["loc"])
         where = named if named.isprintable() else repr(named)  # no line breaks in messages
         if problem["type"] == "extra_forbidden":
-            known = _known_keys(problem["loc"][:-1])
+            known = _known_keys(problem["loc"][:-1], model)
             problems.append(f"unknown key {where}")
             hints.append(did_you_mean(str(problem["loc"][-1]), known, f"Known keys: {', '.join(sorted(known))}."))
         else:
@@ -107,9 +126,8 @@ def _problems(path: Path, error: ValidationError) -> ConfigProblem:
     return ConfigProblem(f"{path}: {'; '.join(problems)}", hint)
 
 
-def _known_keys(location: tuple[int | str, ...]) -> list[str]:
+def _known_keys(location: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
     """The keys of the section at a location in the file, from the models' fields."""
-    model: type[BaseModel] = Settings
     for part in location:
         if str(part) in model.model_fields:  # else it is the name of a lake or table
             annotation = model.model_fields[str(part)].annotation
@@ -130,7 +148,10 @@ def _resolve_paths(settings: Settings, folder: Path) -> Settings:
         lakes[name] = lake.model_copy(update={"catalog": catalog, "warehouse": warehouse.rstrip("/")})
     state, key = _absolute_sqlite(settings.state, folder), folder / settings.signing_key
     backfills = BackfillSettings(folders=tuple(folder / each for each in settings.backfills.folders))
-    return settings.model_copy(update={"lakes": lakes, "state": state, "signing_key": key, "backfills": backfills})
+    changed = {"lakes": lakes, "state": state, "signing_key": key, "backfills": backfills}
+    if settings.sequences is not None:
+        changed["sequences"] = _with_stats_path(settings.sequences, folder)
+    return settings.model_copy(update=changed)
 
 
 def _absolute_sqlite(uri: str, folder: Path) -> str:

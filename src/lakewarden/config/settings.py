@@ -20,6 +20,7 @@ from lakewarden.config.orphans import QuarantineSettings
 from lakewarden.config.query import QuerySettings
 from lakewarden.config.resolution import Declared, Source, from_properties, nearest, values_of
 from lakewarden.config.section import Section
+from lakewarden.config.sequences import SequenceSettings
 from lakewarden.config.spark import SparkSettings
 from lakewarden.config.tables import Defaults, TableSettings
 from lakewarden.errors import LakeNotFound, did_you_mean
@@ -35,7 +36,8 @@ _USUAL: dict[str, Section] = {
 class Settings(Section):
     """The whole configuration file."""
 
-    lakes: dict[str, LakeSettings] = Field(min_length=1)
+    lakes: dict[str, LakeSettings] = Field(default_factory=dict)
+    """May be empty: a database can be maintained without a lake."""
     spark: SparkSettings = SparkSettings()
     state: str = Field("sqlite:///lakewarden.db", repr=False)
     signing_key: Path = Path("signing-key.pem")
@@ -44,6 +46,7 @@ class Settings(Section):
     compare: CompareSettings = CompareSettings()
     backfills: BackfillSettings = BackfillSettings()
     query: QuerySettings = QuerySettings()
+    sequences: SequenceSettings | None = None
     defaults: Defaults = Defaults()
     layers: dict[str, LayerSettings] = Field(default_factory=default_layers)
     tables: dict[str, TableSettings] = Field(default_factory=dict)
@@ -67,6 +70,8 @@ class Settings(Section):
     @property
     def default_lake(self) -> str:
         """The lake to use if none is named: the first in the file."""
+        if not self.lakes:
+            raise LakeNotFound("the configuration has no lake", "Add one under lakes: in lakewarden.yaml.")
         return next(iter(self.lakes))
 
     @property

@@ -116,6 +116,10 @@ class Writer(Reader, Protocol):
         """Write access to the files of one lake, under the action's fence."""
         ...
 
+    def fence(self) -> None:
+        """Raise if the action lost its lease: to call right before a change outside the lake, such as a statement."""
+        ...
+
     def progress(self, done: int, total: int, says: str = "") -> None:
         """Report the progress of a long action, after each piece of work. May raise an interrupt."""
         ...

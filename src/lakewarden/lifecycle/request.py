@@ -248,6 +248,13 @@ class Operation(Request):
         """
         return None
 
+    def barred(self, lake: Reader) -> str:
+        """Why no plan of it may be applied, as configured now; empty if it may. Checked whenever a run begins."""
+        return ""
+
+    def ended(self, plan: Plan, failures: Collection[str], lake: Writer) -> None:
+        """Called at the end of each run, also if there was nothing to do; `failures` are the subjects that failed."""
+
     def skips_held(self) -> bool:
         """Whether a subject held by another operation is skipped without a failure, as in regular upkeep."""
         return False

@@ -11,13 +11,13 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from lakewarden.errors import Interrupted, LakewardenError, LeaseHeld, StateUnavailable
+from lakewarden.errors import Barred, Interrupted, LakewardenError, LeaseHeld, StateUnavailable
 from lakewarden.lifecycle.basics import Clock, Fence, ReportProgress, Stamp
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Reader, Writer
@@ -83,7 +83,10 @@ class Runner:
     def start(self, operation: Operation, plan: Plan, wait: timedelta = timedelta()) -> Report:
         """Apply a plan at once; it is recorded as running in one step. An empty plan is done."""
         if not plan.actions:
+            self._check_barred(operation)
             refused = refusal(plan)
+            lake = self._open_writer(Memory(), Stamp("", "", self.actor), lambda: None, lambda *_: None)
+            operation.ended(plan, {finding.subject for finding in plan.refused}, lake)
             if refused:
                 raise refused
             return Report(None, plan.kind, State.DONE, {"actions": 0, "subjects": 0})
@@ -183,6 +186,7 @@ class Runner:
 
     def _run(self, record: Record, operation: Operation, wait: timedelta, begin: Callable[[Record], Record]) -> Report:
         keeper = Keeper(self._leases, record.id, self._holder, self.lease_timeout)
+        self._check_barred(operation)
         memory = Memory()
         means = RunContext(self.journal, partial(self._open_writer, memory), self._clock, self._sleep, self.actor)
         with (
@@ -200,6 +204,12 @@ class Runner:
                     return self._sequence(run, means)
             except KeyboardInterrupt:
                 return self._stopped(run)
+
+    def _check_barred(self, operation: Operation) -> None:
+        """Refuse a no-op, whichever way its plan came here."""
+        why = operation.barred(self._open_reader(Memory()))
+        if why:
+            raise Barred(f"{operation.kind()} is not applied: {why}", "A no-op only shows its plan.")
 
     def _add_running(self, record: Record) -> Record:
         running = replace(record, state=State.RUNNING, started_at=self._clock(), applied_by=self.actor)
@@ -243,7 +253,16 @@ class Runner:
         else:
             for part in parts:
                 self._one(run, part)
-        return self._finish(run)
+        lake = means.open_writer(Stamp(run.record.id, "", self.actor), run.fence, lambda *_: None)
+        failures = {*run.failures, *(finding.subject for finding in run.plan.refused)}
+        try:
+            report = self._finish(run)
+        except LakewardenError:
+            with suppress(LakewardenError):  # the first error is reported
+                run.operation.ended(run.plan, failures, lake)
+            raise
+        run.operation.ended(run.plan, failures, lake)
+        return report
 
     def _side_by_side(self, run: Run, parts: list[SubjectRun], at_once: int) -> None:
         """Several subjects in parallel. What ends the run is raised once every thread is between two actions."""

@@ -68,7 +68,7 @@ def execute(declared: type[Request], values: dict[str, Any], given: Given) -> in
 def _operate(
     warden: Warden, operation: Operation, given: Given, screen: Screen, watch: Watcher
 ) -> tuple[Callable[[], None], int]:
-    """Plan, and apply unless this is a dry run; --check and --plan take precedence over --apply."""
+    """Plan, and apply unless this is a dry run; --check, --plan and a no-op take precedence over --apply."""
     try:
         wait = parse_duration(given.wait)
     except ValueError as error:
@@ -77,6 +77,8 @@ def _operate(
     if given.check:
         found = not planned.is_empty or planned.plan.refused
         return partial(screen.plan, planned.plan, stored=False, files=given.files), FOUND if found else 0
+    if planned.barred:
+        return partial(screen.plan, planned.plan, stored=False, files=given.files), 1 if planned.plan.refused else 0
     if given.plan or (operation.destructive and not given.apply):
         if not planned.is_empty:
             planned.store()

@@ -1,0 +1,108 @@
+"""A database table partitioned by RANGE over one or several integer columns, as the server describes it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lakewarden.engine.base.quoting import identifier
+from lakewarden.errors import UnfitDatabase
+from lakewarden.features.sequence.connection import Reading, text_literal
+
+Position = tuple[int, ...]
+"""A value for each column of the partitioning; positions are in the order of tuples, as for MariaDB."""
+
+MAXVALUE = "MAXVALUE"
+_COLUMN = re.compile(r"`((?:[^`]|``)+)`")
+_ONLY_COLUMNS = re.compile(r"`(?:[^`]|``)+`(?:,`(?:[^`]|``)+`)*")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition: rows below its bound, and not below the one before."""
+
+    name: str
+    bound: Position | None
+    """None is MAXVALUE."""
+
+    @property
+    def is_tail(self) -> bool:
+        return self.bound is None
+
+    def holds(self, position: Position) -> bool:
+        """Whether a row at this position belongs here, if it is in no partition before."""
+        return self.bound is None or position < self.bound
+
+
+@dataclass(frozen=True)
+class PartitionedTable:
+    """A table and its partitions, in order; the last one is MAXVALUE."""
+
+    server: str
+    database: str
+    name: str
+    columns: tuple[str, ...]
+    partitions: tuple[Partition, ...]
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+    @property
+    def sql_name(self) -> str:
+        return identifier(self.database, self.name)
+
+    def lower_bound(self, partition: Partition) -> Position | None:
+        """The bound of the partition before; None for the first one."""
+        place = self.partitions.index(partition)
+        return self.partitions[place - 1].bound if place else None
+
+
+def read_table(connection: Reading, name: str) -> PartitionedTable:
+    """A table as it is now; refused if its partitions cannot be maintained."""
+    database = connection.database
+    where = f"WHERE TABLE_SCHEMA = {text_literal(database)} AND TABLE_NAME = {text_literal(name)}"
+    rows = connection.rows(
+        "SELECT PARTITION_NAME AS name, PARTITION_METHOD AS method, PARTITION_EXPRESSION AS expression, "  # noqa: S608
+        "PARTITION_DESCRIPTION AS bound, SUBPARTITION_NAME AS sub "
+        f"FROM information_schema.PARTITIONS {where} ORDER BY PARTITION_ORDINAL_POSITION"
+    )
+    about = f"{database}.{name}"
+    if not rows:
+        raise UnfitDatabase(f"there is no table {about}", "Check its name, and the privileges of the account.")
+    first = rows[0]
+    if first["name"] is None:
+        raise UnfitDatabase(f"{about} is not partitioned", "lakewarden sequence convert shows how to partition it.")
+    method, expression = str(first["method"]), str(first["expression"])
+    if method not in ("RANGE", "RANGE COLUMNS") or not _ONLY_COLUMNS.fullmatch(expression):
+        raise UnfitDatabase(f"{about} is partitioned by {method} ({expression})", "Supported: RANGE over columns.")
+    if first["sub"] is not None:
+        raise UnfitDatabase(f"{about} has subpartitions", "They are not supported.")
+    columns = tuple(column.replace("``", "`") for column in _COLUMN.findall(expression))
+    partitions = tuple(Partition(str(row["name"]), _bound(about, str(row["bound"]), len(columns))) for row in rows)
+    if not partitions[-1].is_tail:
+        raise UnfitDatabase(f"{about} has no partition for MAXVALUE", "Add one as the last partition.")
+    return PartitionedTable(connection.server, database, name, columns, partitions)
+
+
+def position_of(connection: Reading, table: PartitionedTable) -> Position | None:
+    """The greatest position in a table; None if it has no rows."""
+    columns = [identifier(column) for column in table.columns]
+    rows = connection.rows(
+        f"SELECT {', '.join(columns)} FROM {table.sql_name} "  # noqa: S608
+        f"ORDER BY {', '.join(f'{column} DESC' for column in columns)} LIMIT 1"
+    )
+    return tuple(int(str(rows[0][column])) for column in table.columns) if rows else None
+
+
+def is_empty(connection: Reading, table: PartitionedTable, partition: str) -> bool:
+    """Whether a partition has no rows. Statistics of the server are estimates, so it is looked up."""
+    return not connection.rows(f"SELECT 1 FROM {table.sql_name} PARTITION ({identifier(partition)}) LIMIT 1")  # noqa: S608
+
+
+def _bound(about: str, description: str, columns: int) -> Position | None:
+    parts = description.split(",")
+    if parts == [MAXVALUE] * columns:
+        return None
+    if len(parts) != columns or not all(re.fullmatch(r"-?\d+", part) for part in parts):
+        raise UnfitDatabase(f"{about} has a partition below {description}", "Bounds must be integers.")
+    return tuple(int(part) for part in parts)
