@@ -79,12 +79,14 @@ def show_value(value: Any, unit: str | None = None) -> str:
     """One value of an answer: counts with separators, sizes with a unit, times to the second."""
     if value is None:
         return ""
+    if type(value) is str:
+        return value
     if isinstance(value, bool):
         return "yes" if value else "no"
     if unit == "bytes":
         return show_size(value)
     if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S}Z" if value.tzinfo else f"{value:%Y-%m-%d %H:%M:%S}"
+        return value.isoformat(" ", "seconds")[:19] + ("Z" if value.tzinfo else "")
     if isinstance(value, int):
         return str(value) if unit == "id" else f"{value:,}"
     if isinstance(value, list):

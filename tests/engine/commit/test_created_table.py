@@ -54,6 +54,16 @@ def test_as_it_was_asked_for(shop: Lake, format: int) -> None:
     assert table.metadata.snapshots == []
 
 
+def test_spark_compresses_it_as_its_own_tables(shop: Lake) -> None:
+    shop.direct.publish(creation())
+    assert shop.table("shop.sales").metadata.properties["write.parquet.compression-codec"] == "zstd"
+
+
+def test_a_codec_that_was_asked_for(shop: Lake) -> None:
+    shop.direct.publish(creation(properties={"write.parquet.compression-codec": "snappy"}))
+    assert shop.table("shop.sales").metadata.properties["write.parquet.compression-codec"] == "snappy"
+
+
 def test_the_same_action_finds_its_own(shop: Lake) -> None:
     uuid = shop.direct.publish(creation())
     assert shop.direct.publish(creation()) == uuid

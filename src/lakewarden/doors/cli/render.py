@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 Answering = Question[Any] | Control[Any] | Setup[Any]
 _WIDE = 240  # the width of piped output
+_LINES = 1000  # written at once
 _MANY = 1000  # more rows are printed without a table's layout
 _STYLES = {
     "ok": "green",
@@ -180,8 +182,8 @@ class Screen:
     def _rows(self, rows: Sequence[Any]) -> None:
         """Print rows of an answer. On a narrow terminal, dispensable columns are left out."""
         names, units = columns_of(rows), units_of(type(rows[0]))
-        shown = [name for name in names if any(not is_empty(value_of(row, name)) for row in rows)] or names
-        values = {name: [value_of(row, name) for row in rows] for name in shown}
+        values = {name: [value_of(row, name) for row in rows] for name in names}
+        shown = [name for name in names if not all(map(is_empty, values[name]))] or names
         if len(rows) > _MANY:
             return self._plain({title(n): [show_value(each, units.get(n)) for each in values[n]] for n in shown})
         cells = {name: [_cell(value, units.get(name)) for value in values[name]] for name in shown}
@@ -219,8 +221,9 @@ class Screen:
         """Print very many rows quickly, one line each."""
         columns = [[name, *column] for name, column in cells.items()]
         padded = [[cell.ljust(width) for cell in column] for column in columns for width in [max(map(len, column))]]
-        for line in zip(*padded, strict=True):
-            click.echo("  ".join(line).rstrip())
+        lines = ("  ".join(line).rstrip() for line in zip(*padded, strict=True))
+        while some := list(islice(lines, _LINES)):
+            click.echo("\n".join(some))
 
     def _blocks(self, rows: int, cells: Mapping[str, Sequence[Text]], every: bool) -> None:
         for number in range(rows):

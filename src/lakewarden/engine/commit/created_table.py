@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CREATED_BY = "lakewarden.created-by"
 _FORMAT = "format-version"
+_DEFAULTS = {"write.parquet.compression-codec": "zstd"}  # as engines set it; without it, Spark would write gzip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,7 @@ class CreateTable(Change[str]):
                         self.location,
                         self.spec or UNPARTITIONED_PARTITION_SPEC,
                         self.order or UNSORTED_SORT_ORDER,
-                        {**self.properties, CREATED_BY: desk.stamp.file_prefix},
+                        {**_DEFAULTS, **self.properties, CREATED_BY: desk.stamp.file_prefix},
                     )
                 ]
             return staged[0]._table

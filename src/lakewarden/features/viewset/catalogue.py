@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakewarden.engine.base.collector import paused
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 _NONE = -1  # no field has this id, and no value this place
+_moment = lru_cache(1 << 18)(from_micros)  # one partition begins where another ends
 Identity = tuple[str, datetime, datetime, str]
 """Instance, begin, end and schema hash."""
 
@@ -176,15 +179,15 @@ class _Reading:
         if places is None:
             return None  # written by others, under another partition spec
         values = file.partition
-        instance, begin, end, schema_hash = (values[place] for place in places)
+        instance, begin, end, schema_hash = itemgetter(*places)(values)
         if instance is None or begin is None or end is None or schema_hash is None:
             return None
         lower, upper = file.lower_bounds, file.upper_bounds
         return PartitionRow(
             view_set_name=self._name,
             view_instance_id=instance,
-            begin_insert_time=from_micros(begin),
-            end_insert_time=from_micros(end),
+            begin_insert_time=_moment(begin),
+            end_insert_time=_moment(end),
             min_event_time=_time(lower.get(self._event)),
             max_event_time=_time(upper.get(self._event)),
             updated=_time(upper.get(self._updated)),
@@ -204,7 +207,7 @@ def _places(spec: PartitionSpec, ids: Mapping[str, int]) -> tuple[int, ...] | No
 
 
 def _time(bound: bytes | None) -> datetime | None:
-    return None if bound is None else from_micros(int.from_bytes(bound, "little", signed=True))
+    return None if bound is None else _moment(int.from_bytes(bound, "little", signed=True))
 
 
 def _empty(lake: Reader, view: ViewSet, near: Near | None) -> Iterator[PartitionRow]:
