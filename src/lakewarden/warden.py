@@ -67,7 +67,6 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.comparison.compare import Comparisons
     from lakewarden.engine.history.spark_route import SparkCleansing
-    from lakewarden.engine.rewrite.division import Division
     from lakewarden.engine.spark.definitions import Definitions
     from lakewarden.engine.spark.statements import TableStatements
     from lakewarden.engine.sql.batches import Batches
@@ -236,12 +235,6 @@ class Workbench:
     def rewriter(self, lake: str) -> Rewriter:
         own = Storage(self._ground.stores[lake])  # unfenced: it deletes only its own files, also after losing the lease
         return Rewriter(lambda: self._ground.spark, self.settings.lake(lake), own)
-
-    def division(self, lake: str) -> Division:
-        from lakewarden.engine.rewrite.division import Division
-
-        own = Storage(self._ground.stores[lake])  # unfenced, as for rewrites
-        return Division(lambda: self._ground.spark, self.settings.lake(lake), own)
 
     def definitions(self, lake: str) -> Definitions:
         from lakewarden.engine.spark.definitions import Definitions

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lakewarden.engine.comparison.compare import Comparisons
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.history.spark_route import SparkCleansing
-    from lakewarden.engine.rewrite.division import Division
     from lakewarden.engine.rewrite.driver import Rewriter
     from lakewarden.engine.rows.read import Rows
     from lakewarden.engine.spark.definitions import Definitions
@@ -87,10 +86,6 @@ class Writer(Reader, Protocol):
 
     def rewriter(self, lake: str) -> Rewriter:
         """Rewrites files of a lake on Spark."""
-        ...
-
-    def division(self, lake: str) -> Division:
-        """Has Spark write new rows of a lake's tables, divided by range."""
         ...
 
     def definitions(self, lake: str) -> Definitions:

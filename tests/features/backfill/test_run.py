@@ -1,7 +1,7 @@
 """`backfill run`, on real Spark.
 
 Covers `features/backfill/planning.py`, `features/backfill/writing.py`, `features/backfill/position.py`,
-`engine/sql/batches.py`, `engine/rewrite/division.py` and `engine/kernel/divide_task.py`.
+`engine/sql/batches.py` and `engine/spark/time_limit.py`.
 """
 
 from __future__ import annotations
@@ -46,10 +46,15 @@ def kill() -> None:
 @pytest.mark.parametrize(
     ("point", "with_control_database"),
     [
-        ("division.written", True),
+        ("staging.written", True),
         ("commit.landed", True),
         ("commit.landed", False),
-        *in_soak(*product(("division.written", "backfill.written", "commit.ready", "commit.fenced"), (True, False))),
+        *in_soak(
+            *product(
+                ("staging.branched", "staging.written", "backfill.written", "commit.ready", "commit.fenced"),
+                (True, False),
+            )
+        ),
         *in_soak(("backfill.published", True), ("action.applied", True), ("action.journaled", False)),
     ],
 )

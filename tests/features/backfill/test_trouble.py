@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.engine.rewrite.division import BatchTimeout
+from lakewarden.engine.spark.time_limit import TookTooLong
 from lakewarden.errors import BadValue, SparkUnavailable, StalePlan
 from lakewarden.features.backfill import trouble as troubles
 from lakewarden.features.backfill.trouble import Trouble, trouble
@@ -26,7 +26,7 @@ def caused(text: str) -> SparkUnavailable:
     [
         (caused("java.lang.OutOfMemoryError: Java heap space"), Trouble.TOO_MUCH),
         (caused("Container killed with exit code 137"), Trouble.TOO_MUCH),
-        (BatchTimeout("a batch took longer than 1 s"), Trouble.TOO_MUCH),
+        (TookTooLong("Spark took longer than 1 s"), Trouble.TOO_MUCH),
         (caused("[CAST_INVALID_INPUT] … SQLSTATE: 22018"), Trouble.DATA),
         (caused("[UNRESOLVED_COLUMN] … SQLSTATE: 42703"), Trouble.LASTING),
         (BadValue("the SQL selects 2 columns"), Trouble.LASTING),

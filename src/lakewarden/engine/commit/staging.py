@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import WAP_ID, lines_of, notes_of
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 STAGED = "lakewarden.staged"
 """In the summary of a staged snapshot: its branch."""
 _AS_THEY_COME = {"use-table-distribution-and-ordering": "false", "fanout-enabled": "false"}
+_BY_TASK = {"distribution-mode": "none", "fanout-enabled": "false"}  # rows are sorted within tasks if the table is
 _NAME = re.compile(r"lakewarden-staging-(?P<operation>op-[0-9]{8}-[0-9]{6}-[0-9a-f]{6})-\S+")
 
 
@@ -64,6 +66,13 @@ class StagedRows:
     @property
     def rows(self) -> int:
         return sum(added.file.record_count for added in self.added)
+
+    def by_task(self) -> dict[int, tuple[AddedFile, ...]]:
+        """The files by the number of the task that wrote them: Iceberg begins their names with it."""
+        found: dict[int, list[AddedFile]] = {}
+        for added in self.added:
+            found.setdefault(int(added.file.file_path.rpartition("/")[2].partition("-")[0]), []).append(added)
+        return {task: tuple(files) for task, files in found.items()}
 
     def only_there(self, table: Table) -> list[int]:
         """The snapshots that belong to no other branch or tag."""
@@ -90,11 +99,15 @@ class Staging:
         rows: Callable[[SparkSession], DataFrame],
         replaced: Collection[str] = (),
         in_order: bool = False,
+        by_task: bool = False,
+        most_seconds: float = inf,
+        look: Callable[[], None] | None = None,
     ) -> StagedRows:
         """Have Spark write rows for a table, matched by column name; returns when all are written.
 
         `replaced` are the data files that an `Overwrite` will replace: if only Spark can do that, their rows are
         deleted on the branch. Rows that come `in_order`, those of a partition together, are written as they come.
+        With `by_task`, the task that has a row writes it. `look` is called regularly meanwhile.
         """
         name = self._desk.tables.name(table_name)
         session = self._spark.session()
@@ -112,18 +125,29 @@ class Staging:
             frame = rows(session)
         properties = {STAGED: branch} | ({WAP_ID: self._desk.stamp.name} if through_spark else {})
         options = {f"snapshot-property.{key}": value for key, value in properties.items()}
-        options |= _AS_THEY_COME if in_order else {}
-        statements.append(branch, frame, options, lambda: self._progress(0, 1, "rows are being written"))
+        options |= _AS_THEY_COME if in_order else _BY_TASK if by_task else {}
+        statements.append(branch, frame, options, look or self._tell, most_seconds)
         reach("staging.written")
         return self._reported(name, branch, base, before, frozenset(replaced if through_spark else ()))
 
-    def sweep(self, table_name: str) -> int:
-        """Remove staging branches at a table, of earlier runs of the action and of operations that are not running."""
-        return self._sweep(self._desk.tables.name(table_name), self._of_action)
+    def _tell(self) -> None:
+        self._progress(0, 1, "rows are being written")
+
+    def sweep(self, table_name: str, whole_operation: bool = False) -> int:
+        """Remove staging branches at a table, of earlier runs of the action and of operations that are not running.
+
+        Those of the whole operation may be removed only while none of its actions stages rows.
+        """
+        own = self._of_operation if whole_operation else self._of_action
+        return self._sweep(self._desk.tables.name(table_name), own)
+
+    @property
+    def _of_operation(self) -> str:
+        return f"lakewarden-staging-{self._desk.stamp.operation}"
 
     @property
     def _of_action(self) -> str:
-        return f"lakewarden-staging-{self._desk.stamp.operation}-{self._desk.stamp.action}"
+        return f"{self._of_operation}-{self._desk.stamp.action}"
 
     @property
     def _own(self) -> str:

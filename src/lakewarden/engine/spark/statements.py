@@ -9,12 +9,13 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.spark.session import translating_spark
-from lakewarden.engine.spark.watched import watched
+from lakewarden.engine.spark.time_limit import within
 from lakewarden.errors import SparkUnavailable
 from lakewarden.lifecycle.failpoints import reach
 
@@ -69,7 +70,12 @@ class TableStatements:
         self._run(_called(self._name, "cherrypick_snapshot", f"snapshot_id => {literal(snapshot)}"))
 
     def append(
-        self, branch: str, rows: DataFrame, options: Mapping[str, str], look: Callable[[], None] = lambda: None
+        self,
+        branch: str,
+        rows: DataFrame,
+        options: Mapping[str, str],
+        look: Callable[[], None] = lambda: None,
+        most_seconds: float = inf,
     ) -> None:
         """Write rows to a branch in one snapshot, with write options; `look` is called regularly meanwhile."""
         self._fence()
@@ -77,7 +83,7 @@ class TableStatements:
         writer = rows.writeTo(_on(self._name, branch))
         for key, value in options.items():
             writer = writer.option(key, value)
-        with watched(look, self._spark.session().interruptAll), translating_spark():
+        with translating_spark(), within(self._spark.session(), most_seconds, look):
             writer.append()
         reach("statement.done")
 

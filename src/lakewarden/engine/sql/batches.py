@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 FEW = 200_000
 """Up to so many rows are planned exactly by Spark; of more, so many are sampled."""
 _SEED = 17
-_TASK = 128 << 20  # bytes of a task: each writes a file of every batch, so tasks should be few
 
 
 @dataclass(frozen=True)
@@ -130,9 +129,12 @@ class Batches:
 
     @contextmanager
     def rows_of(
-        self, reading: Reading, ranges: Sequence[Range], target: Sequence[str]
+        self, reading: Reading, ranges: Sequence[Range], target: Sequence[str], tasks: int = 1
     ) -> Iterator[Callable[[SparkSession], DataFrame]]:
-        """What gives the rows of ranges that follow each other, as the target's columns and the range's number."""
+        """What gives the rows of ranges that follow each other, as the target's columns.
+
+        The rows of several ranges come in so many tasks each, one range after another: a task has rows of one range.
+        """
 
         def frame(session: SparkSession) -> DataFrame:
             from pyspark.sql import functions as F
@@ -144,14 +146,15 @@ class Batches:
                 before = ranges[0].lower if ranges[0].lower is not None else reading.initial
                 values = _values(reading.columns, before, ranges[0].rows)
                 found = session.sql(reading.insertion.query(view, values)).withColumn(RANGE, F.lit(0))
-            return _as_target(found, reading.insertion, session.table(identifier(target)))
+            rows = _as_target(found, reading.insertion, session.table(identifier(target)))
+            return (_by_range(rows, len(ranges), tasks) if len(ranges) > 1 else rows).drop(RANGE)
 
         with ExitStack() as views:
             yield frame
 
     def _source(self, reading: Reading) -> DataFrame:
         if reading.since is None:
-            frame = self._rows.dataframe(reading.pinned, task_bytes=_TASK)
+            frame = self._rows.dataframe(reading.pinned)
         else:
             frame = self._rows.dataframe_since(reading.since, reading.pinned)
         if reading.initial is not None:
@@ -207,6 +210,15 @@ def _values(columns: TupleColumns, lower: Tuple | None, rows: int) -> dict[str, 
     """By placeholder, what a template is filled with."""
     at = lower if lower is not None else (None,) * len(columns.names)
     return {BATCH_SIZE: rows} | {f"{CHECKPOINT}{name}": value for name, value in zip(columns.names, at, strict=True)}
+
+
+def _by_range(rows: DataFrame, ranges: int, tasks: int) -> DataFrame:
+    """The same rows, each in a task of its range; Spark fails if one were in another."""
+    from pyspark.sql import functions as F
+
+    task = F.col(RANGE) * tasks + F.spark_partition_id() % tasks
+    together = rows.withColumn(RANGE, task).repartitionById(ranges * tasks, F.col(RANGE))
+    return together.where(F.coalesce(F.assert_true(F.col(RANGE) == F.spark_partition_id()), F.lit(True)))
 
 
 def _as_target(found: DataFrame, insertion: Insertion, target: DataFrame) -> DataFrame:

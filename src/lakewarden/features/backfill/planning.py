@@ -77,7 +77,7 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
     ranges = lake.batches.ranges(reading, after, size) or [Range(after, after, 0)]
     if last is not None and last.sql != backfill.files.sql_hash:
         warnings = (*warnings, f"its SQL changed after batch {last.batch}, which was written with the former SQL")
-    why = reading.insertion.why_range_by_range(reading.source) or _why_not_divided(table)
+    why = reading.insertion.why_range_by_range(reading.source)
     if why and len(ranges) > 1:
         read = f"{len(ranges)} times {reading.bytes >> 20} MB"
         warnings = (*warnings, f"each batch is a query of its own, because {why}: it reads up to {read}")
@@ -138,15 +138,6 @@ def _reading(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: st
         since=version(spelled, since) if since else None,
         initial=columns.given(backfill.files.meta.initial_checkpoint),
     )
-
-
-def _why_not_divided(table: Table) -> str:
-    return "the target is partitioned" if table.spec().fields else ""
-
-
-def is_divided(table: Table, reading: Reading) -> bool:
-    """Whether one Spark job may write several batches."""
-    return not reading.insertion.why_range_by_range(reading.source) and not _why_not_divided(table)
 
 
 def _actions(

@@ -60,7 +60,7 @@ class Run(TableOperation):
         return Stop.PAUSE if self.max_batches is not None and begun >= self.max_batches else None
 
     def tidy(self, action: Action, lake: Writer) -> None:
-        """Nothing: `writing` deletes what a killed run left before it writes, once in a run."""
+        """Nothing: `writing` removes what a killed run left before it writes, once in a run."""
 
     def _following(self, action: Action, lake: Writer) -> list[Action]:
         """The next batches of the same backfill in the running operation."""

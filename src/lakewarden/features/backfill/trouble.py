@@ -6,7 +6,7 @@ import random
 import re
 from enum import StrEnum
 
-from lakewarden.engine.rewrite.division import BatchTimeout
+from lakewarden.engine.spark.time_limit import TookTooLong
 from lakewarden.errors import LakewardenError, Unavailable
 
 _MEMORY = re.compile(
@@ -33,7 +33,7 @@ class Trouble(StrEnum):
 def trouble(error: LakewardenError) -> Trouble:
     """Why a batch failed, by the error and what caused it."""
     text = f"{error} {error.__cause__ or ''}"
-    if isinstance(error, BatchTimeout) or _MEMORY.search(text):
+    if isinstance(error, TookTooLong) or _MEMORY.search(text):
         return Trouble.TOO_MUCH
     state = _STATE.search(text)
     if state is not None and state[1].startswith(_DATA):

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.new_rows import Append
 from lakewarden.engine.commit.staging import StagedRows
-from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.sql.batches import Reading
-from lakewarden.engine.sql.insertion import RANGE
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, is_after
 from lakewarden.errors import LakewardenError, StalePlan
 from lakewarden.features.backfill import bad_rows
-from lakewarden.features.backfill.planning import is_divided, reading_of
+from lakewarden.features.backfill.planning import reading_of
 from lakewarden.features.backfill.position import Position, key, position, unmoved
 from lakewarden.features.backfill.registration import Backfill
 from lakewarden.features.backfill.trouble import Trouble, pause_before, trouble
@@ -38,10 +34,10 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.written_files import AddedFile
     from lakewarden.lifecycle.ground import Reader, Writer
 
-_MOST = 128  # batches of one job: each task has a file of every batch open
+_MOST = 200  # batches of one job: more would be sorted on their way to their tasks
+_OF_A_TASK = 256 << 20  # source bytes
 _JOBS = 8
 _LEAST = 2 << 30  # bytes of one job
-_FOLDER = "staged"
 _LONGEST = 300.0  # seconds that one job should take
 _GROWTH = 1.2
 _MERGED = 32  # commits whose manifests are merged at once
@@ -56,7 +52,8 @@ class Written:
     """By backfill and batch."""
     limit: int | None = None
     """Source rows that one job may read, after one has failed for lack of memory."""
-    is_tidy: bool = False
+    tidy: set[str] = field(default_factory=set)
+    """Tables where nothing of a killed run is left."""
     readings: dict[str, Reading] = field(default_factory=dict)
 
     def reading(self, lake: Reader, backfill: Backfill, action: Action) -> Reading:
@@ -92,11 +89,11 @@ def write(lake: Writer, backfill: Backfill, action: Action, following: list[Acti
         reading = replace(reading, without=tuple(reading.columns.load(each.checkpoint) for each in aside))
     total = {"batches": 1, "rows_read": 0, "rows_written": 0, "files": 0}
     while True:
+        _tidy(lake, action, kept)
         table = lake.tables.load(action.subject)
         before = position(table, backfill.id)
         lower = _begin(reading, action, before)
-        _tidy(lake, action, table, kept)
-        part, rows = _Job(lake, backfill, table, reading, kept).next(action, following, lower)
+        part, rows = _Job(lake, backfill, reading, kept).next(action, following, lower)
         reach("backfill.written")
         stamp = _stamp(backfill, action, before, part, reading, kept)
         _publish(lake, backfill, action, table, rows, stamp, before)
@@ -150,9 +147,8 @@ def _publish(
 class _Job:
     """Has Spark write the rows of batches, or of a part of one if a batch is too much at once."""
 
-    def __init__(self, lake: Writer, backfill: Backfill, table: Table, reading: Reading, kept: Written) -> None:
-        self._lake, self._backfill, self._table = lake, backfill, table
-        self._reading, self._kept = reading, kept
+    def __init__(self, lake: Writer, backfill: Backfill, reading: Reading, kept: Written) -> None:
+        self._lake, self._backfill, self._reading, self._kept = lake, backfill, reading, kept
 
     def next(
         self, action: Action, following: list[Action], lower: Tuple | None
@@ -226,19 +222,29 @@ class _Job:
         return files
 
     def _write(self, ranges: list[Range], action: Action) -> list[tuple[AddedFile, ...] | StagedRows]:
-        lake, table, name = self._lake, self._table, self._lake.tables.name(action.subject)
+        lake, name = self._lake, self._lake.tables.name(action.subject)
+        tasks = max(1, action.estimate.bytes // _OF_A_TASK)
         says = f"{len(ranges)} batches from {action.number('batch')} on: {sum(each.rows for each in ranges):,} rows"
-        with lake.batches.rows_of(self._reading, ranges, (name.lake, *name.identifier)) as rows:
-            if table.spec().fields:  # Iceberg's own writer divides rows by partition
-                return [lake.staging.stage(str(name), lambda session: rows(session).drop(RANGE))]
-            folder = f"{_folder(lake, table)}/{secrets.token_hex(4)}"
-            timeout = self._backfill.files.meta.timeout_seconds
-            found = lake.division(name.lake).write(table, rows, folder, timeout, lambda: _tell(lake, says))
-        return [found.get(place, ()) for place in range(len(ranges))]
+        with lake.batches.rows_of(self._reading, ranges, (name.lake, *name.identifier), tasks) as rows:
+            staged = lake.staging.stage(
+                str(name),
+                rows,
+                by_task=len(ranges) > 1,
+                most_seconds=self._backfill.files.meta.timeout_seconds * len(ranges),
+                look=lambda: _tell(lake, says),
+            )
+        if len(ranges) == 1:
+            return [staged]
+        files = staged.by_task()
+        parts = [
+            tuple(file for task in range(place * tasks, (place + 1) * tasks) for file in files.get(task, ()))
+            for place in range(len(ranges))
+        ]
+        return [*parts[:-1], replace(staged, added=parts[-1])]  # the last commit removes the branch
 
     def _of_one_job(self, actions: list[Action]) -> list[Action]:
         """The batches that one job may write: many, unless it had too much."""
-        if not is_divided(self._table, self._reading):
+        if self._reading.insertion.why_range_by_range(self._reading.source):
             return actions[:1]
         most = max(_LEAST, sum(action.estimate.bytes for action in actions) // _JOBS)
         limit, some, rows, size = self._kept.limit, actions[:1], actions[0].number("rows"), actions[0].estimate.bytes
@@ -286,16 +292,8 @@ def _stamp(
     )
 
 
-def _folder(lake: Writer, table: Table) -> str:
-    """Where all jobs of an operation write, whatever the action."""
-    return staging_folder(table, replace(lake.stamp, action=_FOLDER))
-
-
-def _tidy(lake: Writer, action: Action, table: Table, kept: Written) -> None:
+def _tidy(lake: Writer, action: Action, kept: Written) -> None:
     """Once in a run, delete what a killed run of the operation wrote and did not publish."""
-    if not kept.is_tidy:
-        storage = lake.storage(lake.tables.name(action.subject).lake)
-        left = [file.path for file in storage.walk(_folder(lake, table))]
-        if left:
-            storage.delete_all(still_unreachable(table, left))
-        kept.is_tidy = True
+    if action.subject not in kept.tidy:
+        lake.staging.sweep(action.subject, whole_operation=True)
+        kept.tidy.add(action.subject)
