@@ -80,7 +80,7 @@ def test_the_section_needs_no_lake(tmp_path: Path) -> None:
 def test_unknown_keys_are_errors(tmp_path: Path) -> None:
     error = refused(tmp_path, num_emty=2, tables={"cats": {"retenton": {"days": 1}}})
     assert "unknown key num_emty" in error.message and "unknown key tables.cats.retenton" in error.message
-    assert error.hint == "Did you mean num_empty? Did you mean retention?"
+    assert error.hint == "Did you mean retention? Did you mean num_empty?"
     (tmp_path / "other.yaml").write_text("partitionmanager: {}\nother: 1")
     with pytest.raises(ConfigProblem, match="exactly one key"):
         load_sequences(tmp_path / "other.yaml")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from lakewarden.config.backfills import BackfillSettings
 from lakewarden.config.compare import CompareSettings
@@ -36,8 +36,9 @@ _USUAL: dict[str, Section] = {
 class Settings(Section):
     """The whole configuration file."""
 
-    lakes: dict[str, LakeSettings] = Field(default_factory=dict)
-    """May be empty: a database can be maintained without a lake."""
+    sequences: SequenceSettings | None = None
+    lakes: dict[str, LakeSettings] = Field(default_factory=dict, validate_default=True)
+    """May be empty if there are sequences: a database can be maintained without a lake."""
     spark: SparkSettings = SparkSettings()
     state: str = Field("sqlite:///lakewarden.db", repr=False)
     signing_key: Path = Path("signing-key.pem")
@@ -46,7 +47,6 @@ class Settings(Section):
     compare: CompareSettings = CompareSettings()
     backfills: BackfillSettings = BackfillSettings()
     query: QuerySettings = QuerySettings()
-    sequences: SequenceSettings | None = None
     defaults: Defaults = Defaults()
     layers: dict[str, LayerSettings] = Field(default_factory=default_layers)
     tables: dict[str, TableSettings] = Field(default_factory=dict)
@@ -61,7 +61,9 @@ class Settings(Section):
 
     @field_validator("lakes")
     @classmethod
-    def _names(cls, lakes: dict[str, LakeSettings]) -> dict[str, LakeSettings]:
+    def _names(cls, lakes: dict[str, LakeSettings], info: ValidationInfo) -> dict[str, LakeSettings]:
+        if not lakes and info.data.get("sequences") is None:
+            raise ValueError("at least one lake is needed, or the section sequences")
         for name in lakes:
             if not _LAKE_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is not a valid lake name: letters, digits and _, a letter first")

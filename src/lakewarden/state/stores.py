@@ -11,7 +11,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Generic, TypeVar, overload
 
 from lakewarden.records.erasure import TombstoneReader, Tombstones
+from lakewarden.records.sequence import PositionReader, Positions
 from lakewarden.state.database import Database
+from lakewarden.state.positions import SqlPositions
 from lakewarden.state.tombstones import SqlTombstones
 
 Reading = TypeVar("Reading")
@@ -36,6 +38,7 @@ class StateReader:
     """The stores for questions and plans."""
 
     erasure: Store[TombstoneReader, Tombstones] = Store(SqlTombstones)
+    sequence: Store[PositionReader, Positions] = Store(SqlPositions)
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -204,3 +204,13 @@ secrets = Table(
     Column("value", LargeBinary, nullable=False),
 )
 """Secrets of this installation, such as the key for digests of erased values."""
+
+sequence_positions = Table(
+    "sequence_positions",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("table", Text, nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("position", JsonText, nullable=False),
+    Index("sequence_positions_by_table", "table", "at"),
+)

@@ -22,7 +22,7 @@ def db(sequences: SequenceSettings) -> Iterator[Reading]:
 def test_over_one_column(db: Reading, shop: Shop) -> None:
     shop.run(
         "CREATE TABLE `odd``name` (`the id` BIGINT UNSIGNED PRIMARY KEY) PARTITION BY RANGE (`the id`) ("
-        "PARTITION p_start VALUES LESS THAN (100), PARTITION `p_20260101` VALUES LESS THAN (18446744073709551614), "
+        "PARTITION p_start VALUES LESS THAN (100), PARTITION `p_20260101` VALUES LESS THAN (4611686018427387904), "
         "PARTITION `p``x` VALUES LESS THAN MAXVALUE)",
         "INSERT INTO `odd``name` VALUES (7), (100)",
     )
@@ -30,10 +30,10 @@ def test_over_one_column(db: Reading, shop: Shop) -> None:
     assert (table.columns, table.server, str(table)) == (("the id",), db.server, f"{shop.name}.odd`name")
     assert table.partitions == (
         Partition("p_start", (100,)),
-        Partition("p_20260101", (18446744073709551614,)),
+        Partition("p_20260101", (4611686018427387904,)),
         Partition("p`x", None),
     )
-    assert [table.lower_bound(each) for each in table.partitions] == [None, (100,), (18446744073709551614,)]
+    assert [table.lower_bound(each) for each in table.partitions] == [None, (100,), (4611686018427387904,)]
     assert position_of(db, table) == (100,)
     assert [is_empty(db, table, each.name) for each in table.partitions] == [False, False, True]
 
@@ -49,6 +49,15 @@ def test_over_several_columns(db: Reading, shop: Shop) -> None:
     assert table.partitions == (Partition("p0", (10, 200)), Partition("p1", None))
     assert position_of(db, table) == (10, 199)
     assert [is_empty(db, table, "p0"), is_empty(db, table, "p1")] == [False, True]
+
+
+def test_bounds_that_the_server_describes_wrongly(db: Reading, shop: Shop) -> None:
+    shop.run(
+        "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (10), "
+        "PARTITION q VALUES LESS THAN (18446744073709551614), PARTITION r VALUES LESS THAN MAXVALUE)"
+    )
+    with pytest.raises(UnfitDatabase, match="bounds that do not grow"):
+        read_table(db, "t")
 
 
 def test_without_rows(db: Reading, shop: Shop) -> None:

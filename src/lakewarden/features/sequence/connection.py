@@ -123,11 +123,6 @@ class Altering(Reading):
         self._table = table
         self._fence = fence
 
-    def __enter__(self) -> Self:
-        super().__enter__()
-        self.check_writable()
-        return self
-
     def alter(self, sql: str, prove: Callable[[Reading], None] = lambda _: None) -> float:
         """Run one statement, each time right after a proof; returns the seconds that it took."""
 
@@ -143,6 +138,7 @@ class Altering(Reading):
 
     def _prepare(self, session: Session) -> None:
         super()._prepare(session)
+        self.check_writable()
         name = lock_name(self.database, self._table)
         (got,) = session.rows(f"SELECT GET_LOCK({text_literal(name)}, {LOCK_SECONDS}) AS got")
         if got["got"] != "1":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.errors import UnfitDatabase
@@ -81,6 +82,10 @@ def read_table(connection: Reading, name: str) -> PartitionedTable:
     partitions = tuple(Partition(str(row["name"]), _bound(about, str(row["bound"]), len(columns))) for row in rows)
     if not partitions[-1].is_tail:
         raise UnfitDatabase(f"{about} has no partition for MAXVALUE", "Add one as the last partition.")
+    bounds = [partition.bound for partition in partitions[:-1]]
+    if any(low is None or high is None or low >= high for low, high in pairwise(bounds)):
+        # The server describes an unsigned bound above 2^63 wrongly.
+        raise UnfitDatabase(f"{about} has bounds that do not grow", "Bounds of 2^63 and above are not supported.")
     return PartitionedTable(connection.server, database, name, columns, partitions)
 
 
