@@ -213,3 +213,35 @@ def test_expiry_and_purge_keep_the_position(shop: Shop) -> None:
     shop.lose_control_database()
     assert (shop.status().status, shop.run()) == ("completed", {"actions": 0, "subjects": 0})
     assert shop.ids() == [*range(4, 10), 100]
+
+
+BY_REGION = SQL.replace("id > {checkpoint_id}", "region > {checkpoint_region}").replace(
+    "ORDER BY id", "ORDER BY region"
+)
+
+
+def test_a_purge_forgets_a_checkpoint_and_nothing_is_written_twice(shop: Shop) -> None:
+    for id, region in enumerate(("anna@example.org", "bert@example.org", "carl@example.org", "dora@example.org")):
+        shop.order(id, region=region)
+    shop.register(BY_REGION, checkpoint_columns=["region"], batch_size=2)
+    shop.run(max_batches=1)
+    shop.warden.erasure.request("shop.totals", key="region", value=["bert@example.org"])
+    shop.warden.erasure.purge("shop.totals", now=True).apply()
+    with pytest.raises(Conflict, match="was erased"):
+        shop.run()
+    assert (shop.status().status, shop.ids()) == ("paused", [0])
+
+
+def test_a_purge_forgets_the_last_checkpoint_in_summaries_and_properties(shop: Shop) -> None:
+    for id, region in enumerate(("anna@example.org", "bert@example.org")):
+        shop.order(id, region=region)
+    shop.register(BY_REGION, checkpoint_columns=["region"])
+    shop.run()
+    others = pa.table({"id": [100], "region": ["x"], "cents": [1]}, schema=TOTALS)
+    shop.lake.catalog.load_table("shop.totals").append(others)
+    shop.warden.retention.expire("shop.totals", keep_last=1, keep_days=0, reader_grace="0s").apply()
+    shop.warden.erasure.request("shop.totals", key="region", value=["bert@example.org"])
+    shop.warden.erasure.purge("shop.totals", now=True).apply()
+    table = shop.lake.catalog.load_table("shop.totals")
+    assert "bert" not in table.metadata.model_dump_json() and "forgotten" in table.metadata.model_dump_json()
+    assert (shop.status().status, shop.run(), shop.ids()) == ("completed", {"actions": 0, "subjects": 0}, [0, 100])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from lakewarden.engine.catalog.metadata_log import dead_entries, drop_entries
@@ -90,11 +90,13 @@ def expiry_updates(
     tags: Sequence[str],
     replaced: Mapping[int, int] | None = None,
     metadata_files: Sequence[str] = (),
+    reveals: Callable[[str], bool] = lambda text: False,
 ) -> tuple[TableUpdate, ...]:
     """The updates that expire snapshots and tags; none if they are gone already.
 
     `replaced` maps expiring snapshots to their replacements, for the snapshot log and the lineage. Entries of
-    `metadata_files` are dropped from the metadata log, where the client writes it.
+    `metadata_files` are dropped from the metadata log, where the client writes it. Stamps forget what `reveals`
+    accepts.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table.update import (
@@ -127,7 +129,9 @@ def expiry_updates(
             updates.append(SetPropertiesUpdate.model_validate({"updates": {LINEAGE: lineage}}))
         elif LINEAGE in metadata.properties:
             notes.append(LINEAGE)
-        if stamps := _last_stamps(table, set(going)):
+        kept = {key: text for key, text in metadata.properties.items() if key.startswith(BACKFILL) and reveals(text)}
+        last = _last_stamps(table, set(going) - (replaced or {}).keys())
+        if stamps := {key: without_revealing(text, reveals) for key, text in {**kept, **last}.items()}:
             updates.append(SetPropertiesUpdate.model_validate({"updates": stamps}))
     if notes:
         updates.append(RemovePropertiesUpdate.model_validate({"removals": notes}))
@@ -163,6 +167,15 @@ def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int
         if ancestor is not None and not direct:
             lineage[replaced.get(child, child)] = replaced.get(ancestor, ancestor)
     return lineage
+
+
+def without_revealing(stamp: str, reveals: Callable[[str], bool]) -> str:
+    """A backfill's stamp that forgets its checkpoint, if that reveals a value."""
+    if not reveals(stamp):
+        return stamp
+    known = json.loads(stamp)
+    known.get("position", known).update(checkpoint=None, forgotten=True)
+    return json.dumps(known, separators=(",", ":"))
 
 
 def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:

@@ -177,7 +177,7 @@ class _Cleanse:
         made = {old: snapshot.snapshot_id for old, snapshot in new.made.items()}
         return Attempt(
             at_refs(self._change.uuid, refs),
-            _updates(table, dirty, new, made),
+            _updates(table, dirty, new, made, self._change.reveals),
             new.discard,
             next(iter(made.values()), None),
         )
@@ -228,7 +228,9 @@ def _statistics(metadata: TableMetadata, dirty: set[int]) -> list[str]:
     return [path for path in leaving if same_place(path) not in still]
 
 
-def _updates(table: Table, dirty: set[int], new: CleanVersions, made: Mapping[int, int]) -> tuple[TableUpdate, ...]:
+def _updates(
+    table: Table, dirty: set[int], new: CleanVersions, made: Mapping[int, int], reveals: Callable[[str], bool]
+) -> tuple[TableUpdate, ...]:
     from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
     updates: list[TableUpdate] = [AddSnapshotUpdate(snapshot=snapshot) for snapshot in new.made.values()]
@@ -239,7 +241,7 @@ def _updates(table: Table, dirty: set[int], new: CleanVersions, made: Mapping[in
         last = temporary_snapshot(table, list(new.made.values())[-1], new.last_sequence)
         updates.append(AddSnapshotUpdate(snapshot=last))
         updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [last.snapshot_id]}))
-    updates += expiry_updates(table, sorted(dirty), (), made)
+    updates += expiry_updates(table, sorted(dirty), (), made, reveals=reveals)
     return (*updates, drop_all_entries()) if by_client(table) else tuple(updates)
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.catalog.snapshot_removal import BACKFILL
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL, without_revealing
 from lakewarden.engine.catalog.snapshots import notes_of
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Summaries:
             if not _OF_THE_OLD_ONE.fullmatch(key) and not _says_how_far(key)
         }
         both = {**own, **self._writers(version.snapshot_id)}
+        stamps = {key: without_revealing(both[key], self._reveals) for key in both if key.startswith(BACKFILL)}
+        both |= stamps  # a writer that finds none would begin again
         return {key: value for key, value in both.items() if not self._reveals(key) and not self._reveals(value)}
 
     def _writers(self, version: int | None) -> Mapping[str, str]:

@@ -68,6 +68,12 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
     last = known.current.position if known.current else None
     if last is not None and last.complete and not again:
         return Planned((), ("complete; --again writes rows that arrived since",))
+    if last is not None and last.forgotten and not last.complete:
+        raise Conflict(
+            f"backfill {backfill.id} stopped at a value that was erased from {name} since, so its position is unknown",
+            f"Take its rows back and run it again: lakewarden backfill undo --database {backfill.place.name} "
+            f"--version {backfill.files.version}",
+        )
     reading, run, warnings = _continued(lake, backfill, last)
     if run is None:
         return Planned((), ("no rows arrived since",))

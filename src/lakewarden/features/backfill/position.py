@@ -44,6 +44,8 @@ class Position:
     size: int
     """Rows of a batch at the moment."""
     complete: bool = False
+    forgotten: bool = False
+    """Whether a purge removed the checkpoint, which was an erased value."""
 
     @property
     def text(self) -> str:
