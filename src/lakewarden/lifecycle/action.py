@@ -27,6 +27,8 @@ class Estimate:
     bytes: Bytes = 0
     rows: int = 0
     seconds: float = 0.0
+    memory: Bytes = 0
+    """Of one Spark task, if that is known."""
 
     def __add__(self, other: Estimate) -> Estimate:
         return Estimate(
@@ -34,6 +36,7 @@ class Estimate:
             self.bytes + other.bytes,
             self.rows + other.rows,
             round(self.seconds + other.seconds, 3),
+            max(self.memory, other.memory),
         )
 
 

@@ -7,7 +7,7 @@ from html import escape
 from typing import NamedTuple, Protocol
 
 from lakewarden.display import show_value, table_html
-from lakewarden.lifecycle.action import Action, Finding, Verdict
+from lakewarden.lifecycle.action import Action, Estimate, Finding, Verdict
 from lakewarden.lifecycle.planned_files import PlannedFile
 from lakewarden.quantities import show_size
 
@@ -70,7 +70,15 @@ def totals(actions: Iterable[Action]) -> Iterator[Line]:
             subjects = len({action.subject for action in same})
             noun = "tables" if all(_is_on_table(action) for action in same) else "subjects"
             parts = [f"{len(same):,} actions", f"{subjects:,} {noun}" if subjects > 1 else "", counted]
+            parts += _foreseen(sum((action.estimate for action in same), Estimate()))
             yield Line(f"  {verb}: {', '.join(part for part in parts if part)}")
+
+
+def _foreseen(work: Estimate) -> list[str]:
+    """What rows will take, if an operation knows it."""
+    if not work.memory:
+        return []
+    return [f"{work.rows:,} rows", f"about {max(1, round(work.seconds)):,} s", f"{show_size(work.memory)} a task"]
 
 
 def _is_on_table(action: Action) -> bool:

@@ -28,7 +28,7 @@ def test_what_a_server_writes_after_its_client_was_killed_is_never_published(sho
     client = shop.lake.start(*command)
     table = shop.lake.folder / "lake/warehouse/shop/totals/data"
     until = time.monotonic() + 120
-    while not any(table.rglob("lw-*")) and time.monotonic() < until:
+    while not any(table.rglob("*.parquet")) and time.monotonic() < until:
         time.sleep(0.1)
     client.send_signal(signal.SIGKILL)  # the server is at work
     client.communicate()

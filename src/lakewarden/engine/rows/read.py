@@ -113,17 +113,8 @@ class Rows:
         with translating(f"table {version.name}"):
             return {task.file.file_path for task in scan.plan_files()}
 
-    def dataframe(
-        self,
-        version: Resolved,
-        raw: bool = False,
-        only: BooleanExpression | None = None,
-        task_bytes: int | None = None,
-    ) -> DataFrame:
-        """The version as a Spark DataFrame.
-
-        `raw` includes hidden rows; `only` is a filter; a task reads about `task_bytes`, if given.
-        """
+    def dataframe(self, version: Resolved, raw: bool = False, only: BooleanExpression | None = None) -> DataFrame:
+        """The version as a Spark DataFrame; `raw` includes hidden rows, `only` is a filter."""
         name = version.name
         keys = [] if raw else self.hidden(version)
         with translating_spark():
@@ -133,8 +124,6 @@ class Rows:
                 reader = session.read.option("versionAsOf", str(version.snapshot.snapshot_id))
             else:  # columns changed since the branch's last commit: Spark reads them by branch name only
                 reader = session.read.option("branch", version.reference.ref or "main")
-            if task_bytes is not None:
-                reader = reader.option("split-size", str(task_bytes))
             frame = reader.table(identifier(name.lake, name.identifier))
             frame = frame if only is None else frame.where(as_column(only, schema))
             return without_hidden(session, frame, keys, schema)

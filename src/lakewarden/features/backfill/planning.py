@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 WRITE = "write"
-_BYTES_PER_SECOND = 20 << 20  # a rough guess, for estimates
+_OF_A_TASK = 256 << 20  # source bytes
+_BYTES_PER_SECOND = 20 << 20  # a rough guess, for estimates, as are the next ones
+_UNPACKED, _ROW_GROUP, _BUFFERS = 4, 128 << 20, 48 << 20  # what Spark's shuffle and Iceberg's writer hold in memory
 
 
 @dataclass(frozen=True)
@@ -188,10 +190,20 @@ def _actions(
                 TableIs(name, uuid),
                 *(SnapshotKept(str(one.name), one.snapshot.snapshot_id) for one in reading.versions.values()),
             ),
-            estimate=Estimate(1, int(each.rows * share), each.rows, round(each.rows * share / _BYTES_PER_SECOND, 3)),
+            estimate=_estimate(each.rows, int(each.rows * share)),
         )
         for number, (each, (lower, upper)) in enumerate(zip(ranges, bounds, strict=True), start=before + 1)
     )
+
+
+def _estimate(rows: int, size: int) -> Estimate:
+    of_a_task = min(_UNPACKED * size // tasks_of(size), _ROW_GROUP)
+    return Estimate(1, size, rows, round(size / _BYTES_PER_SECOND, 3), _BUFFERS + of_a_task)
+
+
+def tasks_of(size: int) -> int:
+    """How many tasks write a batch of so many source bytes, if one job writes several batches."""
+    return max(1, size // _OF_A_TASK)
 
 
 def late_rows(lake: Reader, backfill: Backfill, found: Found) -> int | None:

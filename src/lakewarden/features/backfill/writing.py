@@ -20,7 +20,7 @@ from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, is_after
 from lakewarden.errors import LakewardenError, StalePlan
 from lakewarden.features.backfill import bad_rows
-from lakewarden.features.backfill.planning import reading_of
+from lakewarden.features.backfill.planning import reading_of, tasks_of
 from lakewarden.features.backfill.position import Position, key, position, unmoved
 from lakewarden.features.backfill.registration import Backfill
 from lakewarden.features.backfill.trouble import Trouble, pause_before, trouble
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _MOST = 200  # batches of one job: more would be sorted on their way to their tasks
-_OF_A_TASK = 256 << 20  # source bytes
 _JOBS = 8
 _LEAST = 2 << 30  # bytes of one job
 _LONGEST = 300.0  # seconds that one job should take
@@ -223,7 +222,7 @@ class _Job:
 
     def _write(self, ranges: list[Range], action: Action) -> list[tuple[AddedFile, ...] | StagedRows]:
         lake, name = self._lake, self._lake.tables.name(action.subject)
-        tasks = max(1, action.estimate.bytes // _OF_A_TASK)
+        tasks = tasks_of(action.estimate.bytes)
         says = f"{len(ranges)} batches from {action.number('batch')} on: {sum(each.rows for each in ranges):,} rows"
         with lake.batches.rows_of(self._reading, ranges, (name.lake, *name.identifier), tasks) as rows:
             staged = lake.staging.stage(
