@@ -245,3 +245,23 @@ def test_a_purge_forgets_the_last_checkpoint_in_summaries_and_properties(shop: S
     table = shop.lake.catalog.load_table("shop.totals")
     assert "bert" not in table.metadata.model_dump_json() and "forgotten" in table.metadata.model_dump_json()
     assert (shop.status().status, shop.run(), shop.ids()) == ("completed", {"actions": 0, "subjects": 0}, [0, 100])
+
+
+def test_one_job_writes_many_batches_of_a_partitioned_and_sorted_target(shop: Shop) -> None:
+    shop.order(*range(0, 9, 2), region="north")
+    shop.order(*range(1, 9, 2), region="south")
+    spark = shop.warden.ground.spark.sql
+    spark("ALTER TABLE main.shop.totals ADD PARTITION FIELD region")
+    spark("ALTER TABLE main.shop.totals WRITE ORDERED BY id DESC")
+    shop.register()
+    jobs = failpoints.when("staging.written", lambda: None)
+    shop.run()
+    table = shop.lake.catalog.load_table("shop.totals")
+    assert (shop.ids(), len(shop.stamps()), len(jobs)) == (list(range(9)), 3, 1)
+    assert list(table.metadata.refs) == ["main"]  # nothing is left of the staging branch
+    files = table.inspect.files().to_pylist()
+    assert len(files) == 6 and {file["sort_order_id"] for file in files} == {1}
+    for file in files:
+        read = spark(f"SELECT id, region FROM parquet.`{file['file_path']}`").collect()
+        assert [row["id"] for row in read] == sorted((row["id"] for row in read), reverse=True)
+        assert len({row["region"] for row in read}) == 1
