@@ -116,6 +116,8 @@ def _served(program: str, folder: Path, user: str) -> Iterator[MariaDb]:
         "log-error": folder / "log",
         "default-time-zone": "+05:45",  # far from UTC, so that nothing comes out right by chance
         "innodb-flush-log-at-trx-commit": 0,
+        "innodb-flush-method": "nosync",
+        "sync-frm": 0,
         "innodb-buffer-pool-size": "64M",
     }
     options = [f"--{name}={value}" for name, value in settings.items()]

@@ -13,5 +13,6 @@ NOUNS = (
     "viewset",
     "migration",
     "backfill",
+    "sequence",
     "operation",
 )

@@ -9,8 +9,8 @@ the runner loads those of the current subject.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,8 @@ class Plan:
     """Requested subjects that cannot be changed. The others are, and the operation then counts as failed."""
     verdicts: tuple[Verdict, ...] = ()
     """What was decided during planning, and why; not part of the plan's id."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the plan is derived from, for programs; not part of its id, and also part of the operation's result."""
 
     @cached_property
     def id(self) -> str:
@@ -106,6 +108,7 @@ class Plan:
             "warnings": list(self.warnings),
             "refused": [asdict(finding) for finding in self.refused],
             **({"verdicts": _VERDICTS.dump_python(self.verdicts, mode="json")} if self.verdicts else {}),
+            **({"details": dict(self.details)} if self.details else {}),
         }
 
     def __repr__(self) -> str:

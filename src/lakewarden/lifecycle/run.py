@@ -157,6 +157,7 @@ class Run:
                 total[name] = total.get(name, 0) + value if adds else value
         left, total = self.left(), self.operation.concluded(total, self.lake)
         skipped = {"skipped": len(self.skipped)} if self.skipped else {}
+        total |= self.plan.details
         return {**total, **skipped, **({"left": left, "stopped": str(self.stop)} if left else {})}
 
     def failure(self) -> LakewardenError | None:

@@ -89,7 +89,7 @@ class Runner:
             operation.ended(plan, {finding.subject for finding in plan.refused}, lake)
             if refused:
                 raise refused
-            return Report(None, plan.kind, State.DONE, {"actions": 0, "subjects": 0})
+            return Report(None, plan.kind, State.DONE, {"actions": 0, "subjects": 0, **plan.details})
         waiting = self.journal.planned(plan.id)
         if (
             waiting is not None and waiting.request == operation.model_dump_json()

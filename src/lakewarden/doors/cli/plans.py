@@ -43,8 +43,9 @@ def warnings(plan: Plan) -> Iterator[Text]:
 
 
 def facts_line(result: Mapping[str, Any]) -> str:
-    """The measured results in one line."""
-    return ", ".join(f"{name.replace('_', ' ')} {show_fact(name, value)}" for name, value in result.items())
+    """The measured results in one line, without details for programs."""
+    shown = {name: value for name, value in result.items() if not isinstance(value, Mapping)}
+    return ", ".join(f"{name.replace('_', ' ')} {show_fact(name, value)}" for name, value in shown.items())
 
 
 def show_fact(name: str, value: Any) -> str:

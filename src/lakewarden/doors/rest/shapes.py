@@ -77,6 +77,7 @@ class PlanDocument(_Shape):
     warnings: list[str]
     refused: list[Finding] = Field(description="Requested parts that are not possible; the rest is.")
     verdicts: list[Verdict] = Field([], description="The decision on each version, with all reasons.")
+    details: dict[str, Any] = Field({}, description="What the plan is derived from, such as partitions of a database.")
 
 
 class PlanAnswer(_Shape):

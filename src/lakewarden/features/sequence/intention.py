@@ -101,11 +101,13 @@ def intended(parts: Split, outlook: Outlook, period: timedelta, num_empty: int) 
             f"no empty partition is left: rows are already in {active.name}, the last one",
             "lakewarden sequence record FILE, and later sequence convert FILE, show how to split it.",
         )
+    wanted = max(len(parts.empty), num_empty)
+    if not any(rate.is_growing for rate in outlook.rates):
+        if wanted == len(parts.empty):
+            return parts.empty
+        raise UnfitDatabase("no rows arrive, so no new partition can be planned", "Lower num_empty, or run it later.")
     lower, last = active.bound, _last_date(parts.non_empty)
     found: list[Partition] = []
-    wanted = max(len(parts.empty), num_empty)
-    if wanted > len(parts.empty) and not any(rate.is_growing for rate in outlook.rates):
-        raise UnfitDatabase("the table does not fill, so no new partition can be planned", "Its rows have stopped.")
     for place in range(wanted):
         existing = parts.empty[place] if place < len(parts.empty) else None
         name = _name(existing, outlook, lower, last, period)

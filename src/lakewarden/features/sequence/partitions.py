@@ -89,11 +89,12 @@ def read_table(connection: Reading, name: str) -> PartitionedTable:
     return PartitionedTable(connection.server, database, name, columns, partitions)
 
 
-def position_of(connection: Reading, table: PartitionedTable) -> Position | None:
-    """The greatest position in a table; None if it has no rows."""
+def position_of(connection: Reading, table: PartitionedTable, partition: Partition | None = None) -> Position | None:
+    """The greatest position in a table, or in one partition; None if it has no rows."""
     columns = [identifier(column) for column in table.columns]
+    where = f" PARTITION ({identifier(partition.name)})" if partition else ""
     rows = connection.rows(
-        f"SELECT {', '.join(columns)} FROM {table.sql_name} "  # noqa: S608
+        f"SELECT {', '.join(columns)} FROM {table.sql_name}{where} "  # noqa: S608
         f"ORDER BY {', '.join(f'{column} DESC' for column in columns)} LIMIT 1"
     )
     return tuple(int(str(rows[0][column])) for column in table.columns) if rows else None

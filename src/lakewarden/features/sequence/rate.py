@@ -16,7 +16,7 @@ from itertools import combinations
 from statistics import median
 
 DAY = timedelta(days=1)
-_HALF_LIFE_IN_PERIODS = 4
+_EXACT_HALF_LIFE, _NAMED_HALF_LIFE = 1.5, 4.0  # in periods: names are vague, so more of them are needed
 _ROUNDS = 10
 _CUTOFF = 4.685  # of Tukey's biweight
 _MAD = 1.4826
@@ -100,7 +100,8 @@ def _chain(observations: Sequence[Observation]) -> list[Observation]:
 def _point(each: Observation, now: datetime, period: timedelta) -> _Point:
     day, days = (each.at - now) / DAY, period / DAY
     named = max(each.resolution / DAY / math.sqrt(12), _NAME_ERROR_IN_PERIODS * days)
-    weight = 0.5 ** (max(-day, 0.0) / (_HALF_LIFE_IN_PERIODS * days))
+    half_life = _EXACT_HALF_LIFE if each.is_exact else _NAMED_HALF_LIFE
+    weight = 0.5 ** (max(-day, 0.0) / (half_life * days))
     error = _EXACT_ERROR_DAYS if each.is_exact else named
     return _Point(day, each.position, each.is_exact, weight, error)
 
