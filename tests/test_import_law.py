@@ -90,10 +90,10 @@ NOUNS = (
     "policy",
     "table",
     "lake",
+    "query",
     "backfill",
     "migration",
     "sequence",
-    "query",
 )
 """Nouns of features/, after what several of them share: each uses only those before it, for types too."""
 ALONE = ("compare", "operation")

@@ -46,7 +46,7 @@ from lakewarden.engine.storage.erasure_mark import MarkProbe, refuse_foreign_mar
 from lakewarden.engine.storage.storage import Storage, StoredFiles, Stores
 from lakewarden.errors import BadValue, did_you_mean
 from lakewarden.lifecycle import failpoints
-from lakewarden.lifecycle.basics import Clock, Fence, Probe, ReportProgress, Stamp
+from lakewarden.lifecycle.basics import ActionProgress, Clock, Fence, Probe, Stamp
 from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.journal import Journal
 from lakewarden.lifecycle.leases import Leases
@@ -189,7 +189,7 @@ class Workbench:
     """What one action reads and writes with: parts of the ground, and commits with its stamp and behind its fence."""
 
     def __init__(
-        self, ground: Ground, stamp: Stamp, fence: Fence, progress: ReportProgress, memory: Memory | None = None
+        self, ground: Ground, stamp: Stamp, fence: Fence, progress: ActionProgress, memory: Memory | None = None
     ) -> None:
         self._ground = ground
         self._memory = memory or Memory()
@@ -206,8 +206,8 @@ class Workbench:
     def part(self, name: str) -> Workbench:
         return Workbench(self._ground, replace(self.stamp, part=name), self._fence, self._progress, self._memory)
 
-    def progress(self, done: int, total: int, says: str = "") -> None:
-        self._progress(done, total, says)
+    def progress(self, done: int, total: int, says: str = "", waits: bool = False) -> None:
+        self._progress(done, total, says, waits)
 
     def fence(self) -> None:
         self._fence()

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, ClassVar, Literal
 
 from lakewarden.lifecycle.action import Action, Finding, Outcome
-from lakewarden.lifecycle.basics import Fence, ReportProgress, Stamp
+from lakewarden.lifecycle.basics import ActionProgress, Fence, Stamp
 from lakewarden.lifecycle.journal import Journal
 from lakewarden.lifecycle.leases import Leases
 from lakewarden.lifecycle.memory import Memory
@@ -58,11 +58,11 @@ class FakeLake:
 class FakeWriter(FakeLake):
     """What one action writes with."""
 
-    def __init__(self, lake: FakeLake, stamp: Stamp, fence: Fence, tell: ReportProgress) -> None:
+    def __init__(self, lake: FakeLake, stamp: Stamp, fence: Fence, tell: ActionProgress) -> None:
         self.tables, self.stamp, self.fence, self._tell = lake.tables, stamp, fence, tell
 
-    def progress(self, done: int, total: int, says: str = "") -> None:
-        self._tell(done, total, says)
+    def progress(self, done: int, total: int, says: str = "", waits: bool = False) -> None:
+        self._tell(done, total, says, waits)
 
     def sweep(self, table: str) -> int:
         return 0
@@ -157,7 +157,7 @@ class House:
             sleep=self.sleep,
         )
 
-    def _writer(self, memory: Memory, stamp: Stamp, fence: Fence, tell: ReportProgress) -> Any:
+    def _writer(self, memory: Memory, stamp: Stamp, fence: Fence, tell: ActionProgress) -> Any:
         self.stamps.append(stamp)
         return FakeWriter(self.lake, stamp, fence, tell)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol
 
 Clock = Callable[[], datetime]
 Fence = Callable[[], None]
@@ -17,6 +17,12 @@ ReportProgress = Callable[[int, int, str], None]
 PUBLISH = "commit"  # through Lakewarden's own commit layer, without a JVM
 SPARK_SQL = "spark-sql"  # through Iceberg's statements and procedures on Spark
 PART = "lakewarden.part"
+
+
+class ActionProgress(Protocol):
+    """How an action reports its progress, or that it waits; see `Writer.progress`."""
+
+    def __call__(self, done: int, total: int, says: str, waits: bool = False) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,9 @@ class Writer(Reader, Protocol):
         """Raise if the action lost its lease: to call right before a change outside the lake, such as a statement."""
         ...
 
-    def progress(self, done: int, total: int, says: str = "") -> None:
-        """Report the progress of a long action, after each piece of work. May raise an interrupt."""
+    def progress(self, done: int, total: int, says: str = "", waits: bool = False) -> None:
+        """Report the progress of a long action, after each piece of work. May raise an interrupt.
+
+        An action that `waits` says why: the journal has it until the next report, so that other processes can see it.
+        """
         ...

@@ -30,6 +30,10 @@ class Progress(StrEnum):
     FAILED = "failed"
 
 
+WAITS_FOR = "waits_for"
+"""The fact of a step that is not done: why it waits at the moment."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One action of an operation in the journal."""

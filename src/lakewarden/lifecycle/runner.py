@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from lakewarden.errors import Barred, Interrupted, LakewardenError, LeaseHeld, StateUnavailable
-from lakewarden.lifecycle.basics import Clock, Fence, ReportProgress, Stamp
+from lakewarden.lifecycle.basics import ActionProgress, Clock, Fence, Stamp
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.interrupts import deferred, listening
@@ -45,7 +45,7 @@ class Runner:
         journal: Journal,
         leases: Leases,
         open_reader: Callable[[Memory], Reader],
-        open_writer: Callable[[Memory, Stamp, Fence, ReportProgress], Writer],
+        open_writer: Callable[[Memory, Stamp, Fence, ActionProgress], Writer],
         find_operation: Callable[[str], type[Operation]],
         clock: Clock,
         new_id: Callable[[], str],
@@ -110,13 +110,19 @@ class Runner:
         check_resume(record.id, record.state)
         return record
 
-    def run(self, id: str, wait: timedelta = timedelta(), by_its_id: bool = True) -> Report:
-        """Apply a stored operation to its end; one paused on request continues only with `by_its_id`."""
+    def run(
+        self, id: str, wait: timedelta = timedelta(), by_its_id: bool = True, limits: Mapping[str, Any] | None = None
+    ) -> Report:
+        """Apply a stored operation to its end; one paused on request continues only with `by_its_id`.
+
+        `limits` are fields of the request that this run replaces, such as how much it may do.
+        """
         record = self.journal.get(id)
         if not record.plan.actions:
             raise StateUnavailable(f"operation {record.id} cannot be run", "; ".join(record.plan.warnings))
         try:
             operation = self._find_operation(record.kind).model_validate_json(record.request)
+            operation = operation.model_copy(update=limits)
         except ValueError as error:
             raise StateUnavailable(
                 f"operation {record.id} in the journal cannot be read", "Another version of Lakewarden wrote it."

@@ -13,10 +13,10 @@ from datetime import timedelta
 
 from lakewarden.errors import LakewardenError, LeaseHeld, StalePlan, VerificationFailed
 from lakewarden.lifecycle.action import Action, Finding, Outcome
-from lakewarden.lifecycle.basics import Clock, Fence, ReportProgress, Stamp
+from lakewarden.lifecycle.basics import ActionProgress, Clock, Fence, Stamp
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Writer
-from lakewarden.lifecycle.journal import Journal, Progress
+from lakewarden.lifecycle.journal import WAITS_FOR, Journal, Progress
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.run import Run
 from lakewarden.lifecycle.states import State
@@ -27,7 +27,7 @@ class RunContext:
     """What a run works with."""
 
     journal: Journal
-    open_writer: Callable[[Stamp, Fence, ReportProgress], Writer]
+    open_writer: Callable[[Stamp, Fence, ActionProgress], Writer]
     clock: Clock
     sleep: Callable[[float], None]
     actor: str
@@ -181,15 +181,27 @@ class SubjectRun:
             self._means.journal.verified(run.record.id, [action.id for action in part.actions], self._means.clock())
         return findings
 
-    def _progress_callback(self, action: Action) -> ReportProgress:
+    def _progress_callback(self, action: Action) -> ActionProgress:
         """The callback with which an action reports progress; raises if the run is to stop."""
+        waited_for = ""
 
-        def tell(done: int, total: int, says: str) -> None:
+        def tell(done: int, total: int, says: str, waits: bool = False) -> None:
+            nonlocal waited_for
             self._run.check_stop_now_and_then(self._means.journal.stop_requested, self._means.clock())
             part = min(max(done / total, 0.0), 1.0) if total > 0 else 0.0
-            self._run.emit("working", action.subject, says or action.says, part)
+            self._run.emit("waiting" if waits else "working", action.subject, says or action.says, part)
+            waits_for = says if waits else ""
+            if waits_for != waited_for:
+                waited_for = waits_for
+                self._note_waiting(action, waits_for)
 
         return tell
+
+    def _note_waiting(self, action: Action, why: str) -> None:
+        self._run.fence()
+        with suppress(LakewardenError):  # an unavailable journal does not stop an action
+            facts = {WAITS_FOR: why} if why else {}
+            self._means.journal.step(self._run.record.id, replace(self._run.step(action), facts=facts))
 
 
 def patience(wait: timedelta, means: RunContext, run: Run | None = None) -> Callable[[LeaseHeld], None]:

@@ -240,7 +240,7 @@ def test_an_interrupt_is_heard_while_spark_writes(shared_lake: SmallLake, monkey
             sleep("id").alias("id"), lit("x").alias("city"), lit(1.0).alias("amount")
         )
 
-    def told(done: int, total: int, says: str) -> None:
+    def told(done: int, total: int, says: str, waits: bool = False) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(watched, "_LOOK_EVERY", 1.0)

@@ -27,7 +27,11 @@ def ran(text: str, memory_mb: int = 500, **rows: pa.Table) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", ["orders", "sales.orders", "lake.sales.orders", '"sales.orders@v1"', '"a""b"."c d"', "list_parts()"]
+    "name",
+    [
+        *("orders", "sales.orders", "lake.sales.orders", "main.sales.orders", "main.orders"),
+        *('"sales.orders@v1"', '"a""b"."c d"', "list_parts()"),
+    ],
 )
 def test_tables_have_the_names_that_the_statement_uses(name: str) -> None:
     assert ran(f"SELECT count(*) AS n, array_agg(b) AS all FROM {name} AS t").to_pylist() == [
@@ -37,6 +41,7 @@ def test_tables_have_the_names_that_the_statement_uses(name: str) -> None:
 
 def test_columns_may_be_qualified_by_the_name() -> None:
     assert ran("SELECT sales.orders.a FROM sales.orders WHERE orders.b = 'y'").to_pydict() == {"a": [2]}
+    assert ran("SELECT main.sales.orders.a FROM main.sales.orders WHERE orders.b = 'y'").to_pydict() == {"a": [2]}
 
 
 def test_a_table_may_be_read_twice() -> None:

@@ -1,6 +1,7 @@
 """`backfill register`.
 
-Covers `features/backfill/files.py`, `features/backfill/registration.py` and `config/backfills.py`.
+Covers `features/backfill/files.py`, `features/backfill/meta.py`, `features/backfill/registration.py` and
+`config/backfills.py`.
 """
 
 from __future__ import annotations

@@ -23,8 +23,9 @@ def test_a_failed_backfill_is_resumed(shop: Shop) -> None:
     assert status.status == "failed" and len(status.error_log) == 1
     with shop.lake.catalog.load_table("shop.totals").update_schema() as update:
         update.rename_column("renamed", "cents")
-    assert shop.warden.backfill.resume(database="shop", version="3").status == "paused"  # one more batch, as asked
-    assert shop.warden.backfill.resume(database="shop", version="3").status == "completed"
+    assert shop.warden.backfill.resume(database="shop", version="3", max_batches=1).status == "paused"
+    assert shop.ids() == list(range(6))
+    assert shop.warden.backfill.resume(database="shop", version="3").status == "completed"  # whatever the first limit
     assert (shop.ids(), shop.status().error_log) == (list(range(7)), [])
 
 

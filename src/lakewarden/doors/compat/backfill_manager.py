@@ -91,10 +91,10 @@ class BackfillManager:
             self.warden.backfill.pause(database=database, version=str(version))
             return self.get_status(database, version)
 
-    def resume_backfill(self, database: str, version: str | int) -> Status:
-        """Continue a backfill that is paused or has failed."""
+    def resume_backfill(self, database: str, version: str | int, max_batches: int | None = None) -> Status:
+        """Continue a backfill that is paused or has failed, to its end or for so many batches."""
         with _as_backfill_errors():
-            self.warden.backfill.resume(database=database, version=str(version))
+            self.warden.backfill.resume(database=database, version=str(version), max_batches=max_batches)
             return self.get_status(database, version)
 
 

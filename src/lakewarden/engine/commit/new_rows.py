@@ -45,6 +45,8 @@ class Append(Change[int]):
     staged: StagedRows | None = None
     """Rows staged by Spark; the staging branch is removed in the same commit."""
     branch: str = MAIN
+    starts_branch: bool = False
+    """Whether a branch that does not exist begins with these rows alone, without the rows of main."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """For the snapshot's summary; where Spark publishes, Iceberg writes its own."""
     merges: bool = True
@@ -123,7 +125,7 @@ class Append(Change[int]):
         return self.staged is not None and self.staged.branch in table.metadata.refs
 
     def _check_branch(self, table: Table) -> None:
-        if self.branch != MAIN and self.branch not in table.metadata.refs:
+        if self.branch != MAIN and self.branch not in table.metadata.refs and not self.starts_branch:
             raise _stale(f"{self.table} no longer has branch {self.branch}")
         if self.staged is not None:
             self._check_staged(table)

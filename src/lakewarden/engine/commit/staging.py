@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.catalog.snapshots import WAP_ID, lines_of, notes_of
 from lakewarden.engine.commit.expired_versions import Expiry
 from lakewarden.engine.commit.procedures import Procedures
-from lakewarden.engine.files.manifests import manifests_of, read_entries
+from lakewarden.engine.files.manifests import has_live_files, holds_data, manifests_of, read_entries
 from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.engine.spark.session import translating_spark
@@ -133,6 +133,10 @@ class Staging:
     def _tell(self) -> None:
         self._progress(0, 1, "rows are being written")
 
+    def drop(self, table_name: str, branch: str) -> None:
+        """Drop a branch with the snapshots that belong to no other branch or tag, and delete their files."""
+        self._remove(self._desk.tables.name(table_name), branch)
+
     def sweep(self, table_name: str, whole_operation: bool = False) -> int:
         """Remove staging branches at a table, of earlier runs of the action and of operations that are not running.
 
@@ -210,6 +214,23 @@ class Staging:
             metadata={id: _metadata(table, id) for id in only_on(table, branch)},
             replaced=replaced,
         )
+
+
+def rows_on(table: Table, branch: str) -> StagedRows:
+    """All rows of a branch that began without the rows of main: `Append` publishes them and removes the branch."""
+    head = table.snapshot_by_name(branch)
+    assert head is not None
+    added = list[AddedFile]()
+    for manifest in filter(has_live_files, manifests_of(table.io, head)):
+        if not holds_data(manifest):
+            raise StalePlan(
+                f"the plan is stale: rows were deleted from branch {branch} of {'.'.join(table.name())}",
+                "Nothing was published.",
+            )
+        entries = read_entries(table.io, manifest)
+        added += [AddedFile(entry.data_file, manifest.partition_spec_id) for entry in entries]
+    metadata = {id: _metadata(table, id) for id in only_on(table, branch)}
+    return StagedRows(branch, head.snapshot_id, None, tuple(added), metadata)
 
 
 def only_on(table: Table, branch: str) -> list[int]:

@@ -128,14 +128,17 @@ class Rows:
             frame = frame if only is None else frame.where(as_column(only, schema))
             return without_hidden(session, frame, keys, schema)
 
-    def dataframe_since(self, before: Resolved, version: Resolved) -> DataFrame:
-        """The rows that a version has and an earlier one does not; a row that was changed since counts as new."""
+    def dataframe_since(self, before: Resolved, version: Resolved, raw: bool = False) -> DataFrame:
+        """The rows that a version has and an earlier one does not; a row that was changed since counts as new.
+
+        `raw` includes hidden rows.
+        """
         name, schema = version.name, version_schema(version)
-        keys = self.hidden(version)
+        keys = [] if raw else self.hidden(version)
         with translating_spark():
             if not _only_appended(before, version):
-                earlier = self.dataframe(before)
-                return self.dataframe(version).exceptAll(earlier.select(*self.dataframe(version).columns))
+                earlier, later = self.dataframe(before, raw), self.dataframe(version, raw)
+                return later.exceptAll(earlier.select(*later.columns))
             session = self._spark().session()
             reader = session.read.option("start-snapshot-id", str(before.snapshot.snapshot_id))
             reader = reader.option("end-snapshot-id", str(version.snapshot.snapshot_id))

@@ -21,6 +21,7 @@ _CLOSED = {
     "python_enable_replacements": "false",  # else names of Python variables are tables
     "threads": "2",
 }
+_RESERVED = ("main", "temp", "system")  # no database can have these names, but a lake can
 _MOST_PARTS = 3  # catalog, schema and table
 
 
@@ -64,16 +65,18 @@ def _is_known_by_name(connection: DuckDBPyConnection, what: Read | str, name: st
     if isinstance(what, str):
         if what == asked.change:
             return False
-        connection.execute(f"CREATE TEMP MACRO {_quoted(what)}() AS TABLE FROM temp.main.{name}")
+        connection.execute(f"CREATE TEMP MACRO {quoted(what)}() AS TABLE FROM temp.main.{name}")
         return True
     if what.is_function or len(what.parts) > _MOST_PARTS:
         return False
     *outer, _ = what.parts
+    if len(outer) == _MOST_PARTS - 1 and outer[0].lower() in _RESERVED:
+        return False
     if len(outer) == _MOST_PARTS - 1:
-        connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {_quoted(outer[0])}")
+        connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {quoted(outer[0])}")
     if outer:
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(map(_quoted, outer))}")
-    whole = ".".join(map(_quoted, what.parts))
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(map(quoted, outer))}")
+    whole = ".".join(map(quoted, what.parts))
     connection.execute(f"CREATE VIEW {whole} AS FROM temp.main.{name}")
     return True
 
@@ -81,8 +84,8 @@ def _is_known_by_name(connection: DuckDBPyConnection, what: Read | str, name: st
 def _define_call(connection: DuckDBPyConnection, function: str, count: int) -> None:
     """A call in the SELECT list returns its arguments in a struct that is recognised by its first field."""
     names = [f"a{place}" for place in range(count)]
-    fields = ", ".join([f"{_quoted(mark(function))} := 0", *(f"{name} := {name}" for name in names)])
-    connection.execute(f"CREATE TEMP MACRO {_quoted(function)}({', '.join(names)}) AS struct_pack({fields})")
+    fields = ", ".join([f"{quoted(mark(function))} := 0", *(f"{name} := {name}" for name in names)])
+    connection.execute(f"CREATE TEMP MACRO {quoted(function)}({', '.join(names)}) AS struct_pack({fields})")
 
 
 def _whole_numbers(table: pa.Table, kinds: Sequence[str]) -> pa.Table:
@@ -99,6 +102,7 @@ def _whole_numbers(table: pa.Table, kinds: Sequence[str]) -> pa.Table:
     return table
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name of any letters in DuckDB's SQL."""
     escaped = name.replace('"', '""')
     return f'"{escaped}"'

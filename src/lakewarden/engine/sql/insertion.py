@@ -25,6 +25,7 @@ RANGE = "lw_range"
 DATABASE, BATCH_SIZE, CHECKPOINT, PREDICATE = "db", "batch_size", "checkpoint_", "range_predicate"
 _DIALECT = "spark"
 _MARK = "lakewarden:"
+_CHANGING = ("RAND", "RANDN", "RANDSTR", "UUID", "NOW", "LOCALTIMESTAMP", "SHUFFLE", "MONOTONICALLY_INCREASING_ID")
 _WHOLE = ("group", "having", "distinct", "limit", "offset", "qualify", "order", "sort", "cluster", "distribute")
 
 
@@ -95,6 +96,15 @@ class Insertion:
         if isinstance(found, exp.Table) and spelled(found) in self.tables:
             return spelled(found)
         return self.tables[0] if len(self.tables) == 1 else ""
+
+    @cached_property
+    def is_repeatable(self) -> bool:
+        """Whether it gives the same rows each time, as far as the names of its functions say."""
+        from sqlglot import exp
+
+        functions = self._analysed.find_all(exp.Func)
+        names = {(node.name if isinstance(node, exp.Anonymous) else node.sql_name()).upper() for node in functions}
+        return names.isdisjoint(_CHANGING) and not any(name.startswith("CURRENT_") for name in names)
 
     def needs_values(self) -> bool:
         """Whether the checkpoint's values are part of the query: then each range is a query of its own."""

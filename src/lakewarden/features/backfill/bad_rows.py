@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.commit.created_table import CreateTable
-from lakewarden.engine.commit.new_rows import Append
+from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.errors import LakewardenError, TableNotFound
@@ -80,22 +80,40 @@ def refusal(backfill: Backfill, found: list[BadRow], more: bool) -> LakewardenEr
 
 def put_aside(lake: Reader, backfill: Backfill, run: int) -> list[BadRow]:
     """The bad rows that a run has found so far."""
+    own = [row for row in of_backfill(lake, table_name(lake, backfill), backfill.id) if row["run"] == run]
+    return [BadRow(row["checkpoint"], row["error"]) for row in own]
+
+
+def of_backfill(lake: Reader, name: str, backfill: str) -> list[dict[str, Any]]:
+    """All rows of a backfill in a table of bad rows."""
+    return [row for row in _all(lake, name) if row["backfill"] == backfill]
+
+
+def _all(lake: Reader, name: str) -> list[dict[str, Any]]:
     try:
-        table = lake.tables.load(_name(lake, backfill))
+        table = lake.tables.load(name)
     except TableNotFound:
         return []
-    if table.current_snapshot() is None:
-        return []
-    rows = table.scan().to_arrow().to_pylist()
-    own = [row for row in rows if row["backfill"] == backfill.id and row["run"] == run]
-    return [BadRow(row["checkpoint"], row["error"]) for row in own]
+    return [] if table.current_snapshot() is None else list(table.scan().to_arrow().to_pylist())
+
+
+def forget(lake: Writer, name: str, backfill: str) -> int:
+    """Remove the rows of a backfill from a table of bad rows; the rows of others are written again."""
+    table, rows = lake.tables.load(name), _all(lake, name)
+    others = [row for row in rows if row["backfill"] != backfill]
+    live = lake.files.of(table, table.current_snapshot()).data
+    change = Overwrite(
+        name,
+        str(table.metadata.table_uuid),
+        _files(table, others) if others else (),
+        removed={file.path: file.deletes_identity for file in live},
+    )
+    lake.commits.publish(change)
+    return len(rows) - len(others)
 
 
 def put(lake: Writer, backfill: Backfill, run: int, batch: int, found: list[BadRow]) -> None:
     """Add bad rows to the table, once."""
-    import pyarrow as pa
-    from pyiceberg.io.pyarrow import _dataframe_to_data_files, schema_to_pyarrow
-
     known = {each.checkpoint for each in put_aside(lake, backfill, run)}
     new = [each for each in found if each.checkpoint not in known]
     if not new:
@@ -106,21 +124,24 @@ def put(lake: Writer, backfill: Backfill, run: int, batch: int, found: list[BadR
         for now in (lake.clock(),)
         for e in new
     ]
-    made = pa.Table.from_pylist(rows, schema=schema_to_pyarrow(table.schema(), include_field_ids=False))
-    files = tuple(
-        AddedFile(file, table.metadata.default_spec_id)
-        for file in _dataframe_to_data_files(table.metadata, made, table.io)
-    )
-    name = _name(lake, backfill)
-    change = Append(name, str(table.metadata.table_uuid), files)
+    change = Append(table_name(lake, backfill), str(table.metadata.table_uuid), _files(table, rows))
     lake.part(f"bad-{backfill.id}-{run}-{batch}-{len(known)}").commits.publish(change)
+
+
+def _files(table: Table, rows: list[dict[str, Any]]) -> tuple[AddedFile, ...]:
+    import pyarrow as pa
+    from pyiceberg.io.pyarrow import _dataframe_to_data_files, schema_to_pyarrow
+
+    made = pa.Table.from_pylist(rows, schema=schema_to_pyarrow(table.schema(), include_field_ids=False))
+    files = _dataframe_to_data_files(table.metadata, made, table.io)
+    return tuple(AddedFile(file, table.metadata.default_spec_id) for file in files)
 
 
 def _table(lake: Writer, backfill: Backfill) -> Table:
     from pyiceberg.schema import Schema
     from pyiceberg.types import IntegerType, NestedField, StringType, TimestamptzType
 
-    name = _name(lake, backfill)
+    name = table_name(lake, backfill)
     try:
         return lake.tables.load(name)
     except TableNotFound:
@@ -133,5 +154,5 @@ def _table(lake: Writer, backfill: Backfill) -> Table:
         return lake.tables.load(name)
 
 
-def _name(lake: Reader, backfill: Backfill) -> str:
+def table_name(lake: Reader, backfill: Backfill) -> str:
     return f"{backfill.target(lake)}{SUFFIX}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lakewarden.errors import Conflict
-from lakewarden.features.backfill.progress import BackfillRow, row_of
+from lakewarden.features.backfill.progress import BackfillRow, refuse_running, row_of
 from lakewarden.features.backfill.registration import PROPERTY, Database, Version, backfill_of, set_property
 from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.request import Control
@@ -20,9 +19,8 @@ class Clear(Control[BackfillRow]):
 
     def act(self, desk: ControlDesk) -> BackfillRow:
         backfill = backfill_of(desk.lake, self.database, self.version)
+        refuse_running(desk.lake, backfill)
         row = row_of(desk.lake, backfill)
-        if row.status == "running":
-            raise Conflict(f"backfill {backfill.id} is running", "Pause or cancel it first.")
         set_property(desk.lake, backfill.place, PROPERTY + backfill.files.version, None)
         desk.record(str(backfill.place), f"clear backfill {backfill.id}", self.model_dump_json(), {"was": row.status})
         return row

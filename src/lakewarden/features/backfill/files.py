@@ -11,56 +11,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ValidationError
 
-from lakewarden.engine.sql.insertion import BATCH_SIZE, CHECKPOINT, DATABASE, PREDICATE, Insertion
+from lakewarden.engine.sql.insertion import Insertion
 from lakewarden.errors import BadValue, NotFound, did_you_mean
+from lakewarden.features.backfill.meta import KEYS, Meta
 from lakewarden.lifecycle.ground import Reader
 
 _META, _SQL = ".backfill.meta", ".backfill.sql"
 _NAME = re.compile(r"(?P<version>\d+)_(?P<name>\w+)")
-_RESERVED = (DATABASE, BATCH_SIZE, PREDICATE)
-
-
-class Meta(BaseModel):
-    """The keys of a `.backfill.meta` file; those that begin with `_` are comments."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    migration_version: int | str
-    batch_size: int = Field(ge=1)
-    checkpoint_columns: tuple[str, ...] = Field(min_length=1)
-    description: str = ""
-    target_table: str = ""
-    source_table: str = ""
-    timeout_seconds: float = Field(3600, gt=0)
-    run_on_startup: bool = False
-    max_retries: int = Field(3, ge=0)
-    custom_fields: dict[str, Any] = Field(default_factory=dict)
-    initial_checkpoint: dict[str, Any] = Field(default_factory=dict)
-    priority: int = 0
-    mode: Literal["direct", "branch"] = "direct"
-    on_bad_rows: Literal["fail", "quarantine"] = "fail"
-    max_bad_rows: int = Field(1000, ge=0)
-
-    @field_validator("checkpoint_columns", mode="before")
-    @classmethod
-    def _a_list(cls, given: Any) -> Any:
-        return tuple(given) if isinstance(given, list) else given
-
-    @model_validator(mode="after")
-    def _complete(self) -> Meta:
-        columns = self.checkpoint_columns
-        if len({column.lower() for column in columns}) < len(columns):
-            raise ValueError("checkpoint_columns names a column twice")
-        if self.initial_checkpoint and set(self.initial_checkpoint) != set(columns):
-            raise ValueError(f"initial_checkpoint must have exactly the checkpoint columns: {', '.join(columns)}")
-        for name in self.custom_fields:
-            if name in _RESERVED or name.startswith(CHECKPOINT):
-                raise ValueError(f"custom_fields cannot have {name}, which Lakewarden fills in itself")
-        return self
 
 
 @dataclass(frozen=True)
@@ -82,6 +42,10 @@ class BackfillFiles:
             )
         except BadValue as error:
             raise BadValue(f"{self.path}: {error.message}", error.hint) from None
+
+    @property
+    def meta_path(self) -> Path:
+        return self.path.with_name(self.path.name.removesuffix(_SQL) + _META)
 
     @property
     def sql_hash(self) -> str:
@@ -163,7 +127,8 @@ def _problem(path: Path, error: ValidationError) -> BadValue:
         key = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
             problems.append(f"unknown key {key}")
-            hint = did_you_mean(key, Meta.model_fields, f"Known keys: {', '.join(Meta.model_fields)}.")
+            known = list(KEYS[".".join(map(str, problem["loc"][:-1]))])
+            hint = did_you_mean(str(problem["loc"][-1]), known, f"Known keys: {', '.join(known)}.")
         elif problem["type"] == "missing":
             problems.append(f"{key} is missing")
             hint = f"Add {key}."

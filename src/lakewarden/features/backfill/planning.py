@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.read import version_schema
@@ -11,7 +11,8 @@ from lakewarden.engine.sql.batches import Reading
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import TupleColumns
 from lakewarden.errors import BadValue, Conflict, VersionNotFound
-from lakewarden.features.backfill.position import Found, Position, whereabouts
+from lakewarden.features.backfill import gates, throttle
+from lakewarden.features.backfill.position import Found, Position, branch_of, whereabouts
 from lakewarden.features.backfill.registration import Backfill
 from lakewarden.lifecycle.action import Action, Estimate, digest
 from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader
 
-WRITE = "write"
+WRITE, PUBLISH = "write", "publish"
 _OF_A_TASK = 256 << 20  # source bytes
 _BYTES_PER_SECOND = 20 << 20  # a rough guess, for estimates, as are the next ones
 _UNPACKED, _ROW_GROUP, _BUFFERS = 4, 128 << 20, 48 << 20  # what Spark's shuffle and Iceberg's writer hold in memory
@@ -38,13 +39,18 @@ class Planned:
 
 def check(lake: Reader, backfill: Backfill) -> Reading:
     """Check a backfill's files against the tables that they name; raises what is wrong."""
-    if backfill.files.meta.mode == "branch":
-        raise BadValue(f"{backfill.files.path}: mode: branch is not supported yet", "Remove mode.")
     reading = _reading(lake, backfill, {})
     name = backfill.target(lake)
     table = lake.tables.load(name)
     if table.metadata.format_version > 2:
         raise BadValue(f"{name} is in format v{table.metadata.format_version}", "Backfills write to format v1 and v2.")
+    throttle.check(lake, backfill)
+    if backfill.files.meta.mode == "branch":
+        if table.metadata.format_version > 2:
+            raise BadValue(
+                f"{backfill.files.meta_path}: mode: branch needs a target in format v1 or v2", "Remove mode."
+            )
+        gates.check_columns(backfill, table)
     if reading.insertion.needs_values() and reading.initial is None:
         raise BadValue(
             f"{backfill.files.path}: {reading.insertion.why_range_by_range(reading.source)}",
@@ -68,6 +74,7 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
             "Its rows are gone with it. Write them again with --again.",
         )
     last = known.current.position if known.current else None
+    _check_mode(backfill, table, last)
     if last is not None and last.complete and not again:
         return Planned((), ("complete; --again writes rows that arrived since",))
     if last is not None and last.forgotten and not last.complete:
@@ -82,7 +89,10 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
     is_new = last is None or run > last.run
     after = None if is_new or last is None or last.checkpoint is None else reading.columns.load(last.checkpoint)
     size = backfill.files.meta.batch_size
-    ranges = lake.batches.ranges(reading, after, size) or [Range(after, after, 0)]
+    ranges = lake.batches.ranges(reading, after, size)
+    is_on_branch = backfill.files.meta.mode == "branch"
+    if not ranges and not (is_on_branch and after is not None):  # a batch without rows completes it
+        ranges = [Range(after, after, 0)]
     if last is not None and last.sql != backfill.files.sql_hash:
         warnings = (*warnings, f"its SQL changed after batch {last.batch}, which was written with the former SQL")
     why = reading.insertion.why_range_by_range(reading.source)
@@ -90,7 +100,26 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
         read = f"{len(ranges)} times {reading.bytes >> 20} MB"
         warnings = (*warnings, f"each batch is a query of its own, because {why}: it reads up to {read}")
     actions = _actions(lake, backfill, table, reading, ranges, run, last if not is_new else None)
+    if is_on_branch:
+        done = actions[-1].number("batch") if actions else last.batch if last else 0
+        actions = (*actions, _publication(lake, backfill, table, reading, run, done))
+        if not gates.sampled_batches(backfill) and backfill.files.meta.gates.sample_batches is None:
+            warnings = (*warnings, "no batch is compared with what its SQL gives, which is not the same each time")
     return Planned(actions, warnings)
+
+
+def _check_mode(backfill: Backfill, table: Table, last: Position | None) -> None:
+    """Refuse to change the mode between two batches of a run."""
+    is_on_branch, mode = branch_of(backfill.id) in table.metadata.refs, backfill.files.meta.mode
+    if is_on_branch and mode == "direct":
+        raise Conflict(
+            f"branch {branch_of(backfill.id)} has batches of backfill {backfill.id} that are not published",
+            "Set mode: branch, or remove them: lakewarden backfill undo",
+        )
+    if mode == "branch" and last is not None and not last.complete and not is_on_branch:
+        raise Conflict(
+            f"batches of backfill {backfill.id} were published to main directly", "Complete it with mode: direct first."
+        )
 
 
 def reading_of(lake: Reader, backfill: Backfill, action: Action) -> Reading:
@@ -157,42 +186,65 @@ def _actions(
     run: int,
     last: Position | None,
 ) -> tuple[Action, ...]:
-    name, uuid = str(backfill.target(lake)), str(table.metadata.table_uuid)
     dump = reading.columns.dump
     bounds = [(dump(each.lower) if each.lower else None, dump(each.upper) if each.upper else None) for each in ranges]
     whole = digest([backfill.id, run, bounds])
-    source = {spelled: str(version.snapshot.snapshot_id) for spelled, version in reading.versions.items()}
     share = reading.bytes / max(reading.rows, 1)
-    since = str(reading.since.snapshot.snapshot_id) if reading.since else None
     before = last.batch if last else 0
+    common = _common(lake, backfill, table, reading, run)
     return tuple(
-        Action(
+        replace(
+            common,
             verb=WRITE,
-            subject=name,
-            lease=table_lease(uuid),
             says=f"write batch {number} of {before + len(ranges)} of backfill {backfill.id}: {each.rows:,} source rows",
             arguments={
-                "backfill": backfill.id,
-                "database": str(backfill.place),
-                "version": backfill.files.version,
-                "run": run,
+                **common.arguments,
                 "batch": number,
                 "lower": lower,
                 "upper": upper,
                 "rows": each.rows,
                 "is_last": number == before + len(ranges),
                 "plan": whole,
-                "sql": backfill.files.sql_hash,
-                "source": json.dumps(source),
-                **({"since": since} if since else {}),
             },
-            requires=(
-                TableIs(name, uuid),
-                *(SnapshotKept(str(one.name), one.snapshot.snapshot_id) for one in reading.versions.values()),
-            ),
             estimate=_estimate(each.rows, int(each.rows * share)),
         )
         for number, (each, (lower, upper)) in enumerate(zip(ranges, bounds, strict=True), start=before + 1)
+    )
+
+
+def _publication(lake: Reader, backfill: Backfill, table: Table, reading: Reading, run: int, batches: int) -> Action:
+    common = _common(lake, backfill, table, reading, run)
+    return replace(
+        common,
+        verb=PUBLISH,
+        says=f"check what backfill {backfill.id} wrote to branch {branch_of(backfill.id)}, and publish it to main",
+        arguments={**common.arguments, "batch": batches, "plan": digest([backfill.id, run, PUBLISH])},
+    )
+
+
+def _common(lake: Reader, backfill: Backfill, table: Table, reading: Reading, run: int) -> Action:
+    """What all actions of a plan have in common."""
+    name, uuid = str(backfill.target(lake)), str(table.metadata.table_uuid)
+    source = {spelled: str(version.snapshot.snapshot_id) for spelled, version in reading.versions.items()}
+    since = str(reading.since.snapshot.snapshot_id) if reading.since else None
+    return Action(
+        verb="",
+        subject=name,
+        lease=table_lease(uuid),
+        says="",
+        arguments={
+            "backfill": backfill.id,
+            "database": str(backfill.place),
+            "version": backfill.files.version,
+            "run": run,
+            "sql": backfill.files.sql_hash,
+            "source": json.dumps(source),
+            **({"since": since} if since else {}),
+        },
+        requires=(
+            TableIs(name, uuid),
+            *(SnapshotKept(str(one.name), one.snapshot.snapshot_id) for one in reading.versions.values()),
+        ),
     )
 
 

@@ -2,6 +2,9 @@
 
 Each batch is one commit, whose summary says where the batch ended. So the table itself knows which rows it has,
 whatever happens to the control database; and a commit is refused if the table is not where the batch begins.
+
+In branch mode the batches are commits of a branch, and one commit on main publishes them and removes the branch. So as
+long as the branch exists, its stamps are the newest.
 """
 
 from __future__ import annotations
@@ -9,15 +12,16 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshot_removal import BACKFILL
-from lakewarden.engine.catalog.snapshots import ancestors, notes_of
+from lakewarden.engine.catalog.snapshots import MAIN, ancestors, lines_of, notes_of
 from lakewarden.errors import StalePlan
 from lakewarden.quantities import from_millis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
@@ -46,10 +50,18 @@ class Position:
     complete: bool = False
     forgotten: bool = False
     """Whether a purge removed the checkpoint, which was an erased value."""
+    whole: bool = False
+    """The commit has all batches of the run, which were on a branch before."""
+    undone: bool = False
+    """The commit removed all rows of the backfill: stamps before it no longer count."""
 
     @property
     def text(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def read(text: str) -> Position:
+        return Position(**json.loads(text))
 
 
 @dataclass(frozen=True)
@@ -66,9 +78,11 @@ class Whereabouts:
     """What a target knows of one backfill."""
 
     current: Found | None
-    """On main."""
+    """On the backfill's branch, or on main."""
     lost: Found | None
     """A newer one that main was rolled back behind."""
+    is_on_branch: bool = False
+    """Whether the current one is on the backfill's branch."""
 
 
 def key(backfill: str) -> str:
@@ -76,17 +90,34 @@ def key(backfill: str) -> str:
 
 
 def whereabouts(table: Table, backfill: str) -> Whereabouts:
-    """The newest stamp of a backfill on main, and one that main was rolled back behind."""
-    own = set(ancestors(table, table.metadata.current_snapshot_id))
+    """The newest stamp of a backfill, and one that main was rolled back behind."""
+    refs = table.metadata.refs
+    heads = [refs[name].snapshot_id for name in (branch_of(backfill), MAIN) if name in refs]
+    own = lines_of(table, heads)
     stamped = [one for one in reversed(table.metadata.snapshots) if key(backfill) in notes_of(one)]
-    current = next((_found(one, backfill) for one in stamped if one.snapshot_id in own), None)
+    current = next(chain.from_iterable(stamps_on(table, ref, backfill) for ref in (branch_of(backfill), MAIN)), None)
     if current is None and key(backfill) in table.metadata.properties:  # its snapshot has expired
         kept = json.loads(table.metadata.properties[key(backfill)])
         current = Found(Position(**kept["position"]), from_millis(kept["at"]), None)
     newest = _found(stamped[0], backfill) if stamped else None
-    if newest is None or newest.snapshot in own or (current is not None and newest.at <= current.at):
-        return Whereabouts(current, None)
-    return Whereabouts(current, newest)
+    is_lost = newest is not None and newest.snapshot not in own and not newest.position.undone
+    lost = newest if newest and is_lost and (current is None or newest.at > current.at) else None
+    is_on_branch = branch_of(backfill) in refs
+    return Whereabouts(current if current and not current.position.undone else None, lost, is_on_branch)
+
+
+def branch_of(backfill: str) -> str:
+    """The branch of a backfill in branch mode."""
+    return f"backfill_{backfill}"
+
+
+def stamps_on(table: Table, branch: str, backfill: str) -> Iterator[Found]:
+    """The stamps of a backfill on a branch, newest first."""
+    head = table.metadata.refs.get(branch)
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    for id in ancestors(table, head.snapshot_id if head else None):
+        if key(backfill) in notes_of(by_id[id]):
+            yield _found(by_id[id], backfill)
 
 
 def position(table: Table, backfill: str) -> Position | None:
@@ -108,5 +139,5 @@ def unmoved(backfill: str, expected: Position | None) -> Callable[[Table], None]
 
 
 def _found(snapshot: Snapshot, backfill: str) -> Found:
-    stamp = json.loads(notes_of(snapshot)[key(backfill)])
-    return Found(Position(**stamp), from_millis(snapshot.timestamp_ms), snapshot.snapshot_id)
+    stamp = Position.read(notes_of(snapshot)[key(backfill)])
+    return Found(stamp, from_millis(snapshot.timestamp_ms), snapshot.snapshot_id)

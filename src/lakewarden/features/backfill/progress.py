@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakewarden.display import Shown
-from lakewarden.errors import LakewardenError, TableNotFound
+from lakewarden.errors import Conflict, LakewardenError, TableNotFound
+from lakewarden.features.backfill.pace import SECONDS
 from lakewarden.features.backfill.planning import late_rows
-from lakewarden.features.backfill.position import Whereabouts, whereabouts
+from lakewarden.features.backfill.position import Whereabouts, branch_of, whereabouts
 from lakewarden.features.backfill.registration import Backfill, registered_at
-from lakewarden.lifecycle.journal import Progress, Record
+from lakewarden.lifecycle.journal import WAITS_FOR, Progress, Record, Step
 from lakewarden.lifecycle.states import State
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 _KINDS = ("backfill.run", "migration.apply")
+_WRITTEN = (Progress.DONE, Progress.VERIFIED)
 BackfillState = Literal["pending", "running", "paused", "completed", "failed"]
 _STATES: dict[State, BackfillState] = {
     State.PLANNED: "pending",
@@ -109,7 +111,7 @@ def status_of(lake: Reader, backfill: Backfill) -> BackfillStatus:
         held_by=lake.journal.held_by(record.id) if record else None,
         operation=record.id if record else None,
         late_rows=late_rows(lake, backfill, found) if found else None,
-        notes=_notes(known),
+        notes=[*_waits_for(record, state), *_notes(backfill, known)],
     )
 
 
@@ -129,10 +131,23 @@ def _state(lake: Reader, known: Whereabouts, record: Record | None) -> BackfillS
     """The operation's state, paused if its process died; if it is over or unknown, what the table says."""
     at = known.current.position if known.current else None
     is_complete = at is not None and at.complete and known.lost is None
+    if record is not None and at is None and known.lost is None and _is_stopped_after_batches(record):
+        return "pending"  # its rows were removed since
     if record is not None and record.state not in (State.DONE, State.CANCELLED):
         is_dead = _STATES[record.state] == "running" and lake.journal.held_by(record.id) is None
         return "paused" if is_dead else _STATES[record.state]
     return "completed" if is_complete else "pending" if at is None else "paused"
+
+
+def _is_stopped_after_batches(record: Record) -> bool:
+    is_stopped = record.state in (State.PAUSED, State.FAILED)
+    return is_stopped and any(step.progress in _WRITTEN for step in record.steps)
+
+
+def refuse_running(lake: Reader, backfill: Backfill) -> None:
+    """Raise if a process writes batches of a backfill at the moment."""
+    if _state(lake, _known(lake, backfill), last_operation(lake, backfill)) == "running":
+        raise Conflict(f"backfill {backfill.id} is running", "Pause or cancel it first.")
 
 
 def _known(lake: Reader, backfill: Backfill) -> Whereabouts:
@@ -158,12 +173,11 @@ def _checkpoint(backfill: Backfill, known: Whereabouts) -> dict[str, Any]:
     }
 
 
-def _own_steps(record: Record, backfill: Backfill) -> list[tuple[int, datetime | None]]:
-    """The source rows of each batch, and when it was written."""
+def _own_steps(record: Record, backfill: Backfill) -> list[tuple[int, Step]]:
+    """The batches of a backfill, and how many source rows each has."""
     actions = {action.id: action for action in record.plan.actions}
     own = [step for step in record.steps if actions[step.action].arguments.get("backfill") == backfill.id]
-    is_done = (Progress.DONE, Progress.VERIFIED)
-    return [(actions[step.action].number("rows"), step.at if step.progress in is_done else None) for step in own]
+    return [(actions[step.action].number("rows"), step) for step in own]
 
 
 def _batches(record: Record | None, backfill: Backfill) -> int | None:
@@ -178,19 +192,17 @@ def _batches(record: Record | None, backfill: Backfill) -> int | None:
 def _pace(
     lake: Reader, record: Record | None, backfill: Backfill, state: BackfillState
 ) -> tuple[float | None, datetime | None]:
-    """Rows per second while it ran, and when it will be done if it goes on like that."""
-    if record is None or record.started_at is None:
+    """Rows per second while it wrote, and when it will be done if it does nothing else from now on."""
+    if record is None:
         return None, None
     steps = _own_steps(record, backfill)
-    done = [(rows, at) for rows, at in steps if at is not None]
-    left = sum(rows for rows, at in steps if at is None)
-    if not done:
+    done = [(rows, step.facts[SECONDS]) for rows, step in steps if step.progress in _WRITTEN and SECONDS in step.facts]
+    left = sum(rows for rows, step in steps if step.progress not in _WRITTEN)
+    rows, seconds = sum(rows for rows, _ in done), sum(float(seconds) for _, seconds in done)
+    if not rows or not seconds:
         return None, None
-    seconds = max((max(at for _, at in done) - record.started_at).total_seconds(), 0.001)
-    rate = round(sum(rows for rows, _ in done) / seconds, 1)
-    if state != "running" or not rate:
-        return rate, None
-    return rate, lake.clock() + timedelta(seconds=left / rate)
+    eta = lake.clock() + timedelta(seconds=left * seconds / rows) if state == "running" else None
+    return round(rows / seconds, 1), eta
 
 
 def _errors(record: Record | None) -> list[str]:
@@ -200,10 +212,20 @@ def _errors(record: Record | None) -> list[str]:
     return own or ([str(record.error["message"])] if record.error else [])
 
 
-def _notes(known: Whereabouts) -> list[str]:
-    if known.lost is None:
+def _waits_for(record: Record | None, state: BackfillState) -> list[str]:
+    """Why a running operation waits at the moment."""
+    if record is None or state != "running":
         return []
-    return [f"the target was rolled back behind batch {known.lost.position.batch}: run it with --again"]
+    return [f"waiting: {step.facts[WAITS_FOR]}" for step in record.steps if WAITS_FOR in step.facts]
+
+
+def _notes(backfill: Backfill, known: Whereabouts) -> list[str]:
+    notes = []
+    if known.is_on_branch:
+        notes.append(f"its batches are on branch {branch_of(backfill.id)} of the target, and not published yet")
+    if known.lost is not None:
+        notes.append(f"the target was rolled back behind batch {known.lost.position.batch}: run it with --again")
+    return notes
 
 
 def need(record: Record | None, backfill: Backfill) -> Record:

@@ -13,16 +13,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.new_rows import Append
 from lakewarden.engine.commit.staging import StagedRows
 from lakewarden.engine.sql.batches import Reading
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, is_after
 from lakewarden.errors import LakewardenError, StalePlan
-from lakewarden.features.backfill import bad_rows
-from lakewarden.features.backfill.planning import reading_of, tasks_of
-from lakewarden.features.backfill.position import Position, key, position, unmoved
+from lakewarden.features.backfill import bad_rows, branch
+from lakewarden.features.backfill.pace import SECONDS, Pace
+from lakewarden.features.backfill.planning import PUBLISH, WRITE, reading_of, tasks_of
+from lakewarden.features.backfill.position import Position, branch_of, key, position, unmoved
 from lakewarden.features.backfill.registration import Backfill
+from lakewarden.features.backfill.throttle import held_back, wait
 from lakewarden.features.backfill.trouble import Trouble, pause_before, trouble
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.failpoints import reach
@@ -54,6 +57,7 @@ class Written:
     tidy: set[str] = field(default_factory=set)
     """Tables where nothing of a killed run is left."""
     readings: dict[str, Reading] = field(default_factory=dict)
+    pace: Pace = field(default_factory=Pace)
 
     def reading(self, lake: Reader, backfill: Backfill, action: Action) -> Reading:
         """What an action reads: the same for all batches of a plan."""
@@ -62,20 +66,31 @@ class Written:
             self.readings[plan] = reading_of(lake, backfill, action)
         return self.readings[plan]
 
+    def count_job(self, backfill: Backfill, part: Range, actions: list[Action], began: float) -> float:
+        """Note how long a job took for a part of the first action, and for others; returns the time."""
+        now, batches = time.monotonic(), {number for id, number in self.files if id == backfill.id}
+        others = [action.number("rows") for action in actions if action.number("batch") in batches]
+        left = max(sum(action.number("rows") for action in actions), part.rows)
+        self.pace.job(now - began, part.rows + sum(others), left)
+        return now
+
 
 def holds(lake: Reader, action: Action) -> bool:
-    """Whether a batch is in the table."""
+    """Whether a batch is in the table, or all are published."""
     found = position(lake.tables.load(action.subject), str(action.arguments["backfill"]))
     return found is not None and _is_at(found, action)
 
 
 def _is_at(found: Position, action: Action) -> bool:
-    run = action.number("run")
-    return found.run > run or (found.run == run and (found.complete or found.batch >= action.number("batch")))
+    run, is_written = action.number("run"), found.batch >= action.number("batch")
+    return found.run > run or (found.run == run and (found.complete or (is_written and action.verb == WRITE)))
 
 
 def write(lake: Writer, backfill: Backfill, action: Action, following: list[Action]) -> Outcome:
-    """Write one batch, in parts if it is too much at once. `following` are the next ones, for the same job."""
+    """Write one batch, in parts if it is too much at once. `following` are the next ones, for the same job.
+
+    If the action is to publish what is on the backfill's branch, do that.
+    """
     if backfill.files.sql_hash != action.arguments["sql"]:
         raise StalePlan(
             f"the plan is stale: {backfill.files.path} changed",
@@ -86,21 +101,29 @@ def write(lake: Writer, backfill: Backfill, action: Action, following: list[Acti
     if backfill.files.meta.on_bad_rows == "quarantine":
         aside = bad_rows.put_aside(lake, backfill, action.number("run"))
         reading = replace(reading, without=tuple(reading.columns.load(each.checkpoint) for each in aside))
-    total = {"batches": 1, "rows_read": 0, "rows_written": 0, "files": 0}
+    if action.verb == PUBLISH:
+        return branch.publish(lake, backfill, action, reading)
+    total = {"batches": 1, "rows_read": 0, "rows_written": 0, "files": 0, SECONDS: 0.0}
     while True:
-        _tidy(lake, action, kept)
-        table = lake.tables.load(action.subject)
-        before = position(table, backfill.id)
-        lower = _begin(reading, action, before)
-        part, rows = _Job(lake, backfill, reading, kept).next(action, following, lower)
-        reach("backfill.written")
-        stamp = _stamp(backfill, action, before, part, reading, kept)
-        _publish(lake, backfill, action, table, rows, stamp, before)
-        reach("backfill.published")
+        starts_job = (backfill.id, action.number("batch")) not in kept.files
+        with held_back(lake, backfill, starts_job):
+            began = time.monotonic()
+            _tidy(lake, action, kept)
+            table = lake.tables.load(action.subject)
+            before = position(table, backfill.id)
+            lower = _begin(reading, action, before)
+            part, rows = _Job(lake, backfill, reading, kept).next(action, following, lower)
+            if starts_job:
+                began = kept.count_job(backfill, part, [action, *following], began)
+            reach("backfill.written")
+            stamp = _stamp(backfill, action, before, part, reading, kept)
+            _publish(lake, backfill, action, table, rows, stamp, before)
+            reach("backfill.published")
         added = rows.added if isinstance(rows, StagedRows) else rows
         total["rows_read"] += part.rows
         total["rows_written"] += sum(each.file.record_count for each in added)
         total["files"] += len(added)
+        total[SECONDS] = round(total[SECONDS] + kept.pace.batch(part.rows, time.monotonic() - began), 3)
         if stamp.batch == action.number("batch"):
             return Outcome(total)
 
@@ -131,11 +154,14 @@ def _publish(
     before: Position | None,
 ) -> None:
     files, staged = ((), rows) if isinstance(rows, StagedRows) else (rows, None)
+    is_direct = backfill.files.meta.mode == "direct"
     change = Append(
         action.subject,
         str(table.metadata.table_uuid),
         files,
         staged,
+        branch=MAIN if is_direct else branch_of(backfill.id),
+        starts_branch=not is_direct,
         facts={key(backfill.id): stamp.text},
         merges=stamp.complete or stamp.batch % _MERGED == 0,
         check=unmoved(backfill.id, before),
@@ -204,7 +230,7 @@ class _Job:
             log.warning("%s: %s; %d rows at once from now on", self._backfill.id, error.message, self._kept.limit)
         elif found is Trouble.PASSING and attempt <= self._backfill.files.meta.max_retries:
             log.warning("%s: %s; attempt %d follows", self._backfill.id, error.message, attempt + 1)
-            time.sleep(pause_before(attempt))
+            wait(self._lake, pause_before(attempt), f"attempt {attempt + 1} after an error: {error.message}")
         else:
             raise error
 
@@ -224,6 +250,7 @@ class _Job:
         lake, name = self._lake, self._lake.tables.name(action.subject)
         tasks = tasks_of(action.estimate.bytes)
         says = f"{len(ranges)} batches from {action.number('batch')} on: {sum(each.rows for each in ranges):,} rows"
+        says = ", ".join(part for part in (says, str(self._kept.pace)) if part)
         with lake.batches.rows_of(self._reading, ranges, (name.lake, *name.identifier), tasks) as rows:
             staged = lake.staging.stage(
                 str(name),
@@ -287,7 +314,7 @@ def _stamp(
         plan=str(action.arguments["plan"]),
         sql=backfill.files.sql_hash,
         size=size if kept.limit is None else min(size, kept.limit),
-        complete=is_whole and bool(action.arguments["is_last"]),
+        complete=is_whole and bool(action.arguments["is_last"]) and backfill.files.meta.mode == "direct",
     )
 
 

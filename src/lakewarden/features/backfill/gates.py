@@ -1,0 +1,180 @@
+"""Gates: what must hold for the rows on a backfill's branch before they are published to main."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from lakewarden.engine.spark.time_limit import within
+from lakewarden.engine.sql import row_checks
+from lakewarden.engine.sql.sorted_column import Range
+from lakewarden.errors import BadValue, VerificationFailed, did_you_mean
+from lakewarden.features.backfill.position import branch_of, stamps_on
+from lakewarden.quantities import counted
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyspark.sql import DataFrame
+
+    from lakewarden.engine.catalog.tables import Resolved
+    from lakewarden.engine.sql.batches import Reading
+    from lakewarden.features.backfill.registration import Backfill
+    from lakewarden.lifecycle.ground import Writer
+
+T = TypeVar("T")
+
+
+class GateFailed(VerificationFailed):
+    code = "gate-failed"
+
+
+def check_columns(backfill: Backfill, table: Table) -> None:
+    """Refuse gates on columns that the target does not have."""
+    gates, known = backfill.files.meta.gates, list(table.schema().column_names)
+    wanted = {"unique_keys": gates.unique_keys, "sample_ignores": gates.sample_ignores}
+    for key, columns in {**wanted, "max_null_ratio": list(gates.max_null_ratio)}.items():
+        for name in columns:
+            if name.lower() not in {each.lower() for each in known}:
+                hint = did_you_mean(name, known, f"It has {', '.join(known)}.")
+                raise BadValue(f"{backfill.files.meta_path}: gates.{key}: the target has no column {name}", hint)
+
+
+def sampled_batches(backfill: Backfill) -> int:
+    given = backfill.files.meta.gates.sample_batches
+    return given if given is not None else int(backfill.insertion.is_repeatable)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What one commit on the branch added: the rows of a range."""
+
+    range: Range
+    before: int | None
+    """The commit before it; None for the first one."""
+    after: int
+
+
+class Check:
+    """Runs the gates of one backfill."""
+
+    def __init__(self, lake: Writer, backfill: Backfill, table: Table, reading: Reading) -> None:
+        self._lake, self._backfill, self._table, self._reading = lake, backfill, table, reading
+        self._gates = backfill.files.meta.gates
+        self._name = backfill.target(lake)
+        self._units = _units(table, backfill, reading)
+
+    def run(self, rows: int) -> None:
+        """Raise if a gate does not hold for the branch, which has so many rows by its metadata."""
+        if self._gates.row_parity:
+            self._compare_counts(rows)
+        if self._gates.max_null_ratio:
+            self._look_for_nulls()
+        if self._gates.unique_keys:
+            self._look_for_duplicates()
+        if sampled_batches(self._backfill):
+            self._compare_samples()
+
+    def _compare_counts(self, found: int) -> None:
+        if self._units[0].before is not None:
+            raise self._failed("row_parity", "the commits of its first batches have expired")
+        expected = sum(self._given("row_parity", each, lambda rows: rows.count()) for each in self._queries())
+        if expected != found:
+            raise self._failed("row_parity", f"the SQL gives {counted(expected, 'row')}, the branch has {found:,}")
+
+    def _queries(self) -> list[Range]:
+        """The ranges of the branch, each for a query of its own; all are one if that gives the same rows."""
+        ranges = [unit.range for unit in self._units]
+        if self._reading.insertion.why_range_by_range(self._reading.source):
+            return ranges
+        return [Range(ranges[0].lower, ranges[-1].upper, sum(each.rows for each in ranges))]
+
+    def _look_for_nulls(self) -> None:
+        allowed = self._gates.max_null_ratio
+        with self._watched("max_null_ratio") as rows:
+            found = row_checks.null_ratios(rows, list(allowed))
+        over = [
+            f"{found[name]:.2%} of {name} are NULL, {most:.2%} are allowed"
+            for name, most in allowed.items()
+            if found[name] > most
+        ]
+        if over:
+            raise self._failed("max_null_ratio", "; ".join(over))
+
+    def _look_for_duplicates(self) -> None:
+        keys = self._gates.unique_keys
+        with self._watched("unique_keys") as rows:
+            is_empty = self._table.current_snapshot() is None
+            main = None if is_empty else self._lake.rows.dataframe(self._lake.tables.resolve(str(self._name)))
+            twice, there = row_checks.duplicated(rows, main, keys)
+        if twice or there:
+            raise self._failed(
+                "unique_keys",
+                f"of the keys ({', '.join(keys)}), {twice:,} are there twice or more, {there:,} also on main",
+            )
+
+    def _compare_samples(self) -> None:
+        known = {snapshot.snapshot_id for snapshot in self._table.metadata.snapshots} | {None}
+        units = [unit for unit in self._units if unit.range.rows and unit.before in known]
+        chosen = random.Random(self._backfill.id).sample(units, min(sampled_batches(self._backfill), len(units)))
+        for unit in chosen:
+            self._compare(unit)
+
+    def _compare(self, unit: _Unit) -> None:
+        found, ignored = self._rows_of(unit), self._gates.sample_ignores
+        missing, others = self._given(
+            "sample_batches", unit.range, lambda given: row_checks.differing(given, found, ignored)
+        )
+        if missing or others:
+            upto = self._reading.columns.dump(unit.range.upper or ())
+            figures = f"{missing:,} rows that the SQL gives are missing, and {others:,} others are there"
+            raise self._failed("sample_batches", f"in the batch up to {upto}, {figures}")
+
+    def _rows_of(self, unit: _Unit) -> DataFrame:
+        after, rows = self._version(unit.after), self._lake.rows
+        if unit.before is None:
+            return rows.dataframe(after, raw=True)
+        return rows.dataframe_since(self._version(unit.before), after, raw=True)
+
+    def _version(self, ref: int | str) -> Resolved:
+        return self._lake.tables.resolve(f"{self._name}@{ref}")
+
+    def _given(self, gate: str, one: Range, look: Callable[[DataFrame], T]) -> T:
+        """What is found in the rows that the SQL gives for a range, as the target's columns."""
+        target = (self._name.lake, *self._name.identifier)
+        with self._watched(gate) as branch, self._lake.batches.rows_of(self._reading, [one], target) as rows:
+            return look(rows(branch.sparkSession))
+
+    @contextmanager
+    def _watched(self, gate: str) -> Iterator[DataFrame]:
+        """The rows of the branch; statements of the body end after the backfill's timeout, or if it is to stop."""
+        frame = self._lake.rows.dataframe(self._version(branch_of(self._backfill.id)))
+        says = f"gate {gate} of backfill {self._backfill.id}"
+        timeout = self._backfill.files.meta.timeout_seconds
+        with within(frame.sparkSession, timeout, lambda: self._lake.progress(0, 1, says)):
+            yield frame
+
+    def _failed(self, gate: str, figures: str) -> GateFailed:
+        branch = f"{self._name}@{branch_of(self._backfill.id)}"
+        return GateFailed(
+            f"backfill {self._backfill.id}: gate {gate} failed: {figures}",
+            f"Nothing was published. Its rows stay on the branch: lakewarden version read {branch}. "
+            "Change the gate and resume, or undo the backfill and run it again.",
+        )
+
+
+def _units(table: Table, backfill: Backfill, reading: Reading) -> list[_Unit]:
+    """The commits of a backfill's branch, the first one first; one whose checkpoint was erased is part of the next."""
+    stamps = list(stamps_on(table, branch_of(backfill.id), backfill.id))[::-1]
+    first = table.snapshot_by_id(stamps[0].snapshot or 0)
+    before, lower, rows = first.parent_snapshot_id if first else None, None, 0
+    units: list[_Unit] = []
+    for found in stamps:
+        at, is_last = found.position, found is stamps[-1]
+        if at.checkpoint or is_last:
+            upper = reading.columns.load(at.checkpoint) if at.checkpoint else None
+            units.append(_Unit(Range(lower, upper, at.rows - rows), before, found.snapshot or 0))
+            before, lower, rows = found.snapshot, upper, at.rows
+    return units
