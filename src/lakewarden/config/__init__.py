@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakewarden.config.environment import Environment
-from lakewarden.config.file import FILE_NAME, find, load, load_sequences
+from lakewarden.config.file import FILE_NAME, find, load, load_sequences, read_document
 from lakewarden.config.lakes import CatalogType, LakeSettings, StorageSettings, is_named_warehouse
 from lakewarden.config.resolution import Declared
 from lakewarden.config.sequences import DatabaseAddress, SequenceSettings, SequenceTable
@@ -25,4 +25,5 @@ __all__ = [
     "is_named_warehouse",
     "load",
     "load_sequences",
+    "read_document",
 ]

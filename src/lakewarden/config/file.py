@@ -53,6 +53,11 @@ def load(path: Path, environment: Environment) -> Settings:
     return _resolve_paths(settings, path.parent)
 
 
+def read_document(path: Path) -> dict[str, Any]:
+    """A YAML or JSON file with keys; errors name the file."""
+    return _read_yaml(path)
+
+
 def load_sequences(path: Path) -> SequenceSettings:
     """Read a `partitionmanager:` file, which has the keys of the section `sequences`."""
     data = _interpolate(_read_yaml(path), Environment.read().variables, path)

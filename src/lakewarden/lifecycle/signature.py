@@ -24,7 +24,7 @@ def signature_of(declared: type[Request]) -> Signature:
         )
         for name, field in declared.fields().items()
     ]
-    return Signature(parameters)
+    return Signature(sorted(parameters, key=lambda parameter: parameter.kind))  # a mixin's options may come first
 
 
 def _plain(annotation: Any) -> Any:

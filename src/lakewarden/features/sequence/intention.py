@@ -106,7 +106,7 @@ def intended(parts: Split, outlook: Outlook, period: timedelta, num_empty: int) 
         if wanted == len(parts.empty):
             return parts.empty
         raise UnfitDatabase("no rows arrive, so no new partition can be planned", "Lower num_empty, or run it later.")
-    lower, last = active.bound, _last_date(parts.non_empty)
+    lower, last = active.bound, last_date(parts.non_empty)
     found: list[Partition] = []
     for place in range(wanted):
         existing = parts.empty[place] if place < len(parts.empty) else None
@@ -137,5 +137,6 @@ def _bound(existing: Partition | None, outlook: Outlook, lower: Position, period
     return outlook.after(lower, period)
 
 
-def _last_date(partitions: Sequence[Partition]) -> date | None:
+def last_date(partitions: Sequence[Partition]) -> date | None:
+    """The latest date in the names of partitions."""
     return max((dated.day for partition in partitions if (dated := date_in(partition.name))), default=None)
