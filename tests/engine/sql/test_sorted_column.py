@@ -16,7 +16,11 @@ from lakewarden.engine.sql.sorted_column import SortedColumn
 from lakewarden.engine.sql.tuples import order
 
 
-@given(st.lists(st.none() | st.integers(-3, 12), max_size=60), st.integers(1, 9), st.none() | st.integers(-3, 12))
+SOME = st.lists(st.none() | st.integers(-3, 12), max_size=60)
+DISTINCT = st.lists(st.integers(-99, 99), max_size=60, unique=True)
+
+
+@given(SOME | DISTINCT, st.integers(1, 9), st.none() | st.integers(-3, 12))
 def test_ranges_are_those_of_sorted_tuples(values: list[int | None], size: int, after: int | None) -> None:
     lower = None if after is None else (after,)
     left = [(value,) for value in values if after is None or (value is not None and value > after)]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 HERE = 50_000_000
 """Values that are sorted in this process."""
+_MANY = 1000  # ranges; for more, sorting takes no longer
 _KINDS = ("int", "long", "date", "timestamp", "timestamptz")
 
 
@@ -33,7 +34,7 @@ def is_sortable(columns: TupleColumns) -> bool:
 
 @dataclass(frozen=True)
 class SortedColumn:
-    """The values after a lower bound, sorted, and how many are NULL."""
+    """The values after a lower bound, sorted only as far as ranges need it, and how many are NULL."""
 
     values: Any
     nulls: int
@@ -55,13 +56,16 @@ class SortedColumn:
             nulls = 0
             if after[0] is not None:
                 values = values[values > pa.scalar(after[0], type_).cast(whole).as_py()]
-        values.sort()
         return cls(values, nulls, type_)
 
     def ranges(self, after: Tuple | None, size: int) -> list[Range]:
         """Ranges of at most so many rows, or of one value that has more."""
         import numpy as np
 
+        even = self._even(after, size)
+        if even is not None:
+            return even
+        self.values.sort()
         values, found, lower = self.values, [], after
         start, rows = 0, self.nulls
         if rows and (rows >= size or not len(values)):
@@ -81,6 +85,21 @@ class SortedColumn:
                 found.append(Range(lower, upper, rows))
             lower, start, rows = upper, end, 0
         return found
+
+    def _even(self, after: Tuple | None, size: int) -> list[Range] | None:
+        """Ranges that all have so many rows, without sorting; None if equal values would be in two of them."""
+        import numpy as np
+
+        values, total = self.values, len(self.values)
+        ends = np.arange(size, total, size)
+        if self.nulls or not total or len(ends) > _MANY:
+            return None
+        values.partition(np.append(np.concatenate([ends - 1, ends]), total - 1))
+        if (values[ends - 1] == values[ends]).any():
+            return None
+        uppers: list[Tuple] = [(self._value(values[end - 1]),) for end in (*ends, total)]
+        rows = [*[size] * len(ends), total - size * len(ends)]
+        return [Range(*each) for each in zip([after, *uppers], uppers, rows, strict=False)]
 
     def _value(self, number: Any) -> Any:
         import pyarrow as pa
