@@ -80,8 +80,7 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
     if last is not None and last.forgotten and not last.complete:
         raise Conflict(
             f"backfill {backfill.id} stopped at a value that was erased from {name} since, so its position is unknown",
-            f"Take its rows back and run it again: lakewarden backfill undo --database {backfill.place.name} "
-            f"--version {backfill.files.version}",
+            "See which rows the target has, and write the rest by a new version of its files with initial_checkpoint.",
         )
     reading, run, warnings = _continued(lake, backfill, last)
     if run is None:
