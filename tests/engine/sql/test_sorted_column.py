@@ -15,7 +15,6 @@ from lakewarden.engine.sql.batches import _divided
 from lakewarden.engine.sql.sorted_column import SortedColumn
 from lakewarden.engine.sql.tuples import order
 
-
 SOME = st.lists(st.none() | st.integers(-3, 12), max_size=60)
 DISTINCT = st.lists(st.integers(-99, 99), max_size=60, unique=True)
 
