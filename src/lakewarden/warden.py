@@ -63,10 +63,11 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from lakewarden.engine.comparison.compare import Comparisons
     from lakewarden.engine.history.spark_route import SparkCleansing
+    from lakewarden.engine.spark.database_rows import DatabaseRows
     from lakewarden.engine.spark.definitions import Definitions
     from lakewarden.engine.spark.statements import TableStatements
     from lakewarden.engine.sql.batches import Batches
@@ -240,6 +241,12 @@ class Workbench:
         from lakewarden.engine.spark.definitions import Definitions
 
         return Definitions(self._ground.spark, self._fence, lake)
+
+    def database_rows(self, rows: DatabaseRows) -> Callable[[SparkSession], DataFrame]:
+        from lakewarden.engine.spark.database_rows import driver_jar, read
+
+        driver = driver_jar(self.settings, self._ground.environment)
+        return lambda session: read(session, rows, driver)
 
     def statements(self, table: str) -> TableStatements:
         from lakewarden.engine.spark.statements import TableStatements

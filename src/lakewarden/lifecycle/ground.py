@@ -7,12 +7,14 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from lakewarden.lifecycle.memory import Kept
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from lakewarden.config import Settings
     from lakewarden.engine.catalog.tables import Tables
     from lakewarden.engine.commit.change import Commits
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.history.spark_route import SparkCleansing
     from lakewarden.engine.rewrite.driver import Rewriter
     from lakewarden.engine.rows.read import Rows
+    from lakewarden.engine.spark.database_rows import DatabaseRows
     from lakewarden.engine.spark.definitions import Definitions
     from lakewarden.engine.spark.statements import TableStatements
     from lakewarden.engine.sql.batches import Batches
@@ -94,6 +97,10 @@ class Writer(Reader, Protocol):
 
     def statements(self, table: str) -> TableStatements:
         """Changes a table by Spark statements, each a separate commit."""
+        ...
+
+    def database_rows(self, rows: DatabaseRows) -> Callable[[SparkSession], DataFrame]:
+        """Reads rows of a database on Spark, for `staging`."""
         ...
 
     def part(self, name: str) -> Writer:

@@ -11,7 +11,9 @@ import yaml
 
 from lakewarden import Warden
 from lakewarden.config import SequenceSettings
+from tests.features.sequence.old_orders import OldOrders
 from tests.services.mariadb import MariaDb, Shop
+from tests.small_lake import SmallLake
 
 ORDERS = "CREATE TABLE orders (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, created DATETIME) "
 
@@ -47,3 +49,15 @@ def install(tmp_path: Path, shop: Shop) -> Iterator[Any]:
     yield installed
     for warden in opened:
         warden.close()
+
+
+@pytest.fixture
+def orders(lake: SmallLake, shop: Shop) -> OldOrders:
+    return OldOrders(lake, shop)
+
+
+@pytest.fixture
+def archived(orders: OldOrders) -> OldOrders:
+    """The same, after everything past retention was archived; for tests with Spark."""
+    orders.warden.sequence.archive().apply()
+    return orders

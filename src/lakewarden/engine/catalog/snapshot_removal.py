@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 LINEAGE = "lakewarden.lineage"
 BACKFILL = "lakewarden.backfill."
 """Begins the key of a backfill's stamp, in the summary of a snapshot or, once that has expired, in a table property."""
+SEQUENCE = "lakewarden.sequence."
+"""The same for the stamp of an archived partition of a database table."""
+STAMPS = (BACKFILL, SEQUENCE)
 _SOON_MS = 3_600_000
 
 
@@ -179,7 +182,7 @@ def without_revealing(stamp: str, reveals: Callable[[str], bool]) -> str:
 
 
 def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
-    """The newest stamps of backfills on main, if their snapshots expire: as table properties they stay known."""
+    """The newest stamps on main, by key, if their snapshots expire: as table properties they stay known."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     over_gaps, stamps = lineage_of(table.metadata.properties), dict[str, str]()
     seen, at = set[str](), table.metadata.current_snapshot_id
@@ -187,7 +190,7 @@ def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
         snapshot = by_id[at]
         notes = snapshot.summary.additional_properties if snapshot.summary else {}
         for key, text in notes.items():
-            if key.startswith(BACKFILL) and key not in seen:
+            if key.startswith(STAMPS) and key not in seen:
                 seen.add(key)
                 if at in going:
                     stamps[key] = json.dumps({"position": json.loads(text), "at": snapshot.timestamp_ms})

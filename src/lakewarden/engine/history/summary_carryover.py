@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.catalog.snapshot_removal import BACKFILL, without_revealing
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL, STAMPS, without_revealing
 from lakewarden.engine.catalog.snapshots import notes_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _TOGETHER = (  # keys that belong together; the last one is the progress
     ("source-snapshot-id",),
     (_PUBLISHED,),
 )
-_ALONE = ("kafka.connect.", BACKFILL)  # keys include the consumer, so each is independent
+_ALONE = ("kafka.connect.", *STAMPS)  # keys include the consumer, so each is independent
 _GROUPED = frozenset(key for group in _TOGETHER for key in group)
 
 

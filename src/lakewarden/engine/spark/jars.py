@@ -40,10 +40,14 @@ class Jar:
 
 
 def wanted(s3: bool) -> list[Jar]:
-    """The jars for a session; the large S3 one only if a lake is on S3."""
+    """The jars that a session starts with; the large S3 one only if a lake is on S3."""
+    return [*wanted_by("every lake"), *(wanted_by("s3") if s3 else ())]
+
+
+def wanted_by(whom: str) -> list[Jar]:
+    """The jars that one purpose needs."""
     text = resources.files("lakewarden.engine.spark").joinpath("jars.toml").read_text(encoding="utf-8")
-    jars = [_jar(each) for each in tomllib.loads(text)["jar"]]
-    return [jar for jar in jars if s3 or jar.wanted_by != "s3"]
+    return [jar for jar in map(_jar, tomllib.loads(text)["jar"]) if jar.wanted_by == whom]
 
 
 def _jar(entry: dict[str, str]) -> Jar:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
 
 from lakewarden.config import SequenceSettings
@@ -135,6 +135,25 @@ class Altering(Reading):
             return time.monotonic() - began
 
         return self._patiently(attempt)
+
+    def alter_locked(self, tables: Sequence[str], sql: str, prove: Callable[[Reading], None]) -> None:
+        """Run one statement if a proof still holds while nobody else can write to these tables, named as in SQL."""
+        locks = ", ".join(f"{table} WRITE" for table in tables)
+
+        def attempt() -> None:
+            session = self._live()
+            session.rows(f"LOCK TABLES {locks} WAIT {LOCK_SECONDS}")
+            try:
+                prove(self)
+                self._fence()
+                if self._live() is not session:  # a new one has no locks
+                    raise SqlError(min(_LOCKED), "the connection was lost while tables were locked")
+                session.rows(sql)
+            finally:
+                if not session.is_over:
+                    session.rows("UNLOCK TABLES")
+
+        self._patiently(attempt)
 
     def _prepare(self, session: Session) -> None:
         super()._prepare(session)

@@ -136,6 +136,28 @@ class PartitionsAre:
         return _compared(lake, self.table, self.file, differs)
 
 
+@requirement
+@dataclass(frozen=True)
+class PartitionIs:
+    """A table has a partition with this name and bound, whatever its neighbours are."""
+
+    table: str
+    partition: str
+    bound: Position | None
+    file: str | None = None
+    kind: ClassVar[str] = "partition"
+    identifies: ClassVar[bool] = False
+
+    def broken(self, lake: Lake, files: FileList) -> str | None:
+        def differs(found: PartitionedTable) -> str | None:
+            planned = Partition(self.partition, self.bound)
+            return (
+                None if planned in found.partitions else f"{found} no longer has partition {self.partition} as planned"
+            )
+
+        return _compared(lake, self.table, self.file, differs)
+
+
 def has_partitions(table: PartitionedTable, after: Position | None, planned: tuple[Partition, ...]) -> bool:
     """Whether these partitions are neighbours in a table, above this lower bound."""
     if planned[0] not in table.partitions:

@@ -1,0 +1,79 @@
+"""Checksums of rows that a database and a lake compute alike: a count, and for each column a 64-bit sum.
+
+Each value counts with the first half of the MD5 of its text and its row's position. So the order of rows does not
+matter, and a changed value, a lost or doubled row, or values exchanged between rows all change a sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.base.quoting import identifier
+from lakewarden.features.sequence.columns import Column, as_texts
+from lakewarden.features.sequence.connection import Reading
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MODULUS = 2**64
+
+
+@dataclass(frozen=True)
+class Checksums:
+    rows: int = 0
+    sums: dict[str, int] = field(default_factory=dict)
+    """By column."""
+
+    def __sub__(self, other: Checksums) -> Checksums:
+        """Of the rows that are here and not there, if those there are all here."""
+        sums = {name: (sum - other.sums.get(name, 0)) % _MODULUS for name, sum in self.sums.items()}
+        return Checksums(self.rows - other.rows, sums)
+
+    def differences(self, other: Checksums) -> str:
+        """What differs, as a phrase; empty if nothing does."""
+        if self.rows != other.rows:
+            return f"{self.rows:,} rows against {other.rows:,}"
+        names = [name for name in {**self.sums, **other.sums} if self.sums.get(name) != other.sums.get(name)]
+        return f"values of {', '.join(names)}" if names else ""
+
+
+def in_database(connection: Reading, rows: str, position: Sequence[str], columns: Sequence[Column]) -> Checksums:
+    """Have the database compute the checksums; `rows` is what follows FROM."""
+    key = _position(position, columns)
+    sums = ", ".join(f"{_sum(key, column)} AS {identifier(f's{place}')}" for place, column in enumerate(columns))
+    (found,) = connection.rows(f"SELECT COUNT(*) AS counted, {sums} FROM {rows}")  # noqa: S608 - names and expressions
+    by_place = {column.name: int(found[f"s{place}"] or 0) for place, column in enumerate(columns)}
+    return Checksums(int(found["counted"] or 0), by_place)
+
+
+def in_lake(batches: Iterable[pa.RecordBatch], position: Sequence[str], columns: Sequence[Column]) -> Checksums:
+    """The same of rows that were read from the archive."""
+    rows, sums = 0, dict.fromkeys((column.name for column in columns), 0)
+    types = {column.name: column.type for column in columns}
+    for batch in batches:
+        rows += batch.num_rows
+        positions = [as_texts(batch[name], types[name]) for name in position]
+        keys = [" ".join(map(str, key)) for key in zip(*positions, strict=True)]
+        for column in columns:
+            texts = as_texts(batch[column.name], column.type)
+            sums[column.name] += sum(_hash(key, text) for key, text in zip(keys, texts, strict=True))
+    return Checksums(rows, {name: sum % _MODULUS for name, sum in sums.items()})
+
+
+def _position(position: Sequence[str], columns: Sequence[Column]) -> str:
+    texts = {column.name: column.text for column in columns}
+    return ", ' ', ".join(texts[name] for name in position)
+
+
+def _sum(key: str, column: Column) -> str:
+    value = f"IF({column.is_null}, ' n', CONCAT(' v', {column.text}))"
+    hashed = f"CAST(CONV(LEFT(MD5(CONCAT({key}, {value})), 16), 16, 10) AS UNSIGNED)"
+    return f"MOD(SUM({hashed}), {_MODULUS})"
+
+
+def _hash(key: str, text: str | None) -> int:
+    value = f"{key} n" if text is None else f"{key} v{text}"
+    return int.from_bytes(hashlib.md5(value.encode(), usedforsecurity=False).digest()[:8])

@@ -1,0 +1,138 @@
+"""Copies one partition of a database table into its archive.
+
+Spark reads the rows in several ranges at once and stages them. They are published only if the database and the staged
+files have the same checksums, by one commit that says which partition it is. So a partition is archived once, and
+never in part.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from lakewarden.engine.base.quoting import identifier
+from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.commit.new_rows import Append, Overwrite
+from lakewarden.engine.spark.database_rows import DatabaseRows
+from lakewarden.errors import Conflict, UnfitDatabase
+from lakewarden.features.sequence.archives import ArchiveTable, Copied
+from lakewarden.features.sequence.checksums import Checksums, in_database
+from lakewarden.features.sequence.columns import PARTITION, Column, columns_of, select
+from lakewarden.features.sequence.connection import Reading
+from lakewarden.features.sequence.partitions import Partition, PartitionedTable
+from lakewarden.lifecycle.failpoints import reach
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.table import Table
+
+    from lakewarden.config import DatabaseAddress, SequenceSettings
+    from lakewarden.engine.commit.staging import StagedRows
+    from lakewarden.lifecycle.ground import Writer
+
+_ROWS_OF_A_PART = 250_000
+_MOST_PARTS = 64
+_AT = "lakewarden_at"
+
+
+def copy(
+    lake: Writer, sequences: SequenceSettings, archive: ArchiveTable, table: PartitionedTable, name: str
+) -> Copied:
+    """Copy a partition, in place of an earlier copy if there is one; returns its stamp."""
+    address = address_of(sequences)
+    partition = next(each for each in table.partitions if each.name == name)
+    with Reading(sequences) as connection:
+        columns = columns_of(connection, table.name)
+        archive.check(columns)
+        before = archive.copies.get(name)
+        iceberg = archive.prepare(lake, columns)
+        reach("sequence.archive_ready")
+        there = in_database(connection, partition_rows(table, partition), table.columns, columns)
+        parts = _parts(connection, table, partition, there.rows)
+    staged = _stage(lake, address, archive, table, partition, columns, parts) if there.rows else None
+    reach("sequence.staged")
+    earlier = archive.checksums(name, table.columns, columns)
+    if before is None and earlier.rows:
+        raise Conflict(
+            f"{archive.name} has {earlier.rows:,} rows of partition {name}, and no record that they were archived",
+            "Delete them from the archive if they are not needed, then run it again.",
+        )
+    here = (
+        archive.checksums(name, table.columns, columns, staged.branch) - earlier if staged else Checksums(0, there.sums)
+    )
+    differs = there.differences(here)
+    if differs:
+        raise Conflict(
+            f"partition {name} of {table} changed while it was copied: {differs}",
+            "Nothing was published. Run it again; archive only partitions that are no longer written to.",
+        )
+    stamp = Copied(name, table.lower_bound(partition), partition.bound, there.rows, there.sums)
+    _publish(lake, archive, iceberg, staged, stamp, before)
+    reach("sequence.published")
+    return stamp
+
+
+def address_of(sequences: SequenceSettings) -> DatabaseAddress:
+    """Where Spark finds the database: the command line client keeps that to itself."""
+    if sequences.address is None:
+        raise UnfitDatabase("partitions can be archived only through dburl", "Spark needs it to read the rows.")
+    return sequences.address
+
+
+def partition_rows(table: PartitionedTable, partition: Partition) -> str:
+    """What follows FROM to read one partition."""
+    return f"{table.sql_name} PARTITION ({identifier(partition.name)})"
+
+
+def _stage(
+    lake: Writer,
+    address: DatabaseAddress,
+    archive: ArchiveTable,
+    table: PartitionedTable,
+    partition: Partition,
+    columns: Sequence[Column],
+    parts: list[str],
+) -> StagedRows:
+    at = identifier(table.columns[0])
+    rows = DatabaseRows(
+        host=address.host,
+        port=address.port,
+        database=address.database,
+        user=address.user,
+        password=address.password,
+        select=f"SELECT {select(columns)}, {at} AS {_AT} FROM {partition_rows(table, partition)}",  # noqa: S608
+        parts=parts,
+        values=[column.from_text for column in columns],
+        constants={PARTITION: partition.name},
+    )
+    return lake.staging.stage(str(archive.name), lake.database_rows(rows), in_order=True)
+
+
+def _parts(connection: Reading, table: PartitionedTable, partition: Partition, rows: int) -> list[str]:
+    """Conditions that divide the rows of a partition by the first column of its range."""
+    at = identifier(table.columns[0])
+    (ends,) = connection.rows(
+        f"SELECT MIN({at}) AS first, MAX({at}) AS last FROM {partition_rows(table, partition)}"  # noqa: S608
+    )
+    if ends["first"] is None or ends["last"] is None:
+        return []
+    first, last = int(ends["first"]), int(ends["last"])
+    count = max(1, min(_MOST_PARTS, -(-rows // _ROWS_OF_A_PART), last - first + 1))
+    cuts = [first + (last - first + 1) * place // count for place in range(1, count)]
+    edges = [first, *cuts, last + 1]
+    return [f"{_AT} >= {low} AND {_AT} < {high}" for low, high in pairwise(edges)]
+
+
+def _publish(
+    lake: Writer, archive: ArchiveTable, iceberg: Table, staged: StagedRows | None, stamp: Copied, before: Copied | None
+) -> None:
+    name, uuid = str(archive.name), str(iceberg.metadata.table_uuid)
+    facts, check = {archive.key(stamp.partition): stamp.text}, archive.unmoved(stamp.partition, before)
+    current = lake.tables.load(archive.name)
+    live = lake.files.of(current, current.snapshot_by_name(MAIN)).by_path
+    removed = {path: file.deletes_identity for path, file in live.items() if file.record[0] == stamp.partition}
+    change = Append(name, uuid, staged=staged, facts=facts, check=check)
+    if removed:
+        change = Overwrite(name, uuid, staged=staged, facts=facts, check=check, removed=removed)
+    lake.commits.publish(change)

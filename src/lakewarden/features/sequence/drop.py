@@ -1,0 +1,120 @@
+"""`sequence drop`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from lakewarden.features.sequence import dropping
+from lakewarden.features.sequence.archives import ArchiveTable
+from lakewarden.features.sequence.connection import Reading
+from lakewarden.features.sequence.dropping import Target
+from lakewarden.features.sequence.partitions import Partition, Position, read_table
+from lakewarden.features.sequence.retirement import Proposed, Retirement, RetirementRequest, plan_each
+from lakewarden.features.sequence.target import DatabaseTableIs, PartitionIs, database_lease
+from lakewarden.features.sequence.twins import Twin, twins_of
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import Operation
+
+if TYPE_CHECKING:
+    from lakewarden.lifecycle.ground import Reader, Writer
+
+_DETACH, _DROP = "detach", "drop"
+
+
+class Drop(RetirementRequest, Operation):
+    """Detach archived partitions past retention, and drop them once their grace has ended.
+
+    A detached partition is a table beside the database table. Its rows are compared with the archive; if one changed
+    since it was archived, the partition is attached again and nothing is dropped. After the grace its rows are compared
+    once more and dropped; until then `sequence restore` brings them back.
+    """
+
+    destructive = True
+
+    without_archive: bool = Field(False, description="Also partitions that were not archived: their rows are lost.")
+
+    def plan(self, lake: Reader) -> Plan:
+        sequences = self.sequences(lake.settings)
+
+        def propose(found: Retirement, connection: Reading) -> Proposed:
+            ended = lake.clock() - sequences.grace_of(found.table.name)
+            actions, warnings = list[Action](), self._undatable(found)
+            for twin in filter(self._is_chosen, found.twins):
+                if twin.since is None:
+                    actions.append(
+                        self._action(_DETACH, found, Partition(twin.partition, twin.bound), twin.is_archived)
+                    )
+                elif twin.since <= ended and not twin.is_archived and not self.without_archive:
+                    warnings.append(f"{found.subject(twin.partition)} is kept: it was detached without an archive")
+                elif twin.since <= ended:
+                    actions.append(self._action(_DROP, found, Partition(twin.partition, twin.bound), twin.is_archived))
+            for age in found.due:
+                if self.partition and age.partition.name not in self.partition:
+                    continue
+                is_archived = found.archive is not None and found.archive.copy_of(age.partition) is not None
+                if is_archived or (self.without_archive and age.is_exact):
+                    actions.append(self._action(_DETACH, found, age.partition, is_archived))
+                else:
+                    why = "its date is known by a name only" if self.without_archive else "it is not archived"
+                    warnings.append(f"{found.subject(age.partition.name)} is kept: {why}")
+            return Proposed(tuple(actions), tuple(warnings))
+
+        return plan_each(self, lake, propose)
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        name, partition = str(action.arguments["table"]), _partition(action)
+        with Reading(self.sequences(lake.settings)) as connection:
+            table = read_table(connection, name)
+            known = [twin for twin in twins_of(connection, table) if twin.partition == partition.name]
+        if action.verb == _DETACH:
+            return bool(known) and known[0].since is not None
+        return not known and partition not in table.partitions
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        archive = None
+        if action.arguments["archive"] is not None:
+            name = lake.tables.name(str(action.arguments["archive"]))
+            archive = ArchiveTable(lake, name, str(action.arguments["source"]))
+        target = Target(str(action.arguments["table"]), _partition(action), archive, self.file)
+        if action.verb == _DETACH:
+            dropping.detach(lake, target, lake.clock())
+            return Outcome({"detached": 1})
+        dropping.drop(lake, target)
+        return Outcome({"dropped": 1})
+
+    def _is_chosen(self, twin: Twin) -> bool:
+        return not self.partition or twin.partition in self.partition
+
+    def _undatable(self, found: Retirement) -> list[str]:
+        detached = {twin.partition for twin in found.twins}
+        names = [each.partition.name for each in found.ages if each.youngest is None]
+        kept = [name for name in names if name not in detached]
+        return [f"{found.table}: no date is known for {', '.join(kept)}; they are kept"] if kept else []
+
+    def _action(self, verb: str, found: Retirement, partition: Partition, is_archived: bool) -> Action:
+        table, name = found.table, partition.name
+        file = None if self.file is None else str(self.file)
+        requires = [DatabaseTableIs(table.server, table.database, table.name, table.columns, file)]
+        archived = f", archived in {found.archive.name}" if is_archived and found.archive else ", not archived"
+        return Action(
+            verb=verb,
+            subject=found.subject(name),
+            lease=database_lease(table),
+            says=f"{verb} partition {name} of {table}{archived}",
+            arguments={
+                "table": table.name,
+                "source": str(table),
+                "partition": name,
+                "bound": partition.bound or (),
+                "archive": str(found.archive.name) if is_archived and found.archive else None,
+            },
+            requires=(*requires, *((PartitionIs(table.name, name, partition.bound, file),) if verb == _DETACH else ())),
+        )
+
+
+def _partition(action: Action) -> Partition:
+    bound: Position = tuple(int(each) for each in action.texts("bound"))
+    return Partition(str(action.arguments["partition"]), bound or None)

@@ -1,0 +1,105 @@
+"""Detaches one partition, and drops a detached one: each only if its rows are proved to be in the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lakewarden.errors import Conflict
+from lakewarden.features.sequence import twins
+from lakewarden.features.sequence.archives import ArchiveTable
+from lakewarden.features.sequence.checksums import in_database
+from lakewarden.features.sequence.columns import columns_of
+from lakewarden.features.sequence.connection import Altering
+from lakewarden.features.sequence.copying import partition_rows
+from lakewarden.features.sequence.partitions import Partition, read_table
+from lakewarden.features.sequence.target import altering
+from lakewarden.features.sequence.twins import Twin, twins_of
+from lakewarden.lifecycle.failpoints import reach
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakewarden.lifecycle.ground import Writer
+
+
+@dataclass(frozen=True)
+class Target:
+    """A partition that is detached, or to be detached."""
+
+    table: str
+    partition: Partition
+    archive: ArchiveTable | None
+    """None if its rows are not archived and shall be lost."""
+    file: Path | None
+
+
+def detach(lake: Writer, target: Target, now: datetime) -> None:
+    """Detach a partition, compare its rows with the archive, and attach it again if they differ."""
+    with _twin(lake, target) as (connection, twin, exists):
+        if target.archive is not None and not (exists and twin.is_swapped(connection)):
+            _check_unchanged(connection, twin, target)
+        twins.detach(connection, twin)
+        differs = _differences(connection, twin, target)
+        reach("sequence.compared")
+        if differs:
+            twins.attach(connection, twin)
+            raise _changed(twin, differs, "It was attached again, and nothing was dropped.")
+        twins.mark(connection, twin, now)
+
+
+def drop(lake: Writer, target: Target) -> None:
+    """Drop a detached partition, if its rows are still equal to those in the archive."""
+    with _twin(lake, target) as (connection, twin, _):
+        if twin.is_attached:
+            twins.check_no_new_rows(connection, twin)
+        differs = _differences(connection, twin, target)
+        if differs:
+            raise _changed(twin, differs, f"Nothing was dropped: its rows are in table {twin.name} of the database.")
+        reach("sequence.compared")
+        twins.drop(connection, twin)
+
+
+@contextmanager
+def _twin(lake: Writer, target: Target) -> Iterator[tuple[Altering, Twin, bool]]:
+    """The twin of a partition as it is, or as it will be, and whether it exists."""
+    with altering(lake, target.table, target.file) as connection:
+        table, name = read_table(connection, target.table), target.partition.name
+        known = [twin for twin in twins_of(connection, table) if twin.partition == name]
+        new = Twin(table, name, target.partition.bound, None, target.archive is not None)
+        yield connection, known[0] if known else new, bool(known)
+
+
+def _check_unchanged(connection: Altering, twin: Twin, target: Target) -> None:
+    """Compare with what was archived before anything is changed: readers need not miss the rows even for a moment."""
+    assert target.archive is not None
+    copied = target.archive.copy_of(target.partition)
+    if copied is None:
+        raise Conflict(
+            f"{twin.table}.{twin.partition} is not archived in {target.archive.name}",
+            "Nothing was changed. Archive it first: lakewarden sequence archive",
+        )
+    rows = partition_rows(twin.table, target.partition)
+    found = in_database(connection, rows, twin.table.columns, columns_of(connection, twin.table.name))
+    differs = found.differences(copied.checksums)
+    if differs:
+        raise _changed(twin, differs, "Nothing was changed.")
+
+
+def _differences(connection: Altering, twin: Twin, target: Target) -> str:
+    """How the rows of a twin differ from those in the archive; empty if they do not, or need not be there."""
+    if target.archive is None:
+        return ""
+    columns, position = columns_of(connection, twin.name), twin.table.columns
+    detached = in_database(connection, twin.sql_name, position, columns)
+    return detached.differences(target.archive.checksums(twin.partition, position, columns))
+
+
+def _changed(twin: Twin, differs: str, then: str) -> Conflict:
+    return Conflict(
+        f"{twin.table}.{twin.partition} differs from its archive: {differs}. {then}",
+        f"If the database is right, archive it again: lakewarden sequence archive --again --partition {twin.partition}",
+    )

@@ -1,0 +1,44 @@
+"""`sequence read` on a real server. Covers `features/sequence/everywhere.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakewarden.errors import BadValue
+from lakewarden.features.sequence import everywhere
+from tests.features.sequence.old_orders import EVERY, OldOrders
+
+
+def test_hot_rows_are_read_in_pieces(orders: OldOrders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(everywhere, "_ROWS_AT_ONCE", 100)
+    found = orders.warden.sequence.read(limit=5)
+    assert [int(row["id"]) for row in found] == [1, 2, 3, 4, 5] and found.cut
+    written = orders.warden.sequence.read(out=str(tmp_path / "rows.parquet"))
+    assert written.rows_read == 349
+    assert [int(id) for id in pq.read_table(tmp_path / "rows.parquet")["id"].to_pylist()] == EVERY
+
+
+def test_one_table_is_read(orders: OldOrders) -> None:
+    orders.configure(tables={"orders": {}, "others": {}})
+    with pytest.raises(BadValue, match="more than one table"):
+        orders.warden.sequence.read()
+    assert len(orders.warden.sequence.read(table=["orders"])) == 349
+
+
+@pytest.mark.spark
+def test_each_row_is_read_once_wherever_it_is(archived: OldOrders) -> None:
+    """Hot and archived, detached and archived, only archived; and a column that came later."""
+    orders = archived
+    orders.configure(grace="0s")
+    orders.warden.sequence.drop(partition=["p_20260101"]).apply()
+    orders.warden.sequence.drop(partition=["p_20260101"]).apply()
+    orders.warden.sequence.drop(partition=["p_20260201"]).apply()
+    assert orders.tables() == ["orders", "orders__p_20260201"] and orders.ids() == list(range(200, 350))
+    rows = {int(row["id"]): row for row in orders.warden.sequence.read()}
+    assert orders.all_ids() == EVERY == sorted(rows)
+    assert rows[10] == {**rows[10], "customer": "customer 10", "cents": 1250, "note": "Ünï 10"}
+    orders.shop.run("ALTER TABLE orders ADD COLUMN later INT DEFAULT 5")
+    assert {int(row["id"]): row["later"] for row in orders.warden.sequence.read()}[10] is None
