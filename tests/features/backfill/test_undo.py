@@ -38,9 +38,7 @@ def test_exactly_its_rows_are_removed_and_it_runs_again(shop: Shop) -> None:
     others_append(shop)
     planned = undo(shop)
     assert planned.plan.id == undo(shop).plan.id
-    assert [action.says for action in planned.plan.actions] == [
-        "remove 7 rows in 3 files that backfill shop_003 wrote"
-    ] or planned.plan.actions[0].says.startswith("remove 7 rows in ")
+    assert [action.says for action in planned.plan.actions] == ["remove 7 rows in 3 files that backfill shop_003 wrote"]
     assert shop.ids() == [*range(7), 100, 100]
     failpoints.when("backfill.undone", kill)
     with pytest.raises(Killed):

@@ -42,6 +42,18 @@ def check_columns(backfill: Backfill, table: Table) -> None:
                 raise BadValue(f"{backfill.files.meta_path}: gates.{key}: the target has no column {name}", hint)
 
 
+def names(backfill: Backfill) -> list[str]:
+    """The gates that a backfill must pass."""
+    gates = backfill.files.meta.gates
+    wanted = {
+        "row_parity": gates.row_parity,
+        "max_null_ratio": gates.max_null_ratio,
+        "unique_keys": gates.unique_keys,
+        "sample_batches": sampled_batches(backfill),
+    }
+    return [name for name, value in wanted.items() if value]
+
+
 def sampled_batches(backfill: Backfill) -> int:
     given = backfill.files.meta.gates.sample_batches
     return given if given is not None else int(backfill.insertion.is_repeatable)
@@ -68,14 +80,14 @@ class Check:
 
     def run(self, rows: int) -> None:
         """Raise if a gate does not hold for the branch, which has so many rows by its metadata."""
-        if self._gates.row_parity:
-            self._compare_counts(rows)
-        if self._gates.max_null_ratio:
-            self._look_for_nulls()
-        if self._gates.unique_keys:
-            self._look_for_duplicates()
-        if sampled_batches(self._backfill):
-            self._compare_samples()
+        checks = {
+            "row_parity": lambda: self._compare_counts(rows),
+            "max_null_ratio": self._look_for_nulls,
+            "unique_keys": self._look_for_duplicates,
+            "sample_batches": self._compare_samples,
+        }
+        for name in names(self._backfill):
+            checks[name]()
 
     def _compare_counts(self, found: int) -> None:
         if self._units[0].before is not None:
@@ -110,10 +122,8 @@ class Check:
             main = None if is_empty else self._lake.rows.dataframe(self._lake.tables.resolve(str(self._name)))
             twice, there = row_checks.duplicated(rows, main, keys)
         if twice or there:
-            raise self._failed(
-                "unique_keys",
-                f"of the keys ({', '.join(keys)}), {twice:,} are there twice or more, {there:,} also on main",
-            )
+            of = f"keys ({', '.join(keys)})"
+            raise self._failed("unique_keys", f"{twice:,} {of} occur more than once, {there:,} are on main already")
 
     def _compare_samples(self) -> None:
         known = {snapshot.snapshot_id for snapshot in self._table.metadata.snapshots} | {None}

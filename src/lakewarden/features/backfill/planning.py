@@ -212,11 +212,11 @@ def _actions(
 
 
 def _publication(lake: Reader, backfill: Backfill, table: Table, reading: Reading, run: int, batches: int) -> Action:
-    common = _common(lake, backfill, table, reading, run)
+    common, checked = _common(lake, backfill, table, reading, run), ", ".join(gates.names(backfill)) or "none"
     return replace(
         common,
         verb=PUBLISH,
-        says=f"check what backfill {backfill.id} wrote to branch {branch_of(backfill.id)}, and publish it to main",
+        says=f"publish branch {branch_of(backfill.id)} to main if it passes its gates ({checked})",
         arguments={**common.arguments, "batch": batches, "plan": digest([backfill.id, run, PUBLISH])},
     )
 
