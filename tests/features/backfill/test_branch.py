@@ -229,3 +229,15 @@ def test_a_purge_erases_from_the_branch_too(shop: Shop) -> None:
     assert on_branch(shop) == [4, 5, 6]
     shop.run()
     assert (shop.ids(), shop.status().status) == ([4, 5, 6, 7, 8], "completed")
+
+
+def test_a_migration_runs_it_to_its_publication(shop: Shop) -> None:
+    shop.order(*range(5))
+    (shop.folder / "003_note.migration.sql").write_text("ALTER TABLE {db}.totals ADD COLUMN note STRING")
+    shop.write(mode="branch", run_on_startup=True)
+    shop.warden.migration.apply(database="shop").apply()
+    assert (shop.ids(), shop.status().status, list(shop.lake.refs("shop.totals"))) == (
+        list(range(5)),
+        "completed",
+        ["main"],
+    )

@@ -36,6 +36,15 @@ _VIEW_SET = """\
 """
 _DAYS = ("--begin", "2026-03-01", "--end", "2026-03-09", "--delta", "1d")
 _SQL = "SELECT status, count(*) AS orders, count_if(is_large) AS large FROM viewsets.daily_sales GROUP BY status"
+_BACKFILLS = "backfills: {folders: [backfills]}\n"
+_BACKFILL = {
+    "003_fees.migration.sql": "CREATE TABLE {db}.fees (order_id BIGINT, cents BIGINT) USING iceberg",
+    "003_fees.backfill.meta": """{"migration_version": 3, "batch_size": 8000, "checkpoint_columns": ["id"],
+ "mode": "branch", "gates": {"unique_keys": ["order_id"], "max_null_ratio": {"cents": 0}}}""",
+    "003_fees.backfill.sql": """INSERT INTO {db}.fees
+SELECT id, CAST(amount * 2 AS BIGINT) FROM {db}.orders WHERE id > {checkpoint_id} ORDER BY id LIMIT {batch_size}""",
+}
+_FEES = ("--database", "sales", "--version", "3")
 _NEXT = (
     ("lake doctor", "check everything Lakewarden depends on"),
     ("table show crm.customers", "columns, partitions, branches, tags"),
@@ -68,7 +77,7 @@ def command(directory: Path, fresh: bool, config: str | None, as_json: bool) -> 
     _clear(directory, fresh)
     Init(directory=directory).make()
     with (directory / "lakewarden.yaml").open("a") as configuration:
-        configuration.write(_SUBJECTS)
+        configuration.write(_SUBJECTS + _BACKFILLS)
     (directory / _MARK).write_text("Made by lakewarden demo, which may remove this folder.\n")
     if not as_json and not outer.obj.json:
         _Tour(Console(highlight=False, soft_wrap=True), directory, outer.command).run()
@@ -159,6 +168,7 @@ class _Tour:
         self._type("version", "held", "sales.orders")
 
         self._view_set()
+        self._backfill()
 
         self._title("Customer 42 asks for erasure. The configuration names the key column of every table")
         self._console.print(f"\n  {_SUBJECTS.strip()}", style="dim", markup=False)
@@ -196,6 +206,22 @@ class _Tour:
         self._type("viewset", "heal", "daily_sales", "--only", "regenerate", "--apply")
         self._title("SQL over tables, view sets and lists, on DuckDB, without Spark")
         self._type("query", _SQL)
+
+    def _backfill(self) -> None:
+        """A new table, filled from an existing one."""
+        self._title("A migration creates a table, and a backfill fills it: batch by batch on a branch, published once")
+        folder = self._directory / "backfills"
+        folder.mkdir()
+        for name, text in _BACKFILL.items():
+            (folder / name).write_text(f"{text}\n")
+            self._console.print(f"\n  {name}\n{text}", style="dim", markup=False)
+        self._type("migration", "apply", "--database", "sales")
+        self._type("backfill", "run", *_FEES, "--max-batches", "2")
+        self._title("It is paused, and main does not have its rows yet; it would go on after a kill, too")
+        self._type("backfill", "status", *_FEES)
+        self._type("backfill", "resume", *_FEES)
+        self._title("What it wrote can be removed again: the plan names exactly its rows")
+        self._type("backfill", "undo", *_FEES)
 
     def _type(self, *arguments: str) -> None:
         """Run a command as if it had been typed, below the line that shows it."""

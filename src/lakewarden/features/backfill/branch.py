@@ -47,7 +47,7 @@ def publish(lake: Writer, backfill: Backfill, action: Action, reading: Reading) 
         facts={key(backfill.id): done.text},
         check=unmoved(backfill.id, last),
     )
-    lake.commits.publish(change)
+    lake.part(f"{backfill.id}-{done.run}-published").commits.publish(change)
     return Outcome({"rows_published": staged.rows, "files_published": len(staged.added)})
 
 
