@@ -246,7 +246,7 @@ class Workbench:
         from lakewarden.engine.spark.database_rows import driver_jar, read
 
         driver = driver_jar(self.settings, self._ground.environment)
-        return lambda session: read(session, rows, driver)
+        return lambda session: read(session, rows, driver, self._ground.spark.is_remote)
 
     def statements(self, table: str) -> TableStatements:
         from lakewarden.engine.spark.statements import TableStatements

@@ -5,14 +5,17 @@ Covers `features/sequence/dropping.py`, `features/sequence/twins.py` and `featur
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 
-from lakewarden.errors import SomeFailed
-from tests.features.sequence.old_orders import EVERY, OldOrders
+from lakewarden.errors import Barred, LakewardenError, SomeFailed
+from lakewarden.lifecycle import failpoints
+from tests.features.sequence.old_orders import EVERY, QUERY, OldOrders
 
-pytestmark = pytest.mark.spark
 
-
+@pytest.mark.spark
 def test_archived_partitions_are_detached_compared_and_dropped_after_their_grace(archived: OldOrders) -> None:
     orders = archived
     planned = orders.warden.sequence.drop()
@@ -34,6 +37,7 @@ def test_archived_partitions_are_detached_compared_and_dropped_after_their_grace
     assert orders.warden.sequence.drop().is_empty and orders.warden.sequence.archive().is_empty
 
 
+@pytest.mark.spark
 def test_a_row_that_changed_since_is_noticed_and_nothing_is_dropped(archived: OldOrders) -> None:
     orders = archived
     orders.shop.run("UPDATE orders SET note = 'changed' WHERE id = 150")
@@ -47,3 +51,113 @@ def test_a_row_that_changed_since_is_noticed_and_nothing_is_dropped(archived: Ol
     assert len(orders.archived()) == 299
     orders.warden.sequence.drop().apply()
     assert orders.ids() == list(range(300, 350)) and orders.all_ids() == EVERY
+
+
+@pytest.mark.spark
+def test_an_archive_that_lost_rows_keeps_what_was_detached(archived: OldOrders) -> None:
+    orders = archived
+    orders.warden.sequence.drop(partition=["p_20260101"]).apply()
+    orders.lake.catalog.load_table("archive.orders").delete("id = 5")
+    orders.configure(grace="0s")
+    with pytest.raises(LakewardenError, match="differs from its archive: 99 rows against 98. Nothing was dropped"):
+        orders.warden.sequence.drop(partition=["p_20260101"]).apply()
+    assert orders.ids("orders__p_20260101") == list(range(1, 100)) and "p_20260101" in orders.partitions()
+
+
+@pytest.mark.spark
+def test_a_row_that_changes_in_the_moment_of_detaching_is_noticed(archived: OldOrders) -> None:
+    """After the first comparison and before the exchange: the partition is attached again."""
+    orders = archived
+    failpoints.when("sequence.prepared", lambda: orders.shop.run("UPDATE orders SET amount = 1 WHERE id = 5"))
+    with pytest.raises(LakewardenError, match="values of amount, cents. It was attached again"):
+        orders.warden.sequence.drop(partition=["p_20260101"]).apply()
+    assert orders.ids() == EVERY and orders.tables() == ["orders"]
+
+
+class TestWithoutSpark:
+    """What is due, and what goes without an archive."""
+
+    def test_what_is_not_archived_is_kept_unless_told_otherwise(self, orders: OldOrders) -> None:
+        planned = orders.warden.sequence.drop()
+        assert planned.is_empty and "p_20260101 is kept: it is not archived" in planned.plan.warnings[0]
+        orders.warden.sequence.drop(without_archive=True, partition=["p_20260101"]).apply()
+        assert orders.ids("orders__p_20260101") == list(range(1, 100))
+        orders.configure(grace="0s")
+        assert "detached without an archive" in orders.warden.sequence.drop().plan.warnings[0]
+        orders.warden.sequence.drop(without_archive=True, partition=["p_20260101"]).apply()
+        assert orders.tables() == ["orders"] and orders.ids() == list(range(100, 350))
+
+    def test_retention_judges_the_youngest_row_of_the_partition_itself(self, orders: OldOrders) -> None:
+        orders.shop.run("UPDATE orders SET ordered = NOW() - INTERVAL 20 DAY WHERE id = 199")
+        assert due(orders) == ["p_20260101", "p_20260301"]
+        orders.configure(table={"retention": {"days": 10}})
+        assert due(orders) == ["p_20260101", "p_20260201", "p_20260301"]
+        orders.configure(table={"retention": {"days": 4000}})
+        assert due(orders) == []
+        orders.configure(table={"retention": None})
+        assert due(orders) == []
+
+    def test_a_partition_without_a_date_is_never_dropped(self, orders: OldOrders) -> None:
+        query = "SELECT IF(id < 100, NULL, UNIX_TIMESTAMP(ordered)) FROM orders WHERE id > '?' ORDER BY id LIMIT 1;"
+        orders.configure(table={"earliest_utc_timestamp_query": query})
+        assert due(orders) == ["p_20260201", "p_20260301"]
+        warnings = orders.warden.sequence.drop().plan.warnings
+        assert "no date is known for p_20260101; they are kept" in warnings[0]
+
+    def test_without_a_date_query_the_next_name_decides_and_rows_are_never_lost(self, orders: OldOrders) -> None:
+        orders.configure(table={"earliest_utc_timestamp_query": None})
+        planned = orders.warden.sequence.drop(without_archive=True)
+        assert planned.is_empty and all("its date is known by a name only" in each for each in planned.plan.warnings)
+        assert len(planned.plan.warnings) == 2  # the last one's successor begins in 2099
+
+    def test_a_noop_wins(self, orders: OldOrders) -> None:
+        orders.configure(noop=True)
+        with pytest.raises(Barred):
+            orders.warden.sequence.drop(without_archive=True).apply()
+        assert orders.ids() == EVERY
+
+    def test_through_the_command_line_client(self, orders: OldOrders) -> None:
+        orders.configure(dburl=None, mariadb=orders.shop.client)
+        orders.warden.sequence.drop(without_archive=True).apply()
+        assert orders.ids() == list(range(300, 350)) and orders.all_ids() == EVERY
+        orders.warden.sequence.restore().apply()
+        assert orders.ids() == EVERY and orders.tables() == ["orders"]
+
+    def test_a_table_that_is_not_lakewardens_is_left_alone(self, orders: OldOrders) -> None:
+        orders.shop.run("CREATE TABLE orders__p_20260101 (id INT)")
+        with pytest.raises(LakewardenError, match="orders__p_20260101 that is not Lakewarden's"):
+            orders.warden.sequence.drop(without_archive=True, partition=["p_20260101"]).apply()
+        assert orders.ids() == EVERY
+
+    def test_writers_wait_no_longer_than_a_moment(self, orders: OldOrders) -> None:
+        """A lock that another holds for two seconds is outwaited."""
+        locked, release = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with orders.shop.connect() as writer, writer.cursor() as cursor:
+                cursor.execute("START TRANSACTION")
+                cursor.execute("SELECT * FROM orders WHERE id = 300 FOR UPDATE")
+                locked.set()
+                release.wait(20)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        locked.wait()
+        threading.Timer(2, release.set).start()
+        orders.warden.sequence.drop(without_archive=True, partition=["p_20260101"]).apply()
+        thread.join()
+        assert orders.ids() == list(range(100, 350))
+
+    def test_an_installation_without_a_lake(self, orders: OldOrders, install: Any) -> None:
+        tables = {"orders": {"retention": {"days": 30}, "earliest_utc_timestamp_query": QUERY}}
+        with install(tables=tables) as warden:
+            assert warden.sequence.drop().is_empty
+            warden.sequence.drop(without_archive=True).apply()
+            assert sorted(int(row["id"]) for row in warden.sequence.read()) == EVERY
+            with pytest.raises(LakewardenError, match="no lake"):
+                warden.sequence.archive()
+
+
+def due(orders: OldOrders) -> list[str]:
+    actions = orders.warden.sequence.drop(without_archive=True).plan.actions
+    return [str(action.arguments["partition"]) for action in actions]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _DRIVER = "org.mariadb.jdbc.Driver"
 _ROWS_AT_ONCE = "10000"
 _TIMEOUT_MS = "10000"
+_LOCK_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,15 @@ def driver_jar(settings: Settings, environment: Environment) -> Path:
     return path
 
 
-def read(session: SparkSession, rows: DatabaseRows, driver: Path) -> DataFrame:
-    """A DataFrame of the rows; nothing is read before its first action."""
+def read(session: SparkSession, rows: DatabaseRows, driver: Path, is_remote: bool = False) -> DataFrame:
+    """A DataFrame of the rows; nothing is read before its first action. A remote session is sent the driver."""
     with translating_spark():
         from pyspark.sql.functions import lit
 
-        session.sql(f"ADD JAR {literal(str(driver))}")
+        if is_remote:
+            session.addArtifacts(str(driver))
+        else:
+            session.sql(f"ADD JAR {literal(str(driver))}")
         host = f"[{rows.host}]" if ":" in rows.host else rows.host
         # by this scheme Spark quotes names as MariaDB does, and not as texts
         url = f"jdbc:mysql://{host}:{rows.port}/{quote(rows.database, safe='')}?permitMysqlScheme"
@@ -67,6 +71,7 @@ def read(session: SparkSession, rows: DatabaseRows, driver: Path) -> DataFrame:
             "password": rows.password,
             "fetchsize": _ROWS_AT_ONCE,
             "connectTimeout": _TIMEOUT_MS,
+            "sessionVariables": f"lock_wait_timeout={_LOCK_SECONDS}",
         }
         frame = session.read.jdbc(url, f"({rows.select}) AS found", predicates=list(rows.parts), properties=options)
         return frame.selectExpr(*rows.values).withColumns({name: lit(text) for name, text in rows.constants.items()})

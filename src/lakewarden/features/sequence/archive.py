@@ -77,9 +77,9 @@ class Archive(RetirementRequest, Operation):
         assert found.archive is not None
         table, archive = found.table, found.archive
         if not found.due:
-            return Proposed()
+            return Proposed(warnings=found.notes)
         archive.check(columns_of(connection, table.name))
-        actions, warnings = list[Action](), list[str]()
+        actions, warnings = list[Action](), [*found.notes]
         for age in found.due:
             name = age.partition.name
             known = archive.copies.get(name)

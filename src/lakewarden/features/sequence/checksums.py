@@ -42,7 +42,7 @@ class Checksums:
 
 def in_database(connection: Reading, rows: str, position: Sequence[str], columns: Sequence[Column]) -> Checksums:
     """Have the database compute the checksums; `rows` is what follows FROM."""
-    key = _position(position, columns)
+    key = ", ' ', ".join(column.text for column in _found(position, columns))
     sums = ", ".join(f"{_sum(key, column)} AS {identifier(f's{place}')}" for place, column in enumerate(columns))
     (found,) = connection.rows(f"SELECT COUNT(*) AS counted, {sums} FROM {rows}")  # noqa: S608 - names and expressions
     by_place = {column.name: int(found[f"s{place}"] or 0) for place, column in enumerate(columns)}
@@ -52,10 +52,10 @@ def in_database(connection: Reading, rows: str, position: Sequence[str], columns
 def in_lake(batches: Iterable[pa.RecordBatch], position: Sequence[str], columns: Sequence[Column]) -> Checksums:
     """The same of rows that were read from the archive."""
     rows, sums = 0, dict.fromkeys((column.name for column in columns), 0)
-    types = {column.name: column.type for column in columns}
+    keyed = _found(position, columns)
     for batch in batches:
         rows += batch.num_rows
-        positions = [as_texts(batch[name], types[name]) for name in position]
+        positions = [as_texts(batch[column.name], column.type) for column in keyed]
         keys = [" ".join(map(str, key)) for key in zip(*positions, strict=True)]
         for column in columns:
             texts = as_texts(batch[column.name], column.type)
@@ -63,9 +63,10 @@ def in_lake(batches: Iterable[pa.RecordBatch], position: Sequence[str], columns:
     return Checksums(rows, {name: sum % _MODULUS for name, sum in sums.items()})
 
 
-def _position(position: Sequence[str], columns: Sequence[Column]) -> str:
-    texts = {column.name: column.text for column in columns}
-    return ", ' ', ".join(texts[name] for name in position)
+def _found(position: Sequence[str], columns: Sequence[Column]) -> list[Column]:
+    """The columns of a position, which a table may spell in capitals where it is partitioned."""
+    named = {column.name.lower(): column for column in columns}
+    return [named[name.lower()] for name in position]
 
 
 def _sum(key: str, column: Column) -> str:

@@ -14,7 +14,7 @@ from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.spark.database_rows import DatabaseRows
-from lakewarden.errors import Conflict, UnfitDatabase
+from lakewarden.errors import Conflict, StalePlan, UnfitDatabase
 from lakewarden.features.sequence.archives import ArchiveTable, Copied
 from lakewarden.features.sequence.checksums import Checksums, in_database
 from lakewarden.features.sequence.columns import PARTITION, Column, columns_of, select
@@ -41,7 +41,11 @@ def copy(
 ) -> Copied:
     """Copy a partition, in place of an earlier copy if there is one; returns its stamp."""
     address = address_of(sequences)
-    partition = next(each for each in table.partitions if each.name == name)
+    partition = next((each for each in table.partitions if each.name == name), None)
+    if partition is None:
+        raise StalePlan(
+            f"the plan is stale: {table} no longer has partition {name}", "Nothing was written. Plan again."
+        )
     with Reading(sequences) as connection:
         columns = columns_of(connection, table.name)
         archive.check(columns)
@@ -50,13 +54,19 @@ def copy(
         reach("sequence.archive_ready")
         there = in_database(connection, partition_rows(table, partition), table.columns, columns)
         parts = _parts(connection, table, partition, there.rows)
+    if before is not None and before.rows and not there.rows:
+        raise Conflict(
+            f"partition {name} of {table} has no rows any more, and its copy has {before.rows:,}",
+            "The copy was not replaced.",
+        )
     staged = _stage(lake, address, archive, table, partition, columns, parts) if there.rows else None
     reach("sequence.staged")
+    archive.unmoved(name, before)(lake.tables.load(archive.name))
     earlier = archive.checksums(name, table.columns, columns)
     if before is None and earlier.rows:
         raise Conflict(
             f"{archive.name} has {earlier.rows:,} rows of partition {name}, and no record that they were archived",
-            "Delete them from the archive if they are not needed, then run it again.",
+            "Nothing was written. Find out where they come from; name another table, or remove them from the archive.",
         )
     here = (
         archive.checksums(name, table.columns, columns, staged.branch) - earlier if staged else Checksums(0, there.sums)

@@ -41,7 +41,7 @@ class Drop(RetirementRequest, Operation):
 
         def propose(found: Retirement, connection: Reading) -> Proposed:
             ended = lake.clock() - sequences.grace_of(found.table.name)
-            actions, warnings = list[Action](), self._undatable(found)
+            actions, warnings = list[Action](), [*found.notes]
             for twin in filter(self._is_chosen, found.twins):
                 if twin.since is None:
                     actions.append(
@@ -87,12 +87,6 @@ class Drop(RetirementRequest, Operation):
 
     def _is_chosen(self, twin: Twin) -> bool:
         return not self.partition or twin.partition in self.partition
-
-    def _undatable(self, found: Retirement) -> list[str]:
-        detached = {twin.partition for twin in found.twins}
-        names = [each.partition.name for each in found.ages if each.youngest is None]
-        kept = [name for name in names if name not in detached]
-        return [f"{found.table}: no date is known for {', '.join(kept)}; they are kept"] if kept else []
 
     def _action(self, verb: str, found: Retirement, partition: Partition, is_archived: bool) -> Action:
         table, name = found.table, partition.name

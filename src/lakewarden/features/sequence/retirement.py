@@ -15,7 +15,7 @@ from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.partitions import PartitionedTable, read_table
 from lakewarden.features.sequence.target import SequenceRequest
 from lakewarden.features.sequence.twins import Twin, twins_of
-from lakewarden.lifecycle.action import Action, Finding, Verdict
+from lakewarden.lifecycle.action import Action, Finding
 from lakewarden.lifecycle.plan import Plan
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ class Retirement:
     archive: ArchiveTable | None
     """None if the installation has no lake."""
     twins: tuple[Twin, ...]
-    ages: tuple[Age, ...]
     due: tuple[Age, ...]
     """The partitions past retention that are not detached."""
+    notes: tuple[str, ...] = ()
+    """What people should know about what is due."""
 
     def subject(self, partition: str) -> str:
         return f"{self.table}.{partition}"
@@ -54,7 +55,6 @@ class Proposed:
 
     actions: tuple[Action, ...] = ()
     warnings: tuple[str, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
 
 
 def look_at(lake: Reader, sequences: SequenceSettings, connection: Reading, name: str) -> Retirement:
@@ -62,12 +62,15 @@ def look_at(lake: Reader, sequences: SequenceSettings, connection: Reading, name
     archive = None
     if lake.settings.lakes:
         archive = ArchiveTable(lake, archive_name(lake, sequences, name), str(table))
-    found, twins = ages(connection, sequences, table), twins_of(connection, table)
-    kept_for, detached = settings.kept_for, {twin.partition for twin in twins}
-    due = () if kept_for is None else (each for each in found if each.is_past(kept_for, lake.clock()))
-    return Retirement(
-        table, archive, tuple(twins), tuple(found), tuple(each for each in due if each.partition.name not in detached)
-    )
+    twins, kept_for = twins_of(connection, table), settings.kept_for
+    if kept_for is None:
+        return Retirement(table, archive, tuple(twins), (), (f"{table} has no retention: nothing is due",))
+    detached = {twin.partition for twin in twins}
+    hot = [each for each in ages(connection, sequences, table) if each.partition.name not in detached]
+    undated = [each.partition.name for each in hot if each.youngest is None]
+    notes = (f"{table}: no date is known for {', '.join(undated)}; they are kept",) if undated else ()
+    due = tuple(each for each in hot if each.is_past(kept_for, lake.clock()))
+    return Retirement(table, archive, tuple(twins), due, notes)
 
 
 def plan_each(request: RetirementRequest, lake: Reader, propose: Callable[[Retirement, Reading], Proposed]) -> Plan:
@@ -89,5 +92,4 @@ def plan_each(request: RetirementRequest, lake: Reader, propose: Callable[[Retir
         tuple(action for part in parts for action in part.actions),
         tuple(warning for part in parts for warning in part.warnings),
         tuple(refused),
-        tuple(verdict for part in parts for verdict in part.verdicts),
     )

@@ -1,0 +1,71 @@
+"""Archiving, dropping and restoring partitions, killed again and again at random moments: no row is ever nowhere.
+
+`make soak` runs thirty rounds by default; `ROUNDS=50` kills fifty times.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import killing
+from tests.features.sequence.old_orders import OldOrders
+from tests.services.mariadb import MariaDb
+from tests.small_lake import SmallLake
+
+PARTITIONS, ROWS = 40, 25
+IDS = list(range(1, PARTITIONS * ROWS + 50))
+LONGEST = {"archive": 15.0, "drop": 6.0, "restore": 5.0}
+
+
+@pytest.fixture
+def orders(tmp_path: Path, mariadb: MariaDb) -> Iterator[OldOrders]:
+    with SmallLake(tmp_path / "lake", lease_timeout="2s") as lake:
+        orders = OldOrders(lake, mariadb.new_database(), grace="0s")
+        bounds = [
+            f"PARTITION p_{2026 + place // 12}{place % 12 + 1:02d}01 VALUES LESS THAN ({(place + 1) * ROWS})"
+            for place in range(PARTITIONS)
+        ]
+        orders.shop.run(
+            "DELETE FROM orders",
+            "ALTER TABLE orders PARTITION BY RANGE (id) "
+            f"({', '.join(bounds)}, PARTITION p_20991231 VALUES LESS THAN MAXVALUE)",
+            "INSERT INTO orders (id, ordered, customer, amount) SELECT seq, '2026-01-01' + INTERVAL seq HOUR, seq, seq "
+            f"FROM seq_1_to_{IDS[-1]}",
+        )
+        yield orders
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.rounds
+def test_killed_at_random_moments(orders: OldOrders, pytestconfig: pytest.Config) -> None:
+    rounds, seed = int(pytestconfig.getoption("rounds")), int(pytestconfig.getoption("seed"))
+    chance, killed = random.Random(seed), 0
+    for number in range(rounds):
+        about = f"round {number} of seed {seed}"
+        verb = chance.choice(["archive", "drop", "drop", "restore"])
+        process = orders.lake.start("sequence", verb, "--apply")
+        time.sleep(chance.uniform(1, LONGEST[verb]))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        killed += process.returncode == -signal.SIGKILL
+        assert orders.all_ids() == IDS, about
+        archived = [int(row["id"]) for row in orders.archived()] if has_archive(orders) else []
+        assert len(archived) == len(set(archived)), about
+        killing.bury(orders.lake)
+    assert killed > 0
+    for operation in ("archive", "drop", "drop"):
+        getattr(orders.warden.sequence, operation)().apply()
+    assert orders.all_ids() == IDS
+    assert orders.tables() == ["orders"] and orders.partitions() == ["p_20991231"]
+    assert [int(row["id"]) for row in orders.archived()] == [id for id in IDS if id < PARTITIONS * ROWS]
+
+
+def has_archive(orders: OldOrders) -> bool:
+    return bool(orders.lake.catalog.table_exists("archive.orders"))
