@@ -28,14 +28,16 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.rounds
-def test_killed_at_random_moments(shop: Shop, pytestconfig: pytest.Config) -> None:
+@pytest.mark.parametrize("mode", ["direct", "branch"])
+def test_killed_at_random_moments(shop: Shop, pytestconfig: pytest.Config, mode: str) -> None:
     rounds, seed = int(pytestconfig.getoption("rounds")), int(pytestconfig.getoption("seed"))
+    rounds = rounds if mode == "direct" else max(1, rounds // 3)
     chance, ids = random.Random(seed), list(range(BATCHES * 5))
     shuffled = ids[:]
     chance.shuffle(shuffled)
     for start in range(0, len(ids), 100):
         shop.order(*shuffled[start : start + 100])
-    shop.register(batch_size=5)
+    shop.register(batch_size=5, mode=mode)
     lost = {rounds // 3, 2 * rounds // 3}
     killed = 0
     for number in range(rounds):
@@ -49,6 +51,7 @@ def test_killed_at_random_moments(shop: Shop, pytestconfig: pytest.Config) -> No
         there = shop.ids()
         assert len(there) == len(set(there)), f"round {number} of seed {seed}"
         assert there == ids[: len(there)]  # whole batches, in their order
+        assert mode == "direct" or there in ([], ids)
         time.sleep(2)  # until the leases of the dead have expired
     assert killed > 0
     shop.run()

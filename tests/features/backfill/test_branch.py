@@ -42,6 +42,8 @@ def test_batches_are_published_to_main_by_one_commit(shop: Shop) -> None:
     assert (status.status, status.rows_processed, status.checkpoint["batches_completed"]) == ("paused", 6, 2)
     assert status.notes == [f"its batches are on branch {BRANCH} of the target, and not published yet"]
     shop.lose_control_database()
+    shop.warden.retention.expire("shop.totals", keep_last=1, keep_days=0, reader_grace="0s").apply()
+    assert [stamp["batch"] for stamp in shop.stamps()] == [2]
     result = shop.run()
     assert (result["rows_written"], result["rows_published"]) == (1, 7)
     assert (shop.ids(), list(shop.lake.refs("shop.totals"))) == ([*range(7), 100], ["main"])
@@ -192,6 +194,7 @@ def test_the_mode_does_not_change_between_batches(shop: Shop) -> None:
     [
         ({"gates": {}}, "gates needs mode: branch"),
         ({"mode": "branch", "gates": {"row_paritty": True}}, "unknown key gates.row_paritty. Did you mean row_parity"),
+        ({"mode": "branch", "gates": {"max_null_ratio": {"id": 5}}}, "gates.max_null_ratio.id: Input should be less"),
         ({"mode": "branch", "gates": {"unique_keys": ["idd"]}}, "gates.unique_keys: the target has no column idd"),
     ],
 )

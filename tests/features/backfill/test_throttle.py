@@ -94,7 +94,7 @@ def test_sigterm_while_it_waits_leaves_it_paused(shop: Shop) -> None:
 def test_a_pause_is_heard_while_it_waits(shop: Shop) -> None:
     shop.order(*range(6))
     say(shop, True)
-    shop.register(throttle=HEALTHY | {"every_seconds": 0.01})
+    shop.register(throttle=HEALTHY | {"every_seconds": 0.01, "engine": "spark"})
     failpoints.when("backfill.published", lambda: say(shop, False))
     failpoints.when("backfill.waiting", lambda: shop.warden.backfill.pause(database="shop", version="3"))
     with pytest.raises(Interrupted, match="was paused after 1 of 2"):

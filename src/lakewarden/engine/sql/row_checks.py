@@ -11,6 +11,7 @@ from lakewarden.engine.spark.session import translating_spark
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+_TIMES = "lw_times"
 _NESTED = ("map", "array", "struct", "variant")
 
 
@@ -30,12 +31,12 @@ def duplicated(new: DataFrame, others: DataFrame | None, keys: Sequence[str]) ->
 
     columns = [identifier(key) for key in keys]
     with translating_spark():
-        counted = new.dropna(subset=list(keys)).groupBy(*columns).count()
-        twice = counted.where(F.col("count") > 1).count()
-        if others is None:
-            return twice, 0
-        there = others.select(*columns).distinct()
-        return twice, counted.join(there, list(keys), "left_semi").count()
+        complete = new.select(*columns)
+        for column in columns:
+            complete = complete.where(F.col(column).isNotNull())
+        counted = complete.groupBy(*columns).agg(F.count(F.lit(1)).alias(_TIMES))
+        twice = counted.where(F.col(_TIMES) > 1).count()
+        return twice, complete.intersect(others.select(*columns)).count() if others is not None else 0
 
 
 def null_ratios(rows: DataFrame, columns: Sequence[str]) -> Mapping[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -41,7 +41,7 @@ class Gates(BaseModel):
     """The branch must have as many rows as the SQL gives, run again."""
     unique_keys: list[str] = Field(default_factory=list)
     """No two rows may have the same values in these columns, also not with a row on main."""
-    max_null_ratio: dict[str, float] = Field(default_factory=dict)
+    max_null_ratio: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
     """By column, the share of NULLs that is allowed."""
     sample_batches: int | None = Field(None, ge=0)
     """So many batches are compared row by row with what the SQL gives; 1 by default, if it gives the same each time."""

@@ -75,13 +75,13 @@ class BackfillStatus(Shown):
 
 
 def row_of(lake: Reader, backfill: Backfill) -> BackfillRow:
-    known, record = _known(lake, backfill), last_operation(lake, backfill)
+    known, record, state = _facts(lake, backfill)
     at = known.current.position if known.current else None
     return BackfillRow(
         backfill_id=backfill.id,
         migration_version=backfill.files.version,
         db_name=backfill.place.name,
-        status=_state(lake, known, record),
+        status=state,
         rows_processed=at.rows if at else 0,
         batches_completed=at.batch if at else 0,
         batches=_batches(record, backfill),
@@ -91,9 +91,9 @@ def row_of(lake: Reader, backfill: Backfill) -> BackfillRow:
 
 
 def status_of(lake: Reader, backfill: Backfill) -> BackfillStatus:
-    known, record = _known(lake, backfill), last_operation(lake, backfill)
+    known, record, state = _facts(lake, backfill)
     found = known.current
-    at, state = (found.position if found else None), _state(lake, known, record)
+    at = found.position if found else None
     rate, eta = _pace(lake, record, backfill, state)
     return BackfillStatus(
         backfill_id=backfill.id,
@@ -113,6 +113,13 @@ def status_of(lake: Reader, backfill: Backfill) -> BackfillStatus:
         late_rows=late_rows(lake, backfill, found) if found else None,
         notes=[*_waits_for(record, state), *_notes(backfill, known)],
     )
+
+
+def _facts(lake: Reader, backfill: Backfill) -> tuple[Whereabouts, Record | None, BackfillState]:
+    """What the target knows, the last operation, and the state. Once it is pending, no operation counts."""
+    known, record = _known(lake, backfill), last_operation(lake, backfill)
+    state = _state(lake, known, record)
+    return known, None if state == "pending" else record, state
 
 
 def last_operation(lake: Reader, backfill: Backfill) -> Record | None:
@@ -146,7 +153,7 @@ def _is_stopped_after_batches(record: Record) -> bool:
 
 def refuse_running(lake: Reader, backfill: Backfill) -> None:
     """Raise if a process writes batches of a backfill at the moment."""
-    if _state(lake, _known(lake, backfill), last_operation(lake, backfill)) == "running":
+    if _facts(lake, backfill)[2] == "running":
         raise Conflict(f"backfill {backfill.id} is running", "Pause or cancel it first.")
 
 

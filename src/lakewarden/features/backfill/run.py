@@ -9,7 +9,6 @@ from pydantic import Field
 
 from lakewarden.errors import BadValue
 from lakewarden.features.backfill import planning, writing
-from lakewarden.features.backfill.planning import WRITE
 from lakewarden.features.backfill.registration import Backfill, Database, backfill_of, registered
 from lakewarden.lifecycle.action import Finding
 from lakewarden.lifecycle.plan import Plan
@@ -69,7 +68,7 @@ class Run(TableOperation):
             return []
         planned = lake.journal.get(lake.stamp.operation).plan.actions
         same = [each for each in planned if each.arguments["backfill"] == action.arguments["backfill"]]
-        later = [each for each in same if each.verb == WRITE and each.number("batch") > action.number("batch")]
+        later = [each for each in same if each.number("batch") > action.number("batch")]
         return later[: self.max_batches - 1] if self.max_batches is not None else later
 
     def _chosen(self, lake: Reader) -> list[Backfill]:

@@ -35,6 +35,7 @@ class Times:
     """Seconds of writing that are not made up for yet."""
     healthy_at: dict[str, float] = field(default_factory=dict)
     """When the last answer was that all is well."""
+    waited: float = 0.0
 
 
 @contextmanager
@@ -57,20 +58,26 @@ def held_back(lake: Writer, backfill: Backfill, starts_job: bool) -> Iterator[No
         else:
             wait(lake, throttle.every_seconds, f"throttle: the question healthy {problem}")
     lake.progress(0, 1)
-    began = time.monotonic()
+    began = working_time(lake)
     try:
         yield
     finally:
-        times.written[backfill.id] = times.written.get(backfill.id, 0.0) + time.monotonic() - began
+        times.written[backfill.id] = times.written.get(backfill.id, 0.0) + working_time(lake) - began
 
 
 def wait(lake: Writer, seconds: float, why: str) -> None:
     """Wait so long; others see why until progress is reported, and requests to pause, cancel or stop are heard."""
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
+    began = time.monotonic()
+    while (left := began + seconds - time.monotonic()) > 0:
         lake.progress(0, 1, why, waits=True)
         reach("backfill.waiting")
         time.sleep(min(left, _LOOK_EVERY))
+    lake.kept(Times).waited += time.monotonic() - began
+
+
+def working_time(lake: Writer) -> float:
+    """A clock, in seconds, that stands still while a run waits."""
+    return time.monotonic() - lake.kept(Times).waited
 
 
 def check(lake: Reader, backfill: Backfill) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.catalog.snapshots import MAIN, notes_of
-from lakewarden.engine.commit.staging import rows_on
 from lakewarden.errors import Conflict, TableNotFound
 from lakewarden.features.backfill import bad_rows
 from lakewarden.features.backfill.position import Found, Position, branch_of, stamps_on, whereabouts
@@ -60,15 +59,18 @@ def _counting(table: Table, backfill: Backfill) -> list[Found]:
 
 def _drop(name: str, table: Table, backfill: Backfill) -> Action:
     branch, uuid = branch_of(backfill.id), str(table.metadata.table_uuid)
-    head, staged = table.metadata.refs[branch].snapshot_id, rows_on(table, branch)
+    head = table.metadata.refs[branch].snapshot_id
+    rows, files = (
+        int(notes_of(table.snapshot_by_id(head)).get(f"total-{what}", 0)) for what in ("records", "data-files")
+    )
     return Action(
         verb=DROP,
         subject=name,
         lease=table_lease(uuid),
-        says=f"drop branch {branch} with {counted(staged.rows, 'row')} that were not published, and delete its files",
+        says=f"drop branch {branch} with {counted(rows, 'row')} that were not published, and delete its files",
         arguments={"backfill": backfill.id, "branch": branch, "snapshot": str(head)},
         requires=(TableIs(name, uuid), RefAt(name, branch, head)),
-        expects={"rows_removed": staged.rows, "files_removed": len(staged.added)},
+        expects={"rows_removed": rows, "files_removed": files},
     )
 
 

@@ -25,7 +25,7 @@ from lakewarden.features.backfill.pace import SECONDS, Pace
 from lakewarden.features.backfill.planning import PUBLISH, WRITE, reading_of, tasks_of
 from lakewarden.features.backfill.position import Position, branch_of, key, position, unmoved
 from lakewarden.features.backfill.registration import Backfill
-from lakewarden.features.backfill.throttle import held_back, wait
+from lakewarden.features.backfill.throttle import held_back, wait, working_time
 from lakewarden.features.backfill.trouble import Trouble, pause_before, trouble
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.failpoints import reach
@@ -66,13 +66,12 @@ class Written:
             self.readings[plan] = reading_of(lake, backfill, action)
         return self.readings[plan]
 
-    def count_job(self, backfill: Backfill, part: Range, actions: list[Action], began: float) -> float:
-        """Note how long a job took for a part of the first action, and for others; returns the time."""
-        now, batches = time.monotonic(), {number for id, number in self.files if id == backfill.id}
+    def count_job(self, backfill: Backfill, part: Range, actions: list[Action], seconds: float) -> None:
+        """Note how long a job took for a part of the first action, and for others."""
+        batches = {number for id, number in self.files if id == backfill.id}
         others = [action.number("rows") for action in actions if action.number("batch") in batches]
         left = max(sum(action.number("rows") for action in actions), part.rows)
-        self.pace.job(now - began, part.rows + sum(others), left)
-        return now
+        self.pace.job(seconds, part.rows + sum(others), left)
 
 
 def holds(lake: Reader, action: Action) -> bool:
@@ -103,18 +102,20 @@ def write(lake: Writer, backfill: Backfill, action: Action, following: list[Acti
         reading = replace(reading, without=tuple(reading.columns.load(each.checkpoint) for each in aside))
     if action.verb == PUBLISH:
         return branch.publish(lake, backfill, action, reading)
+    following = [each for each in following if each.verb == WRITE]
     total = {"batches": 1, "rows_read": 0, "rows_written": 0, "files": 0, SECONDS: 0.0}
     while True:
         starts_job = (backfill.id, action.number("batch")) not in kept.files
         with held_back(lake, backfill, starts_job):
-            began = time.monotonic()
+            began = working_time(lake)
             _tidy(lake, action, kept)
             table = lake.tables.load(action.subject)
             before = position(table, backfill.id)
             lower = _begin(reading, action, before)
             part, rows = _Job(lake, backfill, reading, kept).next(action, following, lower)
             if starts_job:
-                began = kept.count_job(backfill, part, [action, *following], began)
+                kept.count_job(backfill, part, [action, *following], working_time(lake) - began)
+                began = working_time(lake)
             reach("backfill.written")
             stamp = _stamp(backfill, action, before, part, reading, kept)
             _publish(lake, backfill, action, table, rows, stamp, before)
@@ -123,7 +124,7 @@ def write(lake: Writer, backfill: Backfill, action: Action, following: list[Acti
         total["rows_read"] += part.rows
         total["rows_written"] += sum(each.file.record_count for each in added)
         total["files"] += len(added)
-        total[SECONDS] = round(total[SECONDS] + kept.pace.batch(part.rows, time.monotonic() - began), 3)
+        total[SECONDS] = round(total[SECONDS] + kept.pace.batch(part.rows, working_time(lake) - began), 3)
         if stamp.batch == action.number("batch"):
             return Outcome(total)
 
