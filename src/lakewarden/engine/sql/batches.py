@@ -216,8 +216,9 @@ def _by_range(rows: DataFrame, ranges: int, tasks: int) -> DataFrame:
     """The same rows, each in a task of its range; Spark fails if one were in another."""
     from pyspark.sql import functions as F
 
-    task = F.col(RANGE) * tasks + F.spark_partition_id() % tasks
-    together = rows.withColumn(RANGE, task).repartitionById(ranges * tasks, F.col(RANGE))
+    if tasks > 1:
+        rows = rows.withColumn(RANGE, F.col(RANGE) * tasks + F.spark_partition_id() % tasks)
+    together = rows.repartitionById(ranges * tasks, F.col(RANGE))
     return together.where(F.coalesce(F.assert_true(F.col(RANGE) == F.spark_partition_id()), F.lit(True)))
 
 
