@@ -48,7 +48,12 @@ def test_has_every_file_that_is_not_python(installed: Path) -> None:
 def test_has_its_commands(installed: Path) -> None:
     (found,) = distributions(name="lakewarden", path=[str(installed)])
     commands = found.entry_points.select(group="console_scripts")
-    assert commands.names == {"lakewarden", "iceberg_retention_cleanup.py", "iceberg_compaction.py"}
+    assert commands.names == {
+        "lakewarden",
+        "iceberg_retention_cleanup.py",
+        "iceberg_compaction.py",
+        "partition-manager",
+    }
     assert all(callable(command.load()) for command in commands)
 
 

@@ -183,7 +183,14 @@ class Ground:
         shared = [name for name, lake in self.settings.lakes.items() if not lake.is_local]
         state = Probe(StateProbe(self.database, shared))
         marks = Probe(MarkProbe(self.tables, self.storage, self._control))
-        return [state, marks, *engine_probes(self.settings, self.environment, self.catalogs, self.spark)]
+        engine = engine_probes(self.settings, self.environment, self.catalogs, self.spark)
+        return [state, marks, *self._database_probes(), *engine]
+
+    def _database_probes(self) -> list[Probe]:
+        from lakewarden.features.sequence.probe import DatabaseProbe
+
+        sequences = self.settings.sequences
+        return [] if sequences is None else [Probe(DatabaseProbe(sequences))]
 
 
 class Workbench:

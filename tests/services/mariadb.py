@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -88,6 +88,13 @@ class MariaDb:
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[MariaDb]:
     """A MariaDB server that lives as long as the test run."""
+    with started() as server:
+        yield server
+
+
+@contextmanager
+def started() -> Iterator[MariaDb]:
+    """A server that lives as long as the block."""
     program = shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
     if program is None:
         pytest.fail("MariaDB is not installed: these tests need it. On Debian: apt-get install mariadb-server")

@@ -20,6 +20,7 @@ from lakewarden.errors import (
 )
 from lakewarden.features.sequence import connection
 from lakewarden.features.sequence.connection import Altering, Reading, lock_name, text_literal
+from tests.cases import in_soak
 from tests.features.sequence.conftest import ORDERS
 from tests.services.mariadb import PASSWORD, Shop
 
@@ -128,19 +129,20 @@ class TestAltering:
             db.alter("ALTER TABLE orders WAIT 1 ADD y INT")
         assert len(shop.run("SHOW COLUMNS FROM orders")) == 3
 
-    def test_a_lock_is_outwaited(self, sequences: SequenceSettings, shop: Shop) -> None:
+    @pytest.mark.parametrize("seconds", [2.5, *in_soak(15.0)])
+    def test_a_lock_is_outwaited(self, sequences: SequenceSettings, shop: Shop, seconds: float) -> None:
         """By short waits with pauses, in which the writer's transaction goes on; the proof is repeated each time."""
         shop.run(ORDERS)
         proofs: list[float] = []
         with shop.connect() as writer:
             writer.begin()
             writer.cursor().execute("INSERT INTO orders VALUES (1, NULL)")
-            release = threading.Timer(2.5, writer.commit)
+            release = threading.Timer(seconds, writer.commit)
             release.start()
             with Altering(sequences, "orders", unfenced) as db:
-                db.alter("ALTER TABLE orders WAIT 1 ADD x INT", lambda _: proofs.append(time.monotonic()))
+                took = db.alter("ALTER TABLE orders WAIT 1 ADD x INT", lambda _: proofs.append(time.monotonic()), 1.0)
             release.join()
-        assert len(proofs) > 1
+        assert len(proofs) > 1 and took < seconds
 
     def test_a_lock_held_too_long_ends_in_an_error(
         self, sequences: SequenceSettings, shop: Shop, monkeypatch: pytest.MonkeyPatch

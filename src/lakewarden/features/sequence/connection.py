@@ -22,7 +22,7 @@ LOCK_SECONDS = 1
 PATIENCE_SECONDS = 60
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _OLDEST = (10, 11)
-_LOCKED = {1205, 1213}
+_LOCKED = {1205, 1213, 1969}
 _NO_ACCESS = {1044, 1045, 1049, 1130, 1142, 1698, 2002, 2003, 2005, 2006, 2013}
 _LONGEST_LOCK_NAME = 64
 
@@ -123,15 +123,21 @@ class Altering(Reading):
         self._table = table
         self._fence = fence
 
-    def alter(self, sql: str, prove: Callable[[Reading], None] = lambda _: None) -> float:
-        """Run one statement, each time right after a proof; returns the seconds that it took."""
+    def alter(
+        self, sql: str, prove: Callable[[Reading], None] = lambda _: None, most_seconds: float | None = None
+    ) -> float:
+        """Run one statement, each time right after a proof; returns the seconds that it took.
+
+        An ALTER waits for several locks in turn while writers wait behind it: `most_seconds` limits it as a whole.
+        """
+        limited = f"SET STATEMENT max_statement_time = {most_seconds} FOR {sql}" if most_seconds else sql
 
         def attempt() -> float:
             self._live()
             prove(self)
             self._fence()
             began = time.monotonic()
-            self._live().rows(sql)
+            self._live().rows(limited)
             return time.monotonic() - began
 
         return self._patiently(attempt)

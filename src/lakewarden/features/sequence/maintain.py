@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _ROUTE = "ALTER TABLE"
+_MOST_SECONDS = 1.0
+"""For one statement: it takes milliseconds unless it waits, and writers wait behind it."""
 
 
 @dataclass
@@ -70,7 +72,8 @@ class Maintain(Operation, SequenceRequest):
                     actions += [self._action(found, each) for each in reorganizations(found.parts.empty, intention)]
                     warnings += [] if found.outlook else [f"{about} is not known to fill yet: run this again in a day"]
                 except LakewardenError as error:
-                    refused.append(Finding(about, f"{about}: {error.message}. {error.hint}".rstrip()))
+                    named = error.message if about in error.message else f"{about}: {error.message}"
+                    refused.append(Finding(about, f"{named}. {error.hint}".rstrip()))
         target = ", ".join(self.chosen(sequences)) if len(self.chosen(sequences)) < 4 else "tables of the database"
         details = {"tables": tables} if tables else {}
         return Plan(self.kind(), target, tuple(actions), tuple(warnings), tuple(refused), details=details)
@@ -96,7 +99,7 @@ class Maintain(Operation, SequenceRequest):
 
         reach("sequence.altering")
         with altering(lake, name, self.file) as connection:
-            seconds = connection.alter(str(action.arguments["sql"]), prove_empty)
+            seconds = connection.alter(str(action.arguments["sql"]), prove_empty, _MOST_SECONDS)
         reach("sequence.altered")
         times = lake.kept(AlterTimes).seconds
         times[name] = times.get(name, 0.0) + seconds

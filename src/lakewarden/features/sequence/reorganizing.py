@@ -27,6 +27,12 @@ class Reorganization:
         return f"ALTER TABLE {table.sql_name} WAIT {LOCK_SECONDS} REORGANIZE PARTITION {names} INTO ({into});"
 
 
+def drop_sql(table: PartitionedTable, partitions: Sequence[Partition]) -> str:
+    """A statement that drops partitions with their rows."""
+    names = ",".join(identifier(partition.name) for partition in partitions)
+    return f"ALTER TABLE {table.sql_name} WAIT {LOCK_SECONDS} DROP PARTITION IF EXISTS {names};"
+
+
 def definition(partition: Partition, columns: int) -> str:
     """A partition in a statement, by its name and bound."""
     return f"PARTITION {identifier(partition.name)} VALUES LESS THAN {limit(partition.bound, columns)}"
