@@ -106,7 +106,7 @@ def test_drop_only_prints(shop: Shop, say: Say, tmp_path: Path) -> None:
     code, out, _ = say("-c", file(tmp_path, dburl=shop.dburl, tables={"orders": settings}), "drop")
     assert code == 0 and partitions(shop) == before
     head, *lines, last = out.splitlines()
-    assert head == "orders:" and [line.split(":")[0].strip() for line in lines] == [name for name, _ in before[:3]]
+    assert head == "orders:" and [line.split(":")[0].strip() for line in lines] == [name for name, _ in before[:4]]
     found = ast.literal_eval(lines[1].partition(": ")[2])
     assert list(found) == [
         "oldest_time",
@@ -118,7 +118,7 @@ def test_drop_only_prints(shop: Shop, say: Say, tmp_path: Path) -> None:
         "approx_size",
     ]
     assert found["approx_size"] == 873
-    names = ",".join(f"`{name}`" for name, _ in before[:3])
+    names = ",".join(f"`{name}`" for name, _ in before[:4])
     assert last == f" drop_query: ALTER TABLE `{shop.name}`.`orders` WAIT 1 DROP PARTITION IF EXISTS {names};"
     code, out, err = say("-c", file(tmp_path, dburl=shop.dburl), "drop")
     assert (code, out) == (0, "") and "drop needs retention" in err

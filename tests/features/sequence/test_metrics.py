@@ -44,11 +44,13 @@ def test_every_metric_by_its_known_name(tmp_path: Path) -> None:
     assert remarks == []  # the names are given: dashboards use them
 
 
-def test_errors_are_counted_on(tmp_path: Path) -> None:
+def test_errors_are_counted_on_and_times_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "partitions.prom"
-    for failed in (["orders"], [], ["orders", "other"]):
-        metrics.write(file, [ORDERS], NOW, {}, failed)
+    for failed, times in ((["orders"], {"orders": 0.25}), ([], {}), (["orders", "other"], {"other": 1e-05})):
+        metrics.write(file, [ORDERS], NOW, times, failed)
+    metrics.write(file, [ORDERS], NOW)
     text = file.read_text()
+    assert 'alter_time_seconds{table="orders"} 0.25\n' in text and 'alter_time_seconds{table="other"} 1e-05\n' in text
     assert 'partition_alter_errors{table="orders"} 2\n' in text and 'partition_alter_errors{table="other"} 1\n' in text
 
 

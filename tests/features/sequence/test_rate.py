@@ -91,6 +91,11 @@ def test_the_interval_narrows_with_time() -> None:
     assert width(1) > width(3) > width(10) > width(60) and width(60) < RATE / 10
 
 
+def test_a_thousand_observations_are_thinned_and_the_newest_stays() -> None:
+    many = [observed(hours / 24, 100_000 - RATE * hours / 24, True) for hours in range(1000)]
+    assert rate(many).per_day == pytest.approx(RATE, rel=0.01)
+
+
 def test_a_table_that_stands_still() -> None:
     found = rate([observed(days, 1000, True) for days in range(5)])
     assert found.per_day == 0 and not found.is_growing

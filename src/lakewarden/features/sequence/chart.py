@@ -46,8 +46,8 @@ class Chart:
 
     @property
     def begin(self) -> datetime:
-        """As long before now as the prediction is ahead, and a bit more."""
-        shown = [point.at for point in self.observed if point.at >= self.now.at - 2 * (self.end - self.now.at)]
+        """The oldest observation within three times the span of the prediction."""
+        shown = [point.at for point in self.observed if point.at >= self.now.at - 3 * (self.end - self.now.at)]
         return min([self.now.at - timedelta(days=1), *shown])
 
     def predicted(self, at: datetime, per_day: float) -> float:

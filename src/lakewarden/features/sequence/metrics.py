@@ -15,7 +15,7 @@ Samples = Mapping[str, float]
 """Values by table."""
 
 _PREFIX = "partition_"
-_ERRORS = "alter_errors"
+_ERRORS, _TIMES = "alter_errors", "alter_time_seconds"
 _READABLE = 0o644
 
 
@@ -26,10 +26,14 @@ def write(
     alter_seconds: Samples | None = None,
     failed: Sequence[str] = (),
 ) -> None:
-    """Write the file, which appears complete or not at all. Errors are counted on from the file that is there."""
-    errors = {**{table.table: 0.0 for table in tables}, **_counted(file)}
+    """Write the file, which appears complete or not at all.
+
+    Errors are counted on from the file that is there; so are times of statements kept unless new ones are given.
+    """
+    errors = {**{table.table: 0.0 for table in tables}, **_earlier(file, _ERRORS)}
     errors |= {name: errors.get(name, 0.0) + 1 for name in failed}
-    text = "".join(_lines(tables, now, alter_seconds or {}, errors))
+    times = {**_earlier(file, _TIMES), **(alter_seconds or {})}
+    text = "".join(_lines(tables, now, times, errors))
     part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
     try:
         part.write_text(text, encoding="utf-8")
@@ -52,7 +56,7 @@ def _lines(tables: Sequence[TableStatistics], now: datetime, times: Samples, err
     yield from _family("age_of_retained_partitions", "gauge", age, of("time_since_oldest_partition"))
     yield from _family("mean_delta_seconds", "gauge", "Mean seconds between partitions", of("mean_partition_delta"))
     yield from _family("max_delta_seconds", "gauge", "Most seconds between partitions", of("max_partition_delta"))
-    yield from _family("alter_time_seconds", "gauge", "Seconds that ALTER statements of the last run took", times)
+    yield from _family(_TIMES, "gauge", "Seconds that ALTER statements took in the last run that had some", times)
     yield from _family(_ERRORS, "counter", "Runs that failed for a table", errors)
     yield from _family("last_run_timestamp", "gauge", "Time of the last run", {"": now.timestamp()})
 
@@ -73,13 +77,11 @@ def _number(value: timedelta | float) -> float:
     return value.total_seconds() if isinstance(value, timedelta) else float(value)
 
 
-def _counted(file: Path) -> dict[str, float]:
-    """The errors that the file counts so far; names with a quote start again."""
+def _earlier(file: Path, name: str) -> dict[str, float]:
+    """The values of a metric in the file that is there; a table with a quote in its name starts again."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return {}
-    return {
-        name: float(count)
-        for name, count in re.findall(rf'^{_PREFIX}{_ERRORS}{{table="([^"\\]*)"}} (\d+)$', text, re.MULTILINE)
-    }
+    sample = re.compile(rf'^{_PREFIX}{name}{{table="([^"\\]*)"}} ([0-9.e+-]+)$', re.MULTILINE)
+    return {table: float(value) for table, value in sample.findall(text)}

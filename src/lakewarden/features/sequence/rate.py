@@ -18,10 +18,11 @@ from statistics import median
 DAY = timedelta(days=1)
 _EXACT_HALF_LIFE, _NAMED_HALF_LIFE = 1.5, 4.0  # in periods: names are vague, so more of them are needed
 _ROUNDS = 10
+_MOST = 150
 _CUTOFF = 4.685  # of Tukey's biweight
 _MAD = 1.4826
 _QUANTILE = 2.576  # 99 %
-_EXACT_ERROR_DAYS = 0.25  # rows do not arrive evenly over a day and a week
+_EXACT_ERROR_DAYS = 0.5  # rows do not arrive evenly over a day and a week
 _NAME_ERROR_IN_PERIODS = 0.1
 
 
@@ -62,7 +63,7 @@ class _Point:
 
 def estimate(observations: Sequence[Observation], now: datetime, period: timedelta) -> Rate | None:
     """The rate of a column; None if no two observations tell one."""
-    points = [_point(each, now, period) for each in in_order(observations)]
+    points = [_point(each, now, period) for each in _thinned(in_order(observations))]
     exact = [point for point in points if point.is_exact]
     if len(exact) > 1 and exact[-1].day - exact[0].day >= 1:
         points = exact
@@ -82,6 +83,12 @@ def in_order(observations: Sequence[Observation]) -> list[Observation]:
         if not each.is_exact and all((each.at < e.at) == (each.position <= e.position) for e in exact)
     ]
     return sorted([*_chain(fitting), *exact], key=lambda each: (each.at, each.position))
+
+
+def _thinned(observations: list[Observation]) -> list[Observation]:
+    """At most some hundred of them, evenly; always the newest one."""
+    step = -(-len(observations) // _MOST)
+    return observations[::-1][::step][::-1] if step > 1 else observations
 
 
 def _chain(observations: Sequence[Observation]) -> list[Observation]:
@@ -118,10 +125,7 @@ def _fitted(groups: Sequence[Sequence[_Point]]) -> Rate:
     weights = [[point.weight for point in group] for group in groups]
     residuals = [_residuals(group, each, slope) for group, each in zip(groups, weights, strict=True)]
     for _ in range(_ROUNDS):
-        weights = [
-            [p.weight * _trust(r, _scale(rest, p, slope)) for p, r in zip(group, rest, strict=True)]
-            for group, rest in zip(groups, residuals, strict=True)
-        ]
+        weights = [_trusted(group, rest, slope) for group, rest in zip(groups, residuals, strict=True)]
         slope = _slope(groups, weights, slope)
         residuals = [_residuals(group, each, slope) for group, each in zip(groups, weights, strict=True)]
     error = _slope_error(groups, weights, residuals, slope)
@@ -141,12 +145,17 @@ def _residuals(group: Sequence[_Point], weights: Sequence[float], slope: float) 
     return [each - height for each in heights]
 
 
-def _scale(residuals: Sequence[float], point: _Point, slope: float) -> float:
-    return max(_MAD * median(abs(each) for each in residuals), point.error * abs(slope), 1e-9)
+def _trusted(group: Sequence[_Point], residuals: Sequence[float], slope: float) -> list[float]:
+    """The weight of each point: the farther it is from the line, the less."""
+    spread = _MAD * median(abs(each) for each in residuals)
+    return [
+        point.weight * _biweight(residual / max(spread, point.error * abs(slope), 1e-9))
+        for point, residual in zip(group, residuals, strict=True)
+    ]
 
 
-def _trust(residual: float, scale: float) -> float:
-    share = residual / (_CUTOFF * scale)
+def _biweight(distance: float) -> float:
+    share = distance / _CUTOFF
     return (1 - share**2) ** 2 if abs(share) < 1 else 0.0
 
 

@@ -46,14 +46,18 @@ def statistics(
     return TableStatistics(
         table=table.name,
         partitions=len(table.partitions),
-        time_since_newest_partition=now - newest.at if newest else None,
-        time_since_oldest_partition=now - oldest if oldest else None,
-        mean_partition_delta=(end - begin) / (last - first) if last > first else None,
+        time_since_newest_partition=_rounded(now - newest.at if newest else None),
+        time_since_oldest_partition=_rounded(now - oldest if oldest else None),
+        mean_partition_delta=_rounded((end - begin) / (last - first) if last > first else None),
         max_partition_delta=max(deltas, default=None),
-        time_until_overrun=_until_overrun(of, now),
+        time_until_overrun=_rounded(_until_overrun(of, now)),
         ids_per_day=round(rates[0].per_day, 3) if rates else None,
         retention=sequences.table(table.name).kept_for,
     )
+
+
+def _rounded(span: timedelta | None) -> timedelta | None:
+    return None if span is None else timedelta(seconds=round(span.total_seconds()))
 
 
 def _until_overrun(of: Survey | PartitionedTable, now: datetime) -> timedelta | None:
