@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -173,6 +174,30 @@ class TestAltering:
                 pass
         with Altering(sequences, "orders", unfenced):
             pass
+
+    def test_a_statement_that_outlives_its_client_keeps_others_out(
+        self, sequences: SequenceSettings, shop: Shop, way: str
+    ) -> None:
+        """The server goes on after a kill, and holds the lock until the statement has ended."""
+        code = (
+            "import sys\nfrom lakewarden.config import SequenceSettings\n"
+            "from lakewarden.features.sequence.connection import Altering\n"
+            "settings = SequenceSettings.model_validate({sys.argv[1]: sys.stdin.readline().strip()})\n"
+            "with Altering(settings, 'orders', lambda: None) as db:\n    db.alter('DO SLEEP(3)')"
+        )
+        process = subprocess.Popen([sys.executable, "-c", code, way], stdin=subprocess.PIPE, text=True)
+        assert process.stdin is not None
+        process.stdin.write(f"{shop.dburl if way == 'dburl' else shop.client}\n")
+        process.stdin.close()
+        name = text_literal(lock_name(shop.name, "orders"))
+        running = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO = 'DO SLEEP(3)'"
+        while shop.run(running) == [(0,)]:
+            assert process.poll() is None
+        process.kill()
+        process.wait()
+        assert shop.run(f"SELECT IS_USED_LOCK({name}) IS NOT NULL") == [(1,)]
+        with Altering(sequences, "orders", unfenced):
+            assert shop.run(running) == [(0,)]
 
     def test_a_read_only_server_is_refused(self, sequences: SequenceSettings, shop: Shop) -> None:
         shop.run("SET GLOBAL read_only = 1")

@@ -95,10 +95,11 @@ class TestTheRate:
         assert rate["estimate"] == pytest.approx(RATE, rel=0.05)
         assert rate["low"] <= RATE <= rate["high"]
 
-    def test_by_the_date_query(self, shop: Shop, install: Any) -> None:
+    @pytest.mark.parametrize("mark", ["?", "'?'"])
+    def test_by_the_date_query(self, shop: Shop, install: Any, mark: str) -> None:
         """The names are all wrong; the server's time zone is far from UTC."""
         create(shop, early=lambda number: 300 - 25 * number, empty=1)
-        planned = plan(install(tables={"orders": {"earliest_utc_timestamp_query": QUERY}}))
+        planned = plan(install(tables={"orders": {"earliest_utc_timestamp_query": QUERY.replace("?", mark)}}))
         assert rate_of(planned)["estimate"] == pytest.approx(RATE, rel=0.01)
 
     def test_recorded_positions_outweigh_names(self, shop: Shop, install: Any) -> None:

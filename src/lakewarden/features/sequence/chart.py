@@ -125,10 +125,8 @@ class Chart:
         parts.append(f'<polyline class="observed" points="{observed}"/>')
         parts.append(f'<circle class="now" cx="{x(now)}" cy="{y(self.now.position)}" r="4"/>')
         base = offset + _SVG_HEIGHT - 4
-        parts += [
-            f'<text class="name" x="{x(at)}" y="{base}">{at:%Y-%m-%d}</text>'
-            for at in (self.begin, now, end - (end - now) / 9)
-        ]
+        for at, anchor in ((self.begin, "start"), (now, "middle"), (end, "end")):
+            parts.append(f'<text class="name" text-anchor="{anchor}" x="{x(at)}" y="{base}">{at:%Y-%m-%d}</text>')
         parts += [f'<text class="name" x="2" y="{y(each)}">{each:,.0f}</text>' for each in (self.bottom, self.top)]
         return "\n".join(parts)
 
