@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from lakewarden.errors import Barred, LakewardenError, SomeFailed
+from lakewarden.features.sequence.connection import Reading
+from lakewarden.features.sequence.dates import Sighting, sightings
+from lakewarden.features.sequence.partitions import read_table
 from lakewarden.lifecycle import failpoints
 from tests.features.sequence.old_orders import EVERY, QUERY, OldOrders
 
@@ -109,6 +112,20 @@ class TestWithoutSpark:
         planned = orders.warden.sequence.drop(without_archive=True)
         assert planned.is_empty and all("its date is known by a name only" in each for each in planned.plan.warnings)
         assert len(planned.plan.warnings) == 2  # the last one's successor begins in 2099
+
+    def test_maintain_does_not_date_detached_partitions_by_rows_of_others(self, orders: OldOrders) -> None:
+        sequences = orders.warden.ground.settings.sequences
+        assert sequences is not None
+
+        def seen() -> list[Sighting]:
+            with Reading(sequences) as connection:
+                table = read_table(connection, "orders")
+                return sightings(connection, sequences, table, table.partitions, ())
+
+        before = seen()
+        orders.warden.sequence.drop(without_archive=True, partition=["p_20260201"]).apply()
+        assert [each.position for each in before] == [(100,), (200,), (300,)]
+        assert seen() == before[1:]
 
     def test_a_noop_wins(self, orders: OldOrders) -> None:
         orders.configure(noop=True)

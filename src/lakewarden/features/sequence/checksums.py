@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier
@@ -52,14 +53,15 @@ def in_database(connection: Reading, rows: str, position: Sequence[str], columns
 def in_lake(batches: Iterable[pa.RecordBatch], position: Sequence[str], columns: Sequence[Column]) -> Checksums:
     """The same of rows that were read from the archive."""
     rows, sums = 0, dict.fromkeys((column.name for column in columns), 0)
-    keyed = _found(position, columns)
+    keyed, md5 = _found(position, columns), partial(hashlib.md5, usedforsecurity=False)
     for batch in batches:
         rows += batch.num_rows
         positions = [as_texts(batch[column.name], column.type) for column in keyed]
         keys = [" ".join(map(str, key)) for key in zip(*positions, strict=True)]
         for column in columns:
-            texts = as_texts(batch[column.name], column.type)
-            sums[column.name] += sum(_hash(key, text) for key, text in zip(keys, texts, strict=True))
+            texts = zip(keys, as_texts(batch[column.name], column.type), strict=True)
+            values = [f"{key} n" if text is None else f"{key} v{text}" for key, text in texts]
+            sums[column.name] += sum([int.from_bytes(md5(value.encode()).digest()[:8]) for value in values])
     return Checksums(rows, {name: sum % _MODULUS for name, sum in sums.items()})
 
 
@@ -73,8 +75,3 @@ def _sum(key: str, column: Column) -> str:
     value = f"IF({column.is_null}, ' n', CONCAT(' v', {column.text}))"
     hashed = f"CAST(CONV(LEFT(MD5(CONCAT({key}, {value})), 16), 16, 10) AS UNSIGNED)"
     return f"MOD(SUM({hashed}), {_MODULUS})"
-
-
-def _hash(key: str, text: str | None) -> int:
-    value = f"{key} n" if text is None else f"{key} v{text}"
-    return int.from_bytes(hashlib.md5(value.encode(), usedforsecurity=False).digest()[:8])

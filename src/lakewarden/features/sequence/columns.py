@@ -138,7 +138,7 @@ def as_texts(values: pa.Array | pa.ChunkedArray, type: str) -> list[str | None]:
         return [None if value is None else _double(value) for value in values.to_pylist()]
     if type == "binary":
         return [None if value is None else value.hex().upper() for value in values.to_pylist()]
-    if type.startswith("decimal"):
+    if type.startswith("decimal") and values.type.scale > _PLAIN_SCALE:
         return [None if value is None else f"{value:f}" for value in values.to_pylist()]
     if type == "timestamptz":
         values = values.cast(pa.int64())
@@ -158,6 +158,8 @@ def from_texts(texts: Sequence[str | None], type: pa.DataType) -> pa.Array:
     return pa.array(texts, pa.string()).cast(type)
 
 
+_PLAIN_SCALE = 6
+"""Up to this scale, Arrow writes decimals without an exponent."""
 _PLAIN = range(-14, 16)
 """Where the decimal point may be for MariaDB to write a double without an exponent, if it is not within the digits."""
 
@@ -166,6 +168,8 @@ def _double(value: float) -> str:
     """A double as MariaDB writes it: the shortest digits, as in Python, with other rules for exponents."""
     if value == 0:
         return "0"
+    if 1e-4 <= abs(value) < 1e15:
+        return repr(value).removesuffix(".0")
     found = Decimal(repr(value)).normalize().as_tuple()
     sign, digits = "-" if found.sign else "", "".join(map(str, found.digits))
     point = len(digits) + int(found.exponent)

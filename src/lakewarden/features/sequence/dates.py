@@ -13,7 +13,7 @@ from lakewarden.config import SequenceSettings
 from lakewarden.errors import UnfitDatabase
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.names import date_in
-from lakewarden.features.sequence.partitions import Partition, PartitionedTable, Position, position_of
+from lakewarden.features.sequence.partitions import Partition, PartitionedTable, Position, is_empty, position_of
 from lakewarden.features.sequence.rate import Observation
 from lakewarden.records.sequence import RecordedPosition
 
@@ -88,6 +88,8 @@ def sightings(
         lower, named = table.lower_bound(partition), date_in(partition.name)
         if lower is None:
             continue
+        if has_query and is_empty(connection, table, partition.name):
+            continue  # as if detached: the first row above its bound is another partition's
         if has_query:
             exact = first_row_at(connection, sequences, table.name, lower[0])
             known += [Sighting(exact, lower)] if exact else []

@@ -13,7 +13,7 @@ from lakewarden.features.sequence.dropping import Target
 from lakewarden.features.sequence.partitions import Partition, Position, read_table
 from lakewarden.features.sequence.retirement import Proposed, Retirement, RetirementRequest, plan_each
 from lakewarden.features.sequence.target import DatabaseTableIs, PartitionIs, database_lease
-from lakewarden.features.sequence.twins import Twin, twins_of
+from lakewarden.features.sequence.twins import twins_of
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Operation
@@ -40,19 +40,24 @@ class Drop(RetirementRequest, Operation):
         sequences = self.sequences(lake.settings)
 
         def propose(found: Retirement, connection: Reading) -> Proposed:
-            ended = lake.clock() - sequences.grace_of(found.table.name)
+            now, grace = lake.clock(), sequences.grace_of(found.table.name)
             actions, warnings = list[Action](), [*found.notes]
-            for twin in filter(self._is_chosen, found.twins):
+            for twin in found.twins:
+                partition, about = Partition(twin.partition, twin.bound), found.subject(twin.partition)
+                if not self._is_chosen(partition):
+                    continue
                 if twin.since is None:
-                    actions.append(
-                        self._action(_DETACH, found, Partition(twin.partition, twin.bound), twin.is_archived)
+                    actions.append(self._action(_DETACH, found, partition, twin.is_archived))
+                elif twin.since + grace > now:
+                    warnings.append(
+                        f"{about} is detached, and can be restored until {twin.since + grace:%Y-%m-%d %H:%M}"
                     )
-                elif twin.since <= ended and not twin.is_archived and not self.without_archive:
-                    warnings.append(f"{found.subject(twin.partition)} is kept: it was detached without an archive")
-                elif twin.since <= ended:
-                    actions.append(self._action(_DROP, found, Partition(twin.partition, twin.bound), twin.is_archived))
+                elif twin.is_archived or self.without_archive:
+                    actions.append(self._action(_DROP, found, partition, twin.is_archived))
+                else:
+                    warnings.append(f"{about} is kept: it was detached without an archive")
             for age in found.due:
-                if self.partition and age.partition.name not in self.partition:
+                if not self._is_chosen(age.partition):
                     continue
                 is_archived = found.archive is not None and found.archive.copy_of(age.partition) is not None
                 if is_archived or (self.without_archive and age.is_exact):
@@ -85,8 +90,8 @@ class Drop(RetirementRequest, Operation):
         dropping.drop(lake, target)
         return Outcome({"dropped": 1})
 
-    def _is_chosen(self, twin: Twin) -> bool:
-        return not self.partition or twin.partition in self.partition
+    def _is_chosen(self, partition: Partition) -> bool:
+        return not self.partition or partition.name in self.partition
 
     def _action(self, verb: str, found: Retirement, partition: Partition, is_archived: bool) -> Action:
         table, name = found.table, partition.name
