@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from lakewarden.errors import BadValue
 from lakewarden.features.backfill import planning, writing
+from lakewarden.features.backfill.pace import SECONDS
 from lakewarden.features.backfill.registration import Backfill, Database, backfill_of, registered
 from lakewarden.lifecycle.action import Finding
 from lakewarden.lifecycle.plan import Plan
@@ -58,6 +59,9 @@ class Run(TableOperation):
 
     def limit_reached(self, elapsed: timedelta, begun: int) -> Literal[Stop.BUDGET, Stop.PAUSE] | None:
         return Stop.PAUSE if self.max_batches is not None and begun >= self.max_batches else None
+
+    def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
+        return {**result, SECONDS: round(result[SECONDS], 3)} if SECONDS in result else result
 
     def tidy(self, action: Action, lake: Writer) -> None:
         """Nothing: `writing` removes what a killed run left before it writes, once in a run."""
