@@ -88,7 +88,11 @@ class TestTheStatements:
 
 class TestTheRate:
     @pytest.mark.parametrize("start", [True, False], ids=["p_start", "no p_start"])
-    @pytest.mark.parametrize("early", [lambda n: 0, lambda n: 20 + n * 7 % 9, lambda n: 28 - 0.8 * n], ids=str)
+    @pytest.mark.parametrize(
+        "early",
+        [lambda n: 0, lambda n: 20 + n * 7 % 9, lambda n: 28 - 0.8 * n],
+        ids=["true", "20 to 28 days early", "28 to 20 days early"],
+    )
     def test_by_names(self, shop: Shop, install: Any, start: bool, early: Callable[[int], float]) -> None:
         create(shop, start=start, early=early, empty=1)
         rate = rate_of(plan(install()))
