@@ -80,5 +80,7 @@ def test_archiving(orders: OldOrders, tmp_path: Path, soaking: bool) -> None:
         orders.warden.sequence.archive().apply()
         assert [int(row["id"]) for row in orders.archived()] == list(range(1, 300)), point
         assert orders.warden.sequence.archive().is_empty, point
+        orders.warden.operation.resume()  # the killed one: it finds its work done, and removes what it had staged
+        assert [int(row["id"]) for row in orders.archived()] == list(range(1, 300)), point
         branches = orders.lake.catalog.load_table("archive.orders").metadata.refs
         assert [*branches] == ["main"], point

@@ -77,6 +77,24 @@ def test_a_row_that_changes_in_the_moment_of_detaching_is_noticed(archived: OldO
     assert orders.ids() == EVERY and orders.tables() == ["orders"]
 
 
+@pytest.mark.spark
+def test_partitions_are_maintained_while_others_are_archived_and_compared(orders: OldOrders) -> None:
+    """Both may take hours: neither their leases nor their locks keep `maintain` waiting."""
+    orders.shop.run(
+        "ALTER TABLE orders REORGANIZE PARTITION p_20991231 INTO (PARTITION p_20990101 VALUES LESS THAN (1000), "
+        "PARTITION p_20991231 VALUES LESS THAN MAXVALUE)"
+    )
+    maintained: list[Any] = []
+    for point, verb in (("sequence.staged", "archive"), ("sequence.compared", "drop")):
+        failpoints.when(
+            point, lambda: maintained.append(orders.warden.sequence.maintain(days=1 + 365 * len(maintained)).apply())
+        )
+        getattr(orders.warden.sequence, verb)(partition=["p_20260101"]).apply()
+        failpoints.arm("")
+    assert [report.result["actions"] for report in maintained] == [1, 1]
+    assert orders.ids("orders__p_20260101") == list(range(1, 100)) and orders.all_ids() == EVERY
+
+
 class TestWithoutSpark:
     """What is due, and what goes without an archive."""
 

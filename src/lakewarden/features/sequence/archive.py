@@ -16,7 +16,7 @@ from lakewarden.features.sequence.retirement import Proposed, Retirement, Retire
 from lakewarden.features.sequence.target import (
     DatabaseTableIs,
     PartitionIs,
-    database_lease,
+    partition_lease,
     sequences_of,
 )
 from lakewarden.lifecycle.action import Action, Finding, Outcome, digest
@@ -97,7 +97,7 @@ class Archive(RetirementRequest, Operation):
         return Action(
             verb="copy",
             subject=found.subject(partition.name),
-            lease=database_lease(table),
+            lease=partition_lease(table, partition.name),
             says=f"copy partition {partition.name} of {table}, youngest row {youngest}, to {archive.name}",
             arguments={
                 "table": table.name,

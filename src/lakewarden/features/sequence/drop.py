@@ -12,7 +12,7 @@ from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.dropping import Target
 from lakewarden.features.sequence.partitions import Partition, Position, read_table
 from lakewarden.features.sequence.retirement import Proposed, Retirement, RetirementRequest, plan_each
-from lakewarden.features.sequence.target import DatabaseTableIs, PartitionIs, database_lease
+from lakewarden.features.sequence.target import DatabaseTableIs, PartitionIs, partition_lease
 from lakewarden.features.sequence.twins import twins_of
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
@@ -101,7 +101,7 @@ class Drop(RetirementRequest, Operation):
         return Action(
             verb=verb,
             subject=found.subject(name),
-            lease=database_lease(table),
+            lease=partition_lease(table, name),
             says=f"{verb} partition {name} of {table}{archived}",
             arguments={
                 "table": table.name,

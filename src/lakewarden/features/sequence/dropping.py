@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -13,10 +11,10 @@ from lakewarden.features.sequence import twins
 from lakewarden.features.sequence.archives import ArchiveTable
 from lakewarden.features.sequence.checksums import in_database
 from lakewarden.features.sequence.columns import columns_of
-from lakewarden.features.sequence.connection import Altering
+from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.copying import partition_rows
 from lakewarden.features.sequence.partitions import Partition, read_table
-from lakewarden.features.sequence.target import altering
+from lakewarden.features.sequence.target import altering, sequences_of
 from lakewarden.features.sequence.twins import Twin, twins_of
 from lakewarden.lifecycle.failpoints import reach
 
@@ -38,42 +36,55 @@ class Target:
 
 
 def detach(lake: Writer, target: Target, now: datetime) -> None:
-    """Detach a partition, compare its rows with the archive, and attach it again if they differ."""
-    with _twin(lake, target) as (connection, twin, exists):
+    """Detach a partition, compare its rows with the archive, and attach it again if they differ.
+
+    Comparing takes long, so the lock that `maintain` needs is held only while something is altered.
+    """
+    with Reading(sequences_of(lake.settings, target.file)) as connection:
+        twin, exists = _twin(connection, target)
         if target.archive is not None and not (exists and twin.is_swapped(connection)):
             _check_unchanged(connection, twin, target)
-        twins.detach(connection, twin)
+    with altering(lake, target.table, target.file) as altered:
+        twins.detach(altered, _twin(altered, target)[0])
+    with Reading(sequences_of(lake.settings, target.file)) as connection:
         differs = _differences(connection, twin, target)
-        reach("sequence.compared")
+    reach("sequence.compared")
+    with altering(lake, target.table, target.file) as altered:
+        twin, exists = _twin(altered, target)
+        if not exists or not twin.is_swapped(altered):
+            raise Conflict(f"{twin.table}.{twin.partition} was attached again by another process", "Plan again.")
         if differs:
-            twins.attach(connection, twin)
+            twins.attach(altered, twin)
             raise _changed(twin, differs, "It was attached again, and nothing was dropped.")
-        twins.mark(connection, twin, now)
+        twins.mark(altered, twin, now)
 
 
 def drop(lake: Writer, target: Target) -> None:
     """Drop a detached partition, if its rows are still equal to those in the archive."""
-    with _twin(lake, target) as (connection, twin, _):
+    with Reading(sequences_of(lake.settings, target.file)) as connection:
+        twin, _ = _twin(connection, target)
         if twin.is_attached:
             twins.check_no_new_rows(connection, twin)
         differs = _differences(connection, twin, target)
-        if differs:
-            raise _changed(twin, differs, f"Nothing was dropped: its rows are in table {twin.name} of the database.")
-        reach("sequence.compared")
-        twins.drop(connection, twin)
+    if differs:
+        raise _changed(twin, differs, f"Nothing was dropped: its rows are in table {twin.name} of the database.")
+    reach("sequence.compared")
+    with altering(lake, target.table, target.file) as altered:
+        twin, exists = _twin(altered, target)
+        if not exists or not twin.is_swapped(altered):
+            raise Conflict(f"{twin.table}.{twin.partition} was attached again by another process", "Plan again.")
+        twins.drop(altered, twin)
 
 
-@contextmanager
-def _twin(lake: Writer, target: Target) -> Iterator[tuple[Altering, Twin, bool]]:
+def _twin(connection: Reading, target: Target) -> tuple[Twin, bool]:
     """The twin of a partition as it is, or as it will be, and whether it exists."""
-    with altering(lake, target.table, target.file) as connection:
-        table, name = read_table(connection, target.table), target.partition.name
-        known = [twin for twin in twins_of(connection, table) if twin.partition == name]
-        new = Twin(table, name, target.partition.bound, None, target.archive is not None)
-        yield connection, known[0] if known else new, bool(known)
+    table, name = read_table(connection, target.table), target.partition.name
+    known = [twin for twin in twins_of(connection, table) if twin.partition == name]
+    new = Twin(table, name, target.partition.bound, None, target.archive is not None)
+    return (known[0], True) if known else (new, False)
 
 
-def _check_unchanged(connection: Altering, twin: Twin, target: Target) -> None:
+def _check_unchanged(connection: Reading, twin: Twin, target: Target) -> None:
     """Compare with what was archived before anything is changed: readers need not miss the rows even for a moment."""
     assert target.archive is not None
     copied = target.archive.copy_of(target.partition)
@@ -89,7 +100,7 @@ def _check_unchanged(connection: Altering, twin: Twin, target: Target) -> None:
         raise _changed(twin, differs, "Nothing was changed.")
 
 
-def _differences(connection: Altering, twin: Twin, target: Target) -> str:
+def _differences(connection: Reading, twin: Twin, target: Target) -> str:
     """How the rows of a twin differ from those in the archive; empty if they do not, or need not be there."""
     if target.archive is None:
         return ""

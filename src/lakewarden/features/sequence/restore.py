@@ -9,7 +9,7 @@ from lakewarden.features.sequence import twins
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.partitions import read_table
 from lakewarden.features.sequence.retirement import Proposed, Retirement, RetirementRequest, plan_each
-from lakewarden.features.sequence.target import DatabaseTableIs, altering, database_lease
+from lakewarden.features.sequence.target import DatabaseTableIs, altering, partition_lease
 from lakewarden.features.sequence.twins import Twin, twins_of
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
@@ -53,7 +53,7 @@ class Restore(RetirementRequest, Operation):
         return Action(
             verb="attach",
             subject=found.subject(twin.partition),
-            lease=database_lease(table),
+            lease=partition_lease(table, twin.partition),
             says=f"attach partition {twin.partition} of {table} again",
             arguments={"table": table.name, "partition": twin.partition, "bound": twin.bound or ()},
             requires=(DatabaseTableIs(table.server, table.database, table.name, table.columns, file),),

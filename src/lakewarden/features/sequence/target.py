@@ -69,6 +69,11 @@ def database_lease(table: PartitionedTable) -> str:
     return f"database:{table.server}/{table}"
 
 
+def partition_lease(table: PartitionedTable, partition: str) -> str:
+    """The lease for archiving, detaching or dropping one partition, which may take hours beside `maintain`."""
+    return f"{database_lease(table)}/{partition}"
+
+
 @dataclass(frozen=True)
 class Looked:
     """A table that was read, or the reason why it cannot be maintained."""
