@@ -277,7 +277,16 @@ def test_help_loads_nothing_heavy() -> None:
         "pymysql",
     ]
     heavy += ["cryptography"]
-    asked = ["", "version", "version tag", "demo", "lake key", "erasure certificate"]
+    asked = [
+        "",
+        "version",
+        "version tag",
+        "demo",
+        "lake key",
+        "erasure certificate",
+        "sequence maintain",
+        "sequence archive",
+    ]
     code = (
         f"import sys\nfrom lakewarden.doors.cli.main import run\nfor words in {asked!r}:\n"
         "    assert run([*words.split(), '--help']) == 0\n"

@@ -43,7 +43,9 @@ class TestTheStatements:
     def test_the_tail_is_split_until_there_are_enough_empty_partitions(self, shop: Shop, install: Any) -> None:
         create(shop, empty=1)
         before = partitions(shop)
-        planned = plan(install(num_empty=3))
+        warden = install(num_empty=3)
+        planned = plan(warden)
+        assert plan(warden).plan.id == planned.plan.id
         (action,) = planned.plan.actions
         lower, tail = history.bounds()[-1], before[-1][0]
         first, second = lower + round(RATE * 30), lower + 2 * round(RATE * 30)
