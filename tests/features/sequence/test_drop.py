@@ -159,7 +159,7 @@ class TestWithoutSpark:
         assert orders.ids() == EVERY and orders.tables() == ["orders"]
 
     def test_a_table_that_is_not_lakewardens_is_left_alone(self, orders: OldOrders) -> None:
-        orders.shop.run("CREATE TABLE orders__p_20260101 (id INT)")
+        orders.shop.run("CREATE TABLE orders__p_20260101 (id INT) COMMENT 'lakewarden: please keep'")
         with pytest.raises(LakewardenError, match="orders__p_20260101 that is not Lakewarden's"):
             orders.warden.sequence.drop(without_archive=True, partition=["p_20260101"]).apply()
         assert orders.ids() == EVERY

@@ -86,9 +86,12 @@ def twins_of(connection: Reading, table: PartitionedTable) -> list[Twin]:
 
 
 def _read(table: PartitionedTable, comment: str) -> Twin | None:
-    """A twin by its comment; None if it is another table's."""
-    known = json.loads(unquote(comment.removeprefix(_MARK)))
-    if known["table"] != table.name:
+    """A twin by its comment; None if it is another table's, or a comment that a person wrote."""
+    try:
+        known = json.loads(unquote(comment.removeprefix(_MARK)))
+    except ValueError:
+        return None
+    if not isinstance(known, dict) or known.get("table") != table.name:
         return None
     since = None if known["since"] is None else datetime.fromisoformat(known["since"])
     bound = None if known["bound"] is None else tuple(known["bound"])
