@@ -227,6 +227,41 @@ ALLOWED = {
         "engine/sql/batches.py",
         "reading.insertion.query(view, _values(reading.columns, reading.initial, 1))",
     ): "the author's own SELECT, parsed and written by sqlglot; its values are quoted in placeholders.py",
+    ("features/sequence/checksums.py", "_MODULUS"): "a number of this module",
+    ("features/sequence/checksums.py", "column.is_null"): "an expression over identifier(), made in columns.py",
+    ("features/sequence/checksums.py", "column.text"): "an expression over identifier(), made in columns.py",
+    ("features/sequence/checksums.py", "key"): "expressions over identifier(), joined right there",
+    ("features/sequence/checksums.py", "rows"): "what partition_rows() or sql_name gives",
+    ("features/sequence/connection.py", "most_seconds"): "a number",
+    ("features/sequence/connection.py", "sql"): "a whole statement of a caller in this package",
+    (
+        "features/sequence/conversion.py",
+        "definition(part, len(table.columns))",
+    ): "a name by identifier() and numbers, made in reorganizing.py",
+    ("features/sequence/copying.py", "_AT"): "a name of this module",
+    ("features/sequence/copying.py", "select(columns)"): "expressions over identifier(), made in columns.py",
+    (
+        "features/sequence/everywhere.py",
+        "*([f\"{at} <= {ends[0]['last']}\"] if ends else [])",
+    ): "a whole number that the database gave",
+    (
+        "features/sequence/everywhere.py",
+        "*([f'{at} > {after}'] if after else [])",
+    ): "a whole number that the database gave",
+    ("features/sequence/everywhere.py", "_ROWS_AT_ONCE"): "a number of this module",
+    ("features/sequence/everywhere.py", "at"): "by identifier(), right above",
+    ("features/sequence/everywhere.py", "select(columns)"): "expressions over identifier(), made in columns.py",
+    ("features/sequence/everywhere.py", "str(ends[0]['last'])"): "a whole number that the database gave",
+    ("features/sequence/partitions.py", "column"): "by identifier(), right above",
+    ("features/sequence/reorganizing.py", "LOCK_SECONDS"): "a number",
+    ("features/sequence/reorganizing.py", "MAXVALUE"): "a constant",
+    ("features/sequence/reorganizing.py", "[MAXVALUE] * columns"): "a constant",
+    ("features/sequence/reorganizing.py", "map(str, bound)"): "whole numbers",
+    ("features/sequence/twins.py", "LOCK_SECONDS"): "a number",
+    ("features/sequence/twins.py", "marked.comment"): "percent-encoded, without quotes or backslashes",
+    ("features/sequence/twins.py", "partition"): "by identifier(), right above",
+    ("features/sequence/twins.py", "table"): "by identifier(), right above",
+    ("features/sequence/twins.py", "twin.comment"): "percent-encoded, without quotes or backslashes",
     ("state/database.py", "PATIENCE"): "a number of this module, formatted as one",
 }
 OWN_STATEMENTS = {
@@ -241,7 +276,8 @@ STATEMENT = re.compile(
     r"|(CREATE|REPLACE|ALTER)\b|CALL |SHOW |DESCRIBE |EXPLAIN |REFRESH |SET |PRAGMA |RETAIN |WITH \S+ AS \()"
     r"|\b(FROM|WHERE|VALUES|TBLPROPERTIES|AS OF)\s*[`('{]"
 )
-QUOTES = {"identifier", "literal", "int", "len"}
+QUOTES = {"identifier", "literal", "text_literal", "int", "len"}
+QUOTED = {"sql_name"}  # properties that identifier() gives
 
 
 class Pasted:
@@ -275,6 +311,8 @@ class Pasted:
             case ast.GeneratorExp(elt=elt) | ast.ListComp(elt=elt):
                 inner = [elt]
             case ast.Call(func=ast.Name(id=name)) if name in QUOTES:
+                return
+            case ast.Attribute(attr=name) if name in QUOTED:
                 return
             case ast.Call(func=ast.Attribute(attr="join"), args=[argument]):
                 inner = [argument]
