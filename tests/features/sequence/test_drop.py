@@ -5,6 +5,7 @@ Covers `features/sequence/dropping.py`, `features/sequence/twins.py` and `featur
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_an_archive_that_lost_rows_keeps_what_was_detached(archived: OldOrders) 
     orders.warden.sequence.drop(partition=["p_20260101"]).apply()
     orders.lake.catalog.load_table("archive.orders").delete("id = 5")
     orders.configure(grace="0s")
-    with pytest.raises(LakewardenError, match="differs from its archive: 99 rows against 98. Nothing was dropped"):
+    with pytest.raises(LakewardenError, match="differs from its archive: 99 rows against 98. No row was dropped"):
         orders.warden.sequence.drop(partition=["p_20260101"]).apply()
     assert orders.ids("orders__p_20260101") == list(range(1, 100)) and "p_20260101" in orders.partitions()
 
@@ -75,6 +76,20 @@ def test_a_row_that_changes_in_the_moment_of_detaching_is_noticed(archived: OldO
     with pytest.raises(LakewardenError, match="values of amount, cents. It was attached again"):
         orders.warden.sequence.drop(partition=["p_20260101"]).apply()
     assert orders.ids() == EVERY and orders.tables() == ["orders"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("point", ["sequence.compared", "sequence.removed"])
+def test_a_row_that_changes_in_the_moment_of_dropping_is_kept(archived: OldOrders, point: str) -> None:
+    """After the last comparison that others can disturb, and after the partition itself is gone."""
+    orders = archived
+    orders.configure(grace="0s")
+    orders.warden.sequence.drop(partition=["p_20260101"]).apply()
+    failpoints.when(point, lambda: orders.shop.run("UPDATE orders__p_20260101 SET note = 'late' WHERE id = 5"))
+    with pytest.raises(LakewardenError, match="values of note. No row was dropped: they are in table orders__p_20"):
+        orders.warden.sequence.drop(partition=["p_20260101"]).apply()
+    assert orders.shop.run("SELECT note FROM orders__p_20260101 WHERE id = 5") == [("late",)]
+    assert orders.all_ids() == EVERY
 
 
 @pytest.mark.spark
@@ -124,6 +139,16 @@ class TestWithoutSpark:
         assert due(orders) == ["p_20260201", "p_20260301"]
         warnings = orders.warden.sequence.drop().plan.warnings
         assert "no date is known for p_20260101; they are kept" in warnings[0]
+
+    def test_a_row_with_a_zero_timestamp_has_no_date(self, orders: OldOrders) -> None:
+        orders.shop.run(
+            "SET SESSION sql_mode = ''",
+            "ALTER TABLE orders ADD seen TIMESTAMP NOT NULL DEFAULT 0",
+            "UPDATE orders SET seen = ordered WHERE id <> 199",
+        )
+        orders.configure(table={"earliest_utc_timestamp_query": QUERY.replace("ordered", "seen")})
+        assert due(orders) == ["p_20260101", "p_20260301"]
+        assert "no date is known for p_20260201" in orders.warden.sequence.drop().plan.warnings[0]
 
     def test_without_a_date_query_the_next_name_decides_and_rows_are_never_lost(self, orders: OldOrders) -> None:
         orders.configure(table={"earliest_utc_timestamp_query": None})
@@ -191,6 +216,29 @@ class TestWithoutSpark:
             assert sorted(int(row["id"]) for row in warden.sequence.read()) == EVERY
             with pytest.raises(LakewardenError, match="no lake"):
                 warden.sequence.archive()
+
+    @pytest.mark.parametrize("is_detached", [True, False], ids=["detached", "being detached"])
+    def test_what_another_installation_archived_is_not_dropped_unseen(
+        self, orders: OldOrders, install: Any, is_detached: bool
+    ) -> None:
+        """One without a lake cannot compare it."""
+        tables = {"orders": {"retention": {"days": 30}, "earliest_utc_timestamp_query": QUERY}}
+        with install(tables=tables, grace="0s") as warden:
+            only = {"without_archive": True, "partition": ["p_20260101"]}
+            warden.sequence.drop(**only).apply()
+            stored = warden.sequence.drop(**only)
+            (found,) = orders.shop.run(
+                "SELECT TABLE_COMMENT FROM information_schema.TABLES "
+                "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'orders__p_20260101'"
+            )
+            comment = found[0].replace('"archived": false', '"archived": true')
+            comment = comment if is_detached else re.sub('"since": "[^"]*"', '"since": null', comment)
+            orders.shop.run(f"ALTER TABLE orders__p_20260101 COMMENT = '{comment}'")
+            planned = warden.sequence.drop(**only)
+            assert planned.is_empty and "no lake is configured to compare it with" in planned.plan.warnings[0]
+            with pytest.raises(LakewardenError, match="was archived since this was planned"):
+                stored.apply()
+        assert orders.ids("orders__p_20260101") == list(range(1, 100))
 
 
 def due(orders: OldOrders) -> list[str]:

@@ -31,7 +31,8 @@ def first_row_at(connection: Reading, sequences: SequenceSettings, table: str, i
     if len(values) != 1 or values[0] is None:
         return None
     try:
-        return datetime.fromtimestamp(float(values[0]), UTC)
+        seconds = float(values[0])
+        return datetime.fromtimestamp(seconds, UTC) if seconds > 0 else None  # of a TIMESTAMP 0000-00-00 it is 0
     except (ValueError, OverflowError, OSError):
         raise UnfitDatabase(
             f"the date query of {table} returned {values[0]}", "It must return seconds since 1970: UNIX_TIMESTAMP(…)."

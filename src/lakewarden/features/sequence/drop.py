@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from lakewarden.features.sequence import dropping
+from lakewarden.features.sequence.ages import Age
 from lakewarden.features.sequence.archives import ArchiveTable
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.dropping import Target
 from lakewarden.features.sequence.partitions import Partition, Position, read_table
 from lakewarden.features.sequence.retirement import Proposed, Retirement, RetirementRequest, plan_each
 from lakewarden.features.sequence.target import DatabaseTableIs, PartitionIs, partition_lease
-from lakewarden.features.sequence.twins import twins_of
+from lakewarden.features.sequence.twins import Twin, twins_of
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Operation
@@ -37,37 +39,37 @@ class Drop(RetirementRequest, Operation):
     without_archive: bool = Field(False, description="Also partitions that were not archived: their rows are lost.")
 
     def plan(self, lake: Reader) -> Plan:
-        sequences = self.sequences(lake.settings)
+        sequences, now = self.sequences(lake.settings), lake.clock()
 
         def propose(found: Retirement, connection: Reading) -> Proposed:
-            now, grace = lake.clock(), sequences.grace_of(found.table.name)
-            actions, warnings = list[Action](), [*found.notes]
-            for twin in found.twins:
-                partition, about = Partition(twin.partition, twin.bound), found.subject(twin.partition)
-                if not self._is_chosen(partition):
-                    continue
-                if twin.since is None:
-                    actions.append(self._action(_DETACH, found, partition, twin.is_archived))
-                elif twin.since + grace > now:
-                    warnings.append(
-                        f"{about} is detached, and can be restored until {twin.since + grace:%Y-%m-%d %H:%M}"
-                    )
-                elif twin.is_archived or self.without_archive:
-                    actions.append(self._action(_DROP, found, partition, twin.is_archived))
-                else:
-                    warnings.append(f"{about} is kept: it was detached without an archive")
-            for age in found.due:
-                if not self._is_chosen(age.partition):
-                    continue
-                is_archived = found.archive is not None and found.archive.copy_of(age.partition) is not None
-                if is_archived or (self.without_archive and age.is_exact):
-                    actions.append(self._action(_DETACH, found, age.partition, is_archived))
-                else:
-                    why = "its date is known by a name only" if self.without_archive else "it is not archived"
-                    warnings.append(f"{found.subject(age.partition.name)} is kept: {why}")
-            return Proposed(tuple(actions), tuple(warnings))
+            grace = sequences.grace_of(found.table.name)
+            twins = [self._of_twin(found, each, grace, now) for each in found.twins if self._is_chosen(each.partition)]
+            hot = [self._of_hot(found, each) for each in found.due if self._is_chosen(each.partition.name)]
+            actions = tuple(each for each in (*twins, *hot) if isinstance(each, Action))
+            return Proposed(actions, (*found.notes, *(each for each in (*twins, *hot) if isinstance(each, str))))
 
         return plan_each(self, lake, propose)
+
+    def _of_twin(self, found: Retirement, twin: Twin, grace: timedelta, now: datetime) -> Action | str:
+        """What is done with a detached partition, or why it is kept."""
+        partition, about = Partition(twin.partition, twin.bound), found.subject(twin.partition)
+        if twin.is_archived and found.archive is None:
+            return f"{about} is kept: it was archived, and no lake is configured to compare it with"
+        if twin.since is None:
+            return self._action(_DETACH, found, partition, twin.is_archived)
+        if twin.since + grace > now:
+            return f"{about} is detached, and can be restored until {twin.since + grace:%Y-%m-%d %H:%M}"
+        if twin.is_archived or self.without_archive:
+            return self._action(_DROP, found, partition, twin.is_archived)
+        return f"{about} is kept: it was detached without an archive"
+
+    def _of_hot(self, found: Retirement, age: Age) -> Action | str:
+        """What is done with a partition that is due, or why it is kept."""
+        is_archived = found.archive is not None and found.archive.copy_of(age.partition) is not None
+        if is_archived or (self.without_archive and age.is_exact):
+            return self._action(_DETACH, found, age.partition, is_archived)
+        why = "its date is known by a name only" if self.without_archive else "it is not archived"
+        return f"{found.subject(age.partition.name)} is kept: {why}"
 
     def holds(self, action: Action, lake: Reader) -> bool:
         name, partition = str(action.arguments["table"]), _partition(action)
@@ -90,8 +92,8 @@ class Drop(RetirementRequest, Operation):
         dropping.drop(lake, target)
         return Outcome({"dropped": 1})
 
-    def _is_chosen(self, partition: Partition) -> bool:
-        return not self.partition or partition.name in self.partition
+    def _is_chosen(self, partition: str) -> bool:
+        return not self.partition or partition in self.partition
 
     def _action(self, verb: str, found: Retirement, partition: Partition, is_archived: bool) -> Action:
         table, name = found.table, partition.name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakewarden.errors import Conflict
 from lakewarden.features.sequence import twins
 from lakewarden.features.sequence.archives import ArchiveTable
-from lakewarden.features.sequence.checksums import in_database
+from lakewarden.features.sequence.checksums import Checksums, in_database
 from lakewarden.features.sequence.columns import columns_of
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.copying import partition_rows
@@ -47,7 +47,7 @@ def detach(lake: Writer, target: Target, now: datetime) -> None:
     with altering(lake, target.table, target.file) as altered:
         twins.detach(altered, _twin(altered, target)[0])
     with Reading(sequences_of(lake.settings, target.file)) as connection:
-        differs = _differences(connection, twin, target)
+        differs = _differences(connection, twin, _archived(connection, twin, target))
     reach("sequence.compared")
     with altering(lake, target.table, target.file) as altered:
         twin, exists = _twin(altered, target)
@@ -60,26 +60,29 @@ def detach(lake: Writer, target: Target, now: datetime) -> None:
 
 
 def drop(lake: Writer, target: Target) -> None:
-    """Drop a detached partition, if its rows are still equal to those in the archive."""
+    """Drop a detached partition, if its rows are equal to those in the archive while nobody can change them."""
     with Reading(sequences_of(lake.settings, target.file)) as connection:
         twin, _ = _twin(connection, target)
         if twin.is_attached:
             twins.check_no_new_rows(connection, twin)
-        differs = _differences(connection, twin, target)
-    if differs:
-        raise _changed(twin, differs, f"Nothing was dropped: its rows are in table {twin.name} of the database.")
+        archived = _archived(connection, twin, target)
+        _check_equal(connection, twin, archived)
     reach("sequence.compared")
     with altering(lake, target.table, target.file) as altered:
         twin, exists = _twin(altered, target)
         if not exists or not twin.is_swapped(altered):
             raise Conflict(f"{twin.table}.{twin.partition} was attached again by another process", "Plan again.")
-        twins.drop(altered, twin)
+        twins.drop(altered, twin, lambda locked: _check_equal(locked, twin, archived))
 
 
 def _twin(connection: Reading, target: Target) -> tuple[Twin, bool]:
     """The twin of a partition as it is, or as it will be, and whether it exists."""
     table, name = read_table(connection, target.table), target.partition.name
     known = [twin for twin in twins_of(connection, table) if twin.partition == name]
+    if known and known[0].is_archived and target.archive is None:
+        raise Conflict(
+            f"{table}.{name} was archived since this was planned", "Nothing was changed. Plan again, to compare it."
+        )
     new = Twin(table, name, target.partition.bound, None, target.archive is not None)
     return (known[0], True) if known else (new, False)
 
@@ -100,13 +103,25 @@ def _check_unchanged(connection: Reading, twin: Twin, target: Target) -> None:
         raise _changed(twin, differs, "Nothing was changed.")
 
 
-def _differences(connection: Reading, twin: Twin, target: Target) -> str:
-    """How the rows of a twin differ from those in the archive; empty if they do not, or need not be there."""
+def _archived(connection: Reading, twin: Twin, target: Target) -> Checksums | None:
+    """The checksums of what the archive has of a twin; None if its rows need not be there."""
     if target.archive is None:
+        return None
+    return target.archive.checksums(twin.partition, twin.table.columns, columns_of(connection, twin.name))
+
+
+def _differences(connection: Reading, twin: Twin, archived: Checksums | None) -> str:
+    """How the rows of a twin differ from those in the archive; empty if they do not."""
+    if archived is None:
         return ""
-    columns, position = columns_of(connection, twin.name), twin.table.columns
-    detached = in_database(connection, twin.sql_name, position, columns)
-    return detached.differences(target.archive.checksums(twin.partition, position, columns))
+    columns = columns_of(connection, twin.name)
+    return in_database(connection, twin.sql_name, twin.table.columns, columns).differences(archived)
+
+
+def _check_equal(connection: Reading, twin: Twin, archived: Checksums | None) -> None:
+    differs = _differences(connection, twin, archived)
+    if differs:
+        raise _changed(twin, differs, f"No row was dropped: they are in table {twin.name} of the database.")
 
 
 def _changed(twin: Twin, differs: str, then: str) -> Conflict:

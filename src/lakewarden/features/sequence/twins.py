@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import quote, unquote
@@ -140,8 +141,8 @@ def attach(connection: Altering, twin: Twin) -> None:
     connection.alter_locked((twin.sql_name,), f"DROP TABLE {twin.sql_name}", lambda locked: _check_empty(locked, twin))
 
 
-def drop(connection: Altering, twin: Twin) -> None:
-    """Remove a detached partition, and then its rows; continues where a killed run stopped."""
+def drop(connection: Altering, twin: Twin, prove: Callable[[Reading], None]) -> None:
+    """Remove a detached partition, and then its rows after a proof; continues where a killed run stopped."""
     if twin.is_attached:
         connection.alter_locked(
             (twin.table.sql_name,),
@@ -149,7 +150,7 @@ def drop(connection: Altering, twin: Twin) -> None:
             lambda locked: check_no_new_rows(locked, twin),
         )
     reach("sequence.removed")
-    connection.alter(f"DROP TABLE {twin.sql_name}")
+    connection.alter_locked((twin.sql_name,), f"DROP TABLE {twin.sql_name}", prove)
 
 
 def check_no_new_rows(connection: Reading, twin: Twin) -> None:
