@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.errors import BadValue
+from lakewarden.errors import BadValue, Conflict, LakewardenError
 from lakewarden.features.sequence import everywhere
 from tests.features.sequence.old_orders import EVERY, OldOrders
+from tests.services.mariadb import MariaDb
 
 
 def test_hot_rows_are_read_in_pieces(orders: OldOrders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +43,30 @@ def test_each_row_is_read_once_wherever_it_is(archived: OldOrders) -> None:
     assert rows[10] == {**rows[10], "customer": "customer 10", "cents": 1250, "note": "Ünï 10"}
     orders.shop.run("ALTER TABLE orders ADD COLUMN later INT DEFAULT 5")
     assert {int(row["id"]): row["later"] for row in orders.warden.sequence.read()}[10] is None
+
+
+@pytest.mark.spark
+def test_rows_of_a_partition_that_was_renamed_or_merged_are_not_read_twice(archived: OldOrders) -> None:
+    orders = archived
+    assert orders.all_ids() == EVERY
+    orders.shop.run(
+        "ALTER TABLE orders REORGANIZE PARTITION p_20260101, p_20260201 INTO (PARTITION p_2026 VALUES LESS THAN (200))"
+    )
+    with pytest.raises(Conflict, match="has rows of the range that main.archive.orders has as partition p_20260101"):
+        orders.warden.sequence.read()
+    planned = orders.warden.sequence.archive()
+    assert planned.is_empty and "p_2026 has rows of the range that was archived as p_2" in planned.plan.warnings[-1]
+    orders.shop.run("DELETE FROM orders WHERE id < 200")  # as if they were dropped
+    assert orders.all_ids() == EVERY
+
+
+@pytest.mark.spark
+def test_an_archive_has_the_rows_of_one_table(archived: OldOrders, mariadb: MariaDb) -> None:
+    """Of another database's table with the same name, nothing is archived there, and nothing is read from there."""
+    other = OldOrders(archived.lake, mariadb.new_database())
+    other.shop.run("ALTER TABLE orders DROP PARTITION p_20260101, p_20260201")
+    assert other.all_ids() == list(range(200, 350))
+    with pytest.raises(LakewardenError, match=f"archive.orders is the archive of {archived.shop.name}.orders"):
+        other.warden.sequence.archive().apply()
+    other.configure(table={"archive": {"table": "archive.others"}})
+    assert [each.arguments["partition"] for each in other.warden.sequence.archive().plan.actions] == ["p_20260301"]

@@ -80,6 +80,7 @@ class Archive(RetirementRequest, Operation):
             return Proposed(warnings=found.notes)
         archive.check(columns_of(connection, table.name))
         actions, warnings = list[Action](), [*found.notes]
+        there = {each.name for each in table.partitions if archive.copy_of(each)} | {t.partition for t in found.twins}
         for age in found.due:
             name = age.partition.name
             known = archive.copies.get(name)
@@ -87,6 +88,10 @@ class Archive(RetirementRequest, Operation):
                 continue
             if known is not None and known.below != age.partition.bound:
                 warnings.append(f"{found.subject(name)}: the archive has another partition of this name; rename it")
+            elif known is None and (renamed := archive.renamed(connection, table, there, name)):
+                warnings.append(
+                    f"{found.subject(name)} has rows of the range that was archived as {renamed}; rename it"
+                )
             elif known is None or self.again:
                 actions.append(self._action(found, age, archive, digest(known.text) if known else ""))
         return Proposed(tuple(actions), tuple(warnings))

@@ -8,7 +8,7 @@ knows what it has, whatever happens to the control database.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,13 +21,14 @@ from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
 from lakewarden.errors import StalePlan, TableNotFound, UnfitDatabase
 from lakewarden.features.sequence.checksums import Checksums, in_lake
 from lakewarden.features.sequence.columns import PARTITION, Column
-from lakewarden.features.sequence.partitions import Partition, Position
+from lakewarden.features.sequence.partitions import Partition, PartitionedTable, Position, has_rows
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
     from lakewarden.config import SequenceSettings
+    from lakewarden.features.sequence.connection import Reading
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _WIDER = {"int": "long", "float": "double"}
@@ -94,9 +95,10 @@ class ArchiveTable:
         return found if found is not None and found.below == partition.bound else None
 
     def unmoved(self, partition: str, expected: Copied | None) -> Callable[[Table], None]:
-        """A check for commits: that nobody else copied the partition meanwhile."""
+        """A check for commits: that nobody else copied the partition meanwhile, nor another table's."""
 
         def check(table: Table) -> None:
+            self._check_source(table)
             if self._copies_in(table).get(partition) != expected:
                 raise StalePlan(
                     f"the plan is stale: another process copied {self._source}.{partition} to {self.name} meanwhile",
@@ -105,10 +107,21 @@ class ArchiveTable:
 
         return check
 
+    def renamed(self, connection: Reading, table: PartitionedTable, there: Collection[str], partition: str = "") -> str:
+        """A copy that is not of these partitions, though the table, or one partition, has rows of its range; mostly ''.
+
+        Someone renamed or merged the partition that was copied: its rows would count twice.
+        """
+        for copy in self.copies.values():
+            if copy.partition not in there and has_rows(connection, table, copy.after, copy.below, partition):
+                return copy.partition
+        return ""
+
     def check(self, columns: Sequence[Column]) -> None:
         """Refuse an Iceberg table that cannot take the rows."""
         if self.iceberg is None:
             return
+        self._check_source(self.iceberg)
         if self.iceberg.metadata.format_version > 2:
             raise UnfitDatabase(f"{self.name} is in format v3", "Archives are written in format v1 and v2.")
         schema, spec = self.iceberg.schema(), self.iceberg.spec()
@@ -176,16 +189,28 @@ class ArchiveTable:
         _, batches = self._lake.rows.batches(version, columns=names, raw=True, only=only)
         return in_lake(batches, position, held)
 
+    def _check_source(self, table: Table) -> None:
+        """Refuse an archive of another database table: rows of both would be taken for one table's."""
+        other = next((key for key in _stamps(table) if not key.startswith(self._prefix)), None)
+        if other is not None:
+            raise UnfitDatabase(
+                f"{self.name} is the archive of {other.removeprefix(SEQUENCE).rpartition('.')[0]}",
+                f"Name another table for {self._source}: archive: {{table: …}}.",
+            )
+
     def _copies_in(self, table: Table) -> dict[str, Copied]:
-        found: dict[str, Copied] = {}
-        kept = {key: text for key, text in table.metadata.properties.items() if key.startswith(self._prefix)}
-        for key, text in kept.items():  # their snapshots have expired
-            found[key.removeprefix(self._prefix)] = Copied.of(json.loads(text)["position"])
-        for id in reversed(list(ancestors(table, table.metadata.current_snapshot_id))):
-            for key, text in notes_of(table.snapshot_by_id(id)).items():
-                if key.startswith(self._prefix):
-                    found[key.removeprefix(self._prefix)] = Copied.of(json.loads(text))
-        return found
+        found = {key: stamp for key, stamp in _stamps(table).items() if key.startswith(self._prefix)}
+        return {key.removeprefix(self._prefix): Copied.of(stamp) for key, stamp in found.items()}
+
+
+def _stamps(table: Table) -> dict[str, dict[str, Any]]:
+    """What was copied to main, of any database table."""
+    kept = table.metadata.properties.items()
+    found = {key: json.loads(text)["position"] for key, text in kept if key.startswith(SEQUENCE)}  # snapshots expired
+    for id in reversed(list(ancestors(table, table.metadata.current_snapshot_id))):
+        notes = notes_of(table.snapshot_by_id(id)).items()
+        found |= {key: json.loads(text) for key, text in notes if key.startswith(SEQUENCE)}
+    return found
 
 
 def _types(schema: Schema) -> dict[str, str]:

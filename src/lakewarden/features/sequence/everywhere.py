@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.base.table_name import Reference
+from lakewarden.errors import Conflict
 from lakewarden.features.sequence.archives import ArchiveTable, archive_name, iceberg_schema
 from lakewarden.features.sequence.columns import PARTITION, columns_of, from_texts, select
 from lakewarden.features.sequence.connection import Reading
@@ -54,26 +55,30 @@ def _batches(
     twins = twins_of(connection, table)
     if lake.settings.lakes:
         archive = ArchiveTable(lake, archive_name(lake, sequences, table.name), str(table))
-        copies, there = archive.copies, {twin.partition for twin in twins}
-        for partition in table.partitions:
-            if partition.name not in copies or copies[partition.name].below == partition.bound:
-                there.add(partition.name)
-        yield from _archived(lake, archive, there, schema)
+        there = {twin.partition for twin in twins}
+        there |= {partition.name for partition in table.partitions if archive.copy_of(partition) is not None}
+        renamed = archive.renamed(connection, table, there)
+        if renamed:
+            raise Conflict(
+                f"{table} has rows of the range that {archive.name} has as partition {renamed}",
+                "It was renamed or merged since it was archived. Give it its name and bound again.",
+            )
+        yield from _archived(lake, archive, set(archive.copies) - there, schema)
     for source in (*(twin.name for twin in twins), table.name):
         yield from _in_database(connection, source, table.columns[0], schema)
 
 
-def _archived(lake: Reader, archive: ArchiveTable, there: set[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The archive's rows, without partitions that the database has; a column that it got later is NULL."""
+def _archived(lake: Reader, archive: ArchiveTable, partitions: set[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The archive's rows of partitions that the database no longer has; a column that it got later is NULL."""
     import pyarrow as pa
-    from pyiceberg.expressions import NotIn
+    from pyiceberg.expressions import In
     from pyiceberg.expressions import Reference as Term
 
-    if archive.iceberg is None or archive.iceberg.current_snapshot() is None:
+    if not partitions:
         return
     held = [column.name for column in archive.columns(schema.names)]
     version = lake.tables.resolve(str(Reference(archive.name)))
-    only = NotIn(term=Term(PARTITION), literals=there)
+    only = In(term=Term(PARTITION), literals=partitions)
     _, batches = lake.rows.batches(version, columns=held, only=only)
     for batch in batches:
         arrays = [

@@ -105,6 +105,21 @@ def is_empty(connection: Reading, table: PartitionedTable, partition: str) -> bo
     return not connection.rows(f"SELECT 1 FROM {table.sql_name} PARTITION ({identifier(partition)}) LIMIT 1")  # noqa: S608
 
 
+def has_rows(
+    connection: Reading, table: PartitionedTable, after: Position | None, below: Position | None, partition: str = ""
+) -> bool:
+    """Whether a table, or one partition, has rows from one position up to another."""
+    columns = [identifier(column) for column in table.columns]
+    conditions = [
+        f"{columns[0]} {sign}= {bound[0]} AND ({', '.join(columns)}) {comparison} ({', '.join(map(str, bound))})"
+        for bound, sign, comparison in ((after, ">", ">="), (below, "<", "<"))  # the first column by its index
+        if bound is not None
+    ]
+    source = f"{table.sql_name} PARTITION ({identifier(partition)})" if partition else table.sql_name
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return bool(connection.rows(f"SELECT 1 FROM {source}{where} LIMIT 1"))  # noqa: S608
+
+
 def _bound(about: str, description: str, columns: int) -> Position | None:
     parts = description.split(",")
     if parts == [MAXVALUE] * columns:
