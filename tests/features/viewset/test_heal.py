@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.errors import StalePlan
+from lakewarden.errors import SomeFailed, StalePlan
 from lakewarden.lifecycle import failpoints
 from tests.cases import in_soak
 from tests.features.viewset.logs import RANGE, SQL, Logs
@@ -148,6 +148,18 @@ def test_only_some_ways_and_partitions_that_overlap(logs: Logs) -> None:
     logs.viewset.materialize("entries", begin="2026-01-01T00:30", end="2026-01-01T01:30", delta="1h").apply()
     refused = logs.viewset.heal("entries").plan.refused
     assert len(refused) == 1 and "2 incompatible partitions with a part of their time in others" in refused[0].message
+
+
+def test_what_is_refused_does_not_stop_the_others(logs: Logs) -> None:
+    logs.insert(0, 61)
+    logs.define()
+    logs.viewset.materialize("entries", begin="2026-01-01T00:30", end="2026-01-01T01:30", delta="1h").apply()
+    logs.define(ADDED)
+    logs.write(1)
+    third = logs.define(SQL.replace("msg", "upper(msg) AS msg, 2 AS two"))["schema_hash"]
+    with pytest.raises(SomeFailed, match="1 incompatible partition with a part of their time"):
+        logs.viewset.heal("entries").apply()
+    assert logs.held()[0, third] == 1 and len(logs.viewset.incompatible()) == 1
 
 
 @pytest.mark.parametrize(

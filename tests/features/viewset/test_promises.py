@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakewarden import Warden
@@ -101,6 +102,15 @@ def test_two_who_planned_the_same_time_give_one_set_of_partitions(logs: Logs) ->
             plan.apply()
     assert (logs.held(), logs.rows()) == (held, rows) and len(rows) == 2
     assert logs.write(3)["partitions"] == 1 and len(logs.rows()) == 3
+    logs.viewset.retire("entries", begin="2026-01-01", end="2026-01-02").apply()
+    table = logs.lake.catalog.load_table(TARGET)
+    faster = pa.Table.from_pylist(rows[:1], schema=table.schema().as_arrow())
+    failpoints.when(
+        "viewset.staged", lambda: logs.lake.catalog.load_table(TARGET).append(faster)
+    )  # with a control database of its own
+    with pytest.raises(StalePlan, match="by now"):
+        logs.write(3)
+    assert len(logs.rows()) == 1
 
 
 def test_a_reader_sees_the_old_rows_or_the_new_ones(logs: Logs) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.errors import BadValue, Conflict, NotFound
+from lakewarden.errors import BadValue, Conflict, NotFound, StalePlan
 from tests.features.viewset.logs import SQL, Logs
 
 pytestmark = pytest.mark.spark
@@ -48,9 +48,12 @@ def test_what_has_expired_cannot_come_back(logs: Logs) -> None:
 def test_nothing_comes_back_beside_what_took_its_place(logs: Logs) -> None:
     logs.insert(0)
     logs.define()
-    logs.write(1)
+    logs.write(2)
     retired = logs.viewset.retire("entries", begin="2026-01-01", end="2026-01-02").apply()
+    planned = logs.viewset.restore(retired.id)
     logs.write(1)
+    with pytest.raises(StalePlan, match="has partitions of global between 2026-01-01 00:00 and 2026-01-01 01:00"):
+        planned.apply()
     with pytest.raises(Conflict, match="again by now"):
         logs.viewset.restore(retired.id)
     again = logs.viewset.regenerate("entries", begin="2026-01-01", end="2026-01-01T01:00", delta="1h").apply()

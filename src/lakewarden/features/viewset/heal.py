@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.errors import StalePlan
 from lakewarden.features.viewset import retiring
 from lakewarden.features.viewset.catalogue import partitions
 from lakewarden.features.viewset.definition import ViewSet, view_set
+from lakewarden.features.viewset.overlap import schema_changed
 from lakewarden.features.viewset.regenerate import Regenerate
 from lakewarden.features.viewset.ways import keeping, rewriting
 from lakewarden.features.viewset.ways.incompatible_partitions import Partition, Sorted, sort_out
@@ -77,9 +77,7 @@ class Heal(TableOperation):
             return self._regenerate(action).apply(action, lake)
         view = view_set(lake, self.name)
         if view.schema_hash != action.arguments["schema_hash"]:
-            raise StalePlan(
-                f"the plan is stale: the schema of the view set {view.name} changed", "Nothing was changed. Plan again."
-            )
+            raise schema_changed(view)
         if action.verb == keeping.KEEP:
             return keeping.apply(action, lake, view)
         return rewriting.apply(action, lake, view)

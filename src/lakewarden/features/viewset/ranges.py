@@ -12,10 +12,11 @@ from pydantic import Field
 from lakewarden.engine.base.table_name import parse_time
 from lakewarden.engine.catalog.snapshots import stamped
 from lakewarden.engine.sql.queries import Ranges
-from lakewarden.errors import BadValue, StalePlan
+from lakewarden.errors import BadValue
 from lakewarden.features.viewset.catalogue import Near, PartitionRow, partitions
 from lakewarden.features.viewset.definition import GLOBAL, ViewSet, view_set
 from lakewarden.features.viewset.history import history_of
+from lakewarden.features.viewset.overlap import schema_changed, unshared
 from lakewarden.features.viewset.writing import Wanted, source_digests, source_of, write
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.plan import Plan
@@ -120,28 +121,15 @@ class WritesRanges(Request):
     def apply(self, action: Action, lake: Writer) -> Outcome:
         view = view_set(lake, self.name)
         if view.schema_hash != action.arguments["schema_hash"]:
-            raise StalePlan(
-                f"the plan is stale: the schema of the view set {view.name} changed", "Nothing was written. Plan again."
-            )
+            raise schema_changed(view)
         names, snapshots = action.texts("tables"), action.texts("snapshots")
         versions = {name: lake.tables.resolve(f"{name}@{at}") for name, at in zip(names, snapshots, strict=True)}
         wanted = _wanted(action, view, versions)
+        paths, empty = [file.path for file in action.files.items], set(action.texts("empty"))
+        check = unshared(lake, view, wanted.identities(), {*paths, *empty})
         if stamped(view.table, lake.stamp) is None:
-            self._refuse_newer(lake, action, wanted)
-        paths = [file.path for file in action.files.items]
-        return Outcome(write(lake, wanted, paths, set(action.texts("empty"))))
-
-    def _refuse_newer(self, lake: Reader, action: Action, wanted: Wanted) -> None:
-        """Refuse to write beside partitions that others have written since planning: rows would be there twice."""
-        files, empty = {file.path for file in action.files.items}, set(action.texts("empty"))
-        for row in self.near(lake, wanted.view):
-            is_planned = row.file_path in files or (row.file_path is None and row.identity_text in empty)
-            if not is_planned and wanted.overlaps(row.begin_insert_time, row.end_insert_time):
-                raise StalePlan(
-                    f"the plan is stale: {wanted.view.name} has a partition of {self.instance} from "
-                    f"{row.begin_insert_time:%Y-%m-%d %H:%M} to {row.end_insert_time:%Y-%m-%d %H:%M} by now",
-                    "Nothing was written. Plan again.",
-                )
+            check(view.table)  # before the work, and again in the commit
+        return Outcome(write(lake, wanted, paths, empty, check))
 
     def _action(
         self,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -15,8 +13,9 @@ from lakewarden.engine.commit.new_rows import Append
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.errors import BadValue, Conflict, NotFound
-from lakewarden.features.viewset.catalogue import Identity, PartitionRow, parse_identity, partitions
+from lakewarden.features.viewset.catalogue import Identity, parse_identity, partitions
 from lakewarden.features.viewset.definition import IDENTITY, ViewSet, all_view_sets
+from lakewarden.features.viewset.overlap import doubled, unshared
 from lakewarden.features.viewset.writing import bring_back_empty, empty_before
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.plan import Plan
@@ -54,9 +53,13 @@ class Restore(TableOperation):
         there = {row.file_path for row in rows}
         missing = {path: added for path, added in found.files.items() if path not in there}
         empty = empty_before(lake, view, self.operation)
-        _refuse_doubling(
-            view, rows, [*(_identity(view, added) for added in missing.values()), *map(parse_identity, empty)]
-        )
+        again = doubled(rows, _coming(view, missing.values(), empty))
+        if again is not None:
+            raise Conflict(
+                f"{view.name} has the partition of {again[0]} from {again[1]:%Y-%m-%d %H:%M} again by now, "
+                "or another that overlaps with it",
+                "Restoring it would double its rows. Retire that one first.",
+            )
         files = FileList.of(PlannedFile(path, a.file.file_size_in_bytes, "data") for path, a in missing.items())
         if not files.count and not empty:
             return Plan(self.kind(), target)
@@ -85,8 +88,12 @@ class Restore(TableOperation):
         view = found.view
         there = {row.file_path for row in partitions(lake, view)}
         back = [found.files[file.path] for file in action.files.items if file.path not in there]
+        check = unshared(lake, view, _coming(view, back, empty_before(lake, view, self.operation)))
         if back:
-            lake.commits.publish(Append(str(view.table_name), str(view.table.metadata.table_uuid), tuple(back)))
+            uuid = str(view.table.metadata.table_uuid)
+            lake.commits.publish(Append(str(view.table_name), uuid, tuple(back), check=check))
+        else:
+            check(view.table)
         bring_back_empty(lake, view, self.operation)
         return Outcome({"partitions_restored": action.files.count + len(action.texts("empty"))})
 
@@ -137,22 +144,10 @@ class Restore(TableOperation):
         return _Retired(view, (before.snapshot_id,), added)
 
 
-def _identity(view: ViewSet, added: AddedFile) -> Identity:
-    instance, begin, end, stored = (added.file.partition[place] for place in range(len(IDENTITY)))
-    return instance, from_micros(begin), from_micros(end), view.counts_as(stored)
-
-
-def _refuse_doubling(view: ViewSet, rows: Iterable[PartitionRow], coming: Iterable[Identity]) -> None:
-    """No partition may come back beside one of the same schema that has a part of its time by now."""
-    there: dict[tuple[str, str], list[tuple[datetime, datetime]]] = {}
-    for instance, begin, end, schema_hash in sorted({row.identity for row in rows}):
-        there.setdefault((instance, schema_hash), []).append((begin, end))
-    for instance, begin, end, schema_hash in coming:
-        known = there.get((instance, schema_hash), [])
-        place = bisect_left(known, end, key=lambda bounds: bounds[0])  # the first that begins at its end or later
-        if place and known[place - 1][1] > begin:
-            raise Conflict(
-                f"{view.name} has the partition of {instance} from {begin:%Y-%m-%d %H:%M} again by now, "
-                "or another that overlaps with it",
-                "Restoring it would double its rows. Retire that one first.",
-            )
+def _coming(view: ViewSet, files: Iterable[AddedFile], empty: Iterable[str]) -> list[Identity]:
+    """The identities of files, and of partitions without rows."""
+    found = [parse_identity(text) for text in empty]
+    for added in files:
+        instance, begin, end, stored = (added.file.partition[place] for place in range(len(IDENTITY)))
+        found.append((instance, from_micros(begin), from_micros(end), view.counts_as(stored)))
+    return found

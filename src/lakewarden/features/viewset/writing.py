@@ -16,12 +16,13 @@ from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.engine.sql.queries import Cut, RangeColumns, Ranges, Source
 from lakewarden.errors import BadValue, StalePlan
-from lakewarden.features.viewset.catalogue import identity_text, partitions
+from lakewarden.features.viewset.catalogue import Identity, identity_text, partitions
 from lakewarden.features.viewset.definition import (
     BEGIN,
     END,
     GLOBAL,
     HASH,
+    IDENTITY,
     INSTANCE,
     SOURCE_HASH,
     UPDATED,
@@ -60,17 +61,8 @@ class Wanted:
     def bounds(self) -> dict[Bounds, str]:
         return {self.ranges.of(number): digest for number, digest in self.digests.items()}
 
-    def identities(self) -> set[str]:
-        known = {INSTANCE: self.instance, HASH: self.view.schema_hash}
-        return {identity_text({**known, BEGIN: begin, END: end}) for begin, end in self.bounds()}
-
-    def overlaps(self, begin: datetime, end: datetime) -> bool:
-        """Whether one of the ranges has a part of this time."""
-        first = (begin - self.ranges.begin) // self.ranges.delta
-        last = -((self.ranges.begin - end) // self.ranges.delta) - 1
-        if last - first < len(self.digests):
-            return any(number in self.digests for number in range(first, last + 1))
-        return any(first <= number <= last for number in self.digests)
+    def identities(self) -> list[Identity]:
+        return [(self.instance, begin, end, self.view.schema_hash) for begin, end in self.bounds()]
 
 
 def source_of(view: ViewSet, instance: str, versions: Mapping[str, Resolved]) -> Source:
@@ -89,8 +81,14 @@ def source_digests(lake: Reader, view: ViewSet, source: Source, ranges: Ranges) 
     return {number: found.get(number, EMPTY) for number in range(ranges.count)}
 
 
-def write(lake: Writer, wanted: Wanted, replaced: Sequence[str], replaced_empty: set[str]) -> dict[str, int]:
-    """Write partitions, and take out the files that they replace in the same commit."""
+def write(
+    lake: Writer,
+    wanted: Wanted,
+    replaced: Sequence[str],
+    replaced_empty: set[str],
+    check: Callable[[Table], None],
+) -> dict[str, int]:
+    """Write partitions, and take out the files that they replace in the same commit, if `check` lets it."""
     view = wanted.view
     name, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
     columns = RangeColumns(
@@ -104,11 +102,12 @@ def write(lake: Writer, wanted: Wanted, replaced: Sequence[str], replaced_empty:
     reach("viewset.staged")
     live = lake.files.of(view.table, view.table.current_snapshot()).by_path
     removed = {path: live[path].deletes_identity if path in live else frozenset[str]() for path in replaced}
-    lake.commits.publish(Overwrite(name, uuid, staged=staged, removed=removed))
+    lake.commits.publish(Overwrite(name, uuid, staged=staged, removed=removed, check=check))
     reach("viewset.published")
     filled = {_bounds_of(added) for added in staged.added}
     empty = {bounds: digest for bounds, digest in wanted.bounds().items() if bounds not in filled}
-    write_empty(lake, view, wanted.instance, empty, replaced_empty | wanted.identities())
+    own = {identity_text(dict(zip(IDENTITY, one, strict=True))) for one in wanted.identities()}
+    write_empty(lake, view, wanted.instance, empty, replaced_empty | own)
     return {"partitions": len(wanted.digests), "empty_partitions": len(empty), "rows": staged.rows}
 
 

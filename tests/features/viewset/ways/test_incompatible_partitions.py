@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.features.viewset.catalogue import PartitionRow
-from lakewarden.features.viewset.ways.incompatible_partitions import Times, sort_out
+from lakewarden.features.viewset.overlap import Times, doubled
+from lakewarden.features.viewset.ways.incompatible_partitions import sort_out
 from tests.features.viewset.logs import DAY
 
 SPANS = st.tuples(st.integers(0, 20), st.integers(1, 6)).map(lambda span: (span[0], sum(span)))
@@ -67,3 +68,11 @@ def test_those_that_share_their_time_with_current_ones_or_with_each_other() -> N
     }
     alone = sort_out(rows, "now", lambda one: 0)
     assert "older-5-6" in [one.rows[0].file_path for one in alone.left]  # the newest of equal rank
+
+
+def test_what_may_stand_beside_others() -> None:
+    there = [_row("a", 0, 3), _row("a", 1, 2), _row("b", 3, 5)]
+    for begin, end, schema_hash, is_doubled in ((2, 4, "a", True), (3, 4, "a", False), (0, 3, "b", False)):
+        coming = _row(schema_hash, begin, end).identity
+        assert doubled(there, [coming]) == (coming if is_doubled else None)
+    assert doubled(there, [_row("a", 0, 1, instance="p1").identity]) is None

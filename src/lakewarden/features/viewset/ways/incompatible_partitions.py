@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from lakewarden.features.viewset.catalogue import Identity, PartitionRow
+from lakewarden.features.viewset.overlap import Times
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -98,25 +98,3 @@ def sort_out(rows: Iterable[PartitionRow], current: str, rank: Callable[[str], i
             own.add(one.begin, one.end)
             found.left.append(one)
     return found
-
-
-class Times:
-    """Times that are taken, joined where they follow each other."""
-
-    def __init__(self) -> None:
-        self._begins: list[datetime] = []
-        self._ends: list[datetime] = []
-
-    def covers(self, begin: datetime, end: datetime) -> bool:
-        place = bisect_right(self._begins, begin) - 1
-        return place >= 0 and self._ends[place] >= end
-
-    def overlaps(self, begin: datetime, end: datetime) -> bool:
-        first, last = bisect_right(self._ends, begin), bisect_left(self._begins, end)
-        return first < last
-
-    def add(self, begin: datetime, end: datetime) -> None:
-        first, last = bisect_left(self._ends, begin), bisect_right(self._begins, end)
-        if first < last:
-            begin, end = min(begin, self._begins[first]), max(end, self._ends[last - 1])
-        self._begins[first:last], self._ends[first:last] = [begin], [end]
