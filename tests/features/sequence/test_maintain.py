@@ -17,6 +17,9 @@ import yaml
 from lakewarden import Warden
 from lakewarden.doors.cli.main import run
 from lakewarden.errors import Barred, LakewardenError, SomeFailed, StalePlan, UnfitDatabase
+from lakewarden.features.sequence.connection import Reading
+from lakewarden.features.sequence.partitions import read_table
+from lakewarden.features.sequence.target import database_lease
 from tests.features.sequence import history
 from tests.features.sequence.history import NOW, RATE, create, fill, partitions
 from tests.services.mariadb import PASSWORD, Shop
@@ -227,12 +230,29 @@ class TestNoop:
 class TestManyTables:
     def test_a_malformed_one_fails_alone(self, shop: Shop, install: Any, tmp_path: Path, capsys: Any) -> None:
         create(shop, empty=1)
-        shop.run("CREATE TABLE plain (id INT)")
-        install(tables={"plain": {}, "orders": {}, "gone": {}})
+        tail = "(PARTITION p VALUES LESS THAN MAXVALUE)"
+        shop.run(
+            "CREATE TABLE plain (id INT)",
+            f"CREATE TABLE named (name VARCHAR(9)) PARTITION BY RANGE COLUMNS (name) {tail}",
+            "INSERT INTO named VALUES ('abc')",
+            f"CREATE TABLE nulls (id INT) PARTITION BY RANGE (id) {tail}",
+            "INSERT INTO nulls VALUES (NULL)",
+            f"CREATE TABLE blank (id INT NOT NULL) PARTITION BY RANGE (id) {tail}",
+        )
+        odd: dict[str, Any] = {name: {} for name in ("plain", "named", "nulls", "gone")}
+        odd["blank"] = {"earliest_utc_timestamp_query": "SELECT 1 FROM nowhere WHERE 1 > ?;"}
+        metrics = tmp_path / "x.prom"
+        warden = install(tables={**odd, "orders": {}}, prometheus_stats=str(metrics))
         assert run(["--config", str(tmp_path), "sequence", "maintain"]) == 1
         said = capsys.readouterr().err
         assert "plain is not partitioned" in said and "no table" in said
+        assert "is varchar" in said and "is int and may be NULL" in said
         assert len(partitions(shop)) == 14
+        assert 'partition_total{table="orders"} 14' in metrics.read_text()
+        with Reading(warden.ground.settings.sequences) as connection:
+            key = database_lease(read_table(connection, "orders"))
+        assert len(warden.ground.state.sequence.positions(key)) == 1
+        assert len(warden.sequence.drop().plan.refused) == len(warden.sequence.restore().plan.refused) == 4
 
     def test_a_read_only_server_is_refused(self, shop: Shop, install: Any) -> None:
         create(shop, empty=1)

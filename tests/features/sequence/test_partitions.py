@@ -78,12 +78,16 @@ def test_without_rows(db: Reading, shop: Shop) -> None:
         ),
         (
             "PARTITION BY RANGE COLUMNS (d) (PARTITION p VALUES LESS THAN ('2026-01-01'))",
-            "has a partition below '2026-01-01'",
+            "d of .* is date: it cannot be partitioned by that",
+        ),
+        (
+            "PARTITION BY RANGE COLUMNS (name) (PARTITION p VALUES LESS THAN MAXVALUE)",
+            "name of .* is varchar: it cannot",
         ),
     ],
 )
 def test_malformed_tables(shop: Shop, partitioning: str, reason: str) -> None:
-    shop.run(f"CREATE TABLE t (id INT, d DATE, PRIMARY KEY (id, d)) {partitioning}")
+    shop.run(f"CREATE TABLE t (id INT, d DATE, name VARCHAR(9), PRIMARY KEY (id, d, name)) {partitioning}")
     with Reading(SequenceSettings.model_validate({"dburl": shop.dburl})) as db:
         with pytest.raises(UnfitDatabase, match=reason):
             read_table(db, "t")

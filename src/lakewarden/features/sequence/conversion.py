@@ -15,7 +15,7 @@ from lakewarden.errors import BadValue, UnfitDatabase
 from lakewarden.features.sequence.connection import Reading, text_literal
 from lakewarden.features.sequence.intention import Outlook, last_date
 from lakewarden.features.sequence.names import name_for
-from lakewarden.features.sequence.partitions import Partition, PartitionedTable, Position, read_table
+from lakewarden.features.sequence.partitions import Partition, PartitionedTable, Position, check_columns, read_table
 from lakewarden.features.sequence.rate import DAY, Rate
 from lakewarden.features.sequence.reorganizing import Reorganization, definition
 from lakewarden.features.sequence.target import SequenceRequest
@@ -55,13 +55,7 @@ def partitioning(connection: Reading, name: str, assumed: list[str]) -> Partitio
     """The table; with assumed columns, as if it had a single partition over them."""
     if not assumed:
         return read_table(connection, name)
-    known = connection.rows(
-        "SELECT COLUMN_NAME AS name FROM information_schema.COLUMNS "  # noqa: S608
-        f"WHERE TABLE_SCHEMA = {text_literal(connection.database)} AND TABLE_NAME = {text_literal(name)}"
-    )
-    missing = set(assumed) - {str(row["name"]) for row in known}
-    if missing:
-        raise UnfitDatabase(f"{connection.database}.{name} has no column {min(missing)}", "Check the names.")
+    check_columns(connection, name, assumed)
     return PartitionedTable(connection.server, connection.database, name, tuple(assumed), (Partition("p_start", None),))
 
 

@@ -113,9 +113,9 @@ class Maintain(Operation, SequenceRequest):
             for name in self.chosen(sequences):
                 try:
                     surveyed = self._surveyed(lake, connection, sequences, name)
+                    found.append(statistics(connection, sequences, surveyed, lake.clock()))
                 except LakewardenError:
                     continue
-                found.append(statistics(connection, sequences, surveyed, lake.clock()))
                 if isinstance(surveyed, Survey):
                     at = RecordedPosition(lake.clock(), surveyed.position)
                     lake.state.sequence.record(database_lease(surveyed.table), at)

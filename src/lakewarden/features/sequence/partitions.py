@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ Position = tuple[int, ...]
 """A value for each column of the partitioning; positions are in the order of tuples, as for MariaDB."""
 
 MAXVALUE = "MAXVALUE"
+_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _COLUMN = re.compile(r"`((?:[^`]|``)+)`")
 _ONLY_COLUMNS = re.compile(r"`(?:[^`]|``)+`(?:,`(?:[^`]|``)+`)*")
 
@@ -79,6 +81,7 @@ def read_table(connection: Reading, name: str) -> PartitionedTable:
     if first["sub"] is not None:
         raise UnfitDatabase(f"{about} has subpartitions", "They are not supported.")
     columns = tuple(column.replace("``", "`") for column in _COLUMN.findall(expression))
+    check_columns(connection, name, columns)
     partitions = tuple(Partition(str(row["name"]), _bound(about, str(row["bound"]), len(columns))) for row in rows)
     if not partitions[-1].is_tail:
         raise UnfitDatabase(f"{about} has no partition for MAXVALUE", "Add one as the last partition.")
@@ -87,6 +90,23 @@ def read_table(connection: Reading, name: str) -> PartitionedTable:
         # The server describes an unsigned bound above 2^63 wrongly.
         raise UnfitDatabase(f"{about} has bounds that do not grow", "Bounds of 2^63 and above are not supported.")
     return PartitionedTable(connection.server, database, name, columns, partitions)
+
+
+def check_columns(connection: Reading, name: str, columns: Sequence[str]) -> None:
+    """Refuse columns whose values are no positions: anything but integers, and NULL."""
+    about = f"{connection.database}.{name}"
+    described = connection.rows(
+        "SELECT COLUMN_NAME AS name, DATA_TYPE AS type, IS_NULLABLE AS nullable FROM information_schema.COLUMNS "  # noqa: S608
+        f"WHERE TABLE_SCHEMA = {text_literal(connection.database)} AND TABLE_NAME = {text_literal(name)}"
+    )
+    known = {str(row["name"]).lower(): (str(row["type"]), row["nullable"] == "YES") for row in described}
+    for column in columns:
+        if column.lower() not in known:
+            raise UnfitDatabase(f"{about} has no column {column}", "Check the names.")
+        type, is_nullable = known[column.lower()]
+        if type not in _INTEGERS or is_nullable:
+            what = f"{column} of {about} is {type}{' and may be NULL' if is_nullable else ''}"
+            raise UnfitDatabase(f"{what}: it cannot be partitioned by that", "Supported: integers that are NOT NULL.")
 
 
 def position_of(connection: Reading, table: PartitionedTable, partition: Partition | None = None) -> Position | None:
