@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -10,26 +11,32 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from lakewarden.engine.sql.batches import Batches, _divided, _tuples
+from lakewarden.engine.sql.batches import _ranges
 from lakewarden.engine.sql.tuples import TupleColumns
 from tests.examples import examples
 from tests.features.backfill.shop import ORDERS, Shop
 from tests.small_lake import SmallLake
 
 pytestmark = pytest.mark.spark
-COLUMNS = TupleColumns(("region", "id"), ("string", "long"))
+COLUMNS = TupleColumns(("region", "ratio", "id"), ("string", "double", "long"))
 ROWS = st.lists(
-    st.tuples(st.sampled_from([None, "", "a", "a", "a", "a'b", "ü"]), st.none() | st.integers(-2, 2)), max_size=40
+    st.tuples(
+        st.sampled_from([None, "", "a", "a", "a", "a'b", "ü"]),
+        st.sampled_from([None, -1.5, 2.0, 2.0, float("nan")]),
+        st.none() | st.integers(-2, 2),
+    ),
+    max_size=40,
 )
 
 
 def chunks(rows: list[tuple[Any, ...]], size: int) -> list[int]:
-    """How many rows each batch has, by pandas: equal tuples together, NULL first."""
-    frame = pd.DataFrame(rows, columns=["region", "id"], dtype=object)
-    counts = frame.groupby(["region", "id"], dropna=False, sort=False).size().reset_index(name="rows")
-    counts["id"] = counts["id"].astype("Int64")
+    """How many rows each batch has, by pandas: equal tuples together, NULL first and NaN last."""
+    plain = [(region, math.inf if ratio is not None and math.isnan(ratio) else ratio, id) for region, ratio, id in rows]
+    frame = pd.DataFrame(plain, columns=COLUMNS.names, dtype=object)
+    counts = frame.groupby(list(COLUMNS.names), dropna=False, sort=False).size().reset_index(name="rows")
+    counts = counts.astype({"ratio": "Float64", "id": "Int64"})
     found: list[int] = []
-    for rows_of_tuple in counts.sort_values(["region", "id"], na_position="first")["rows"]:
+    for rows_of_tuple in counts.sort_values(list(COLUMNS.names), na_position="first")["rows"]:
         if found and found[-1] + rows_of_tuple <= size:
             found[-1] += int(rows_of_tuple)
         else:
@@ -38,18 +45,17 @@ def chunks(rows: list[tuple[Any, ...]], size: int) -> list[int]:
 
 
 @examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=ROWS, size=st.integers(1, 7), third=st.integers(0, 2))
-def test_every_row_is_in_exactly_one_range(lake: SmallLake, rows: list[Any], size: int, third: int) -> None:
+@given(rows=ROWS, size=st.integers(1, 7), fraction=st.sampled_from([0.02, 0.3]))
+def test_every_row_is_in_exactly_one_range(lake: SmallLake, rows: list[Any], size: int, fraction: float) -> None:
+    """Also if the ranges come from a sample, in which few rows or none are."""
     from pyspark.sql import functions as F
 
     session = lake.warden.ground.spark.session()
-    frame = session.createDataFrame(rows, "region string, id bigint")
-    ranges = _divided(_tuples(frame, COLUMNS), None, size)
-    assert [each.rows for each in ranges] == chunks(rows, size)
-    sampled = session.createDataFrame(rows[third::3], "region string, id bigint")
-    batches: Batches = lake.warden.ground.batches
-    counted = batches._counted(frame, COLUMNS, _divided(_tuples(sampled, COLUMNS), None, max(1, size // 3)))
-    for some in (ranges, counted):
+    frame = session.createDataFrame(rows, "region string, ratio double, id bigint")
+    exact, sampled = (_ranges(frame, COLUMNS, None, size, each) for each in (1.0, fraction))
+    assert [each.rows for each in exact] == chunks(rows, size)
+    for some in (exact, sampled):
+        assert sum(each.rows for each in some) == len(rows)
         if some:
             held = [F.sum(COLUMNS.within(each.lower, each.upper).cast("int")) for each in some]
             numbered = COLUMNS.number([each.upper or () for each in some[:-1]])
@@ -57,7 +63,7 @@ def test_every_row_is_in_exactly_one_range(lake: SmallLake, rows: list[Any], siz
                 F.array(*(COLUMNS.within(each.lower, each.upper) for each in some)), numbered + F.lit(1)
             )
             assert list(frame.agg(*held).collect()[0]) == [each.rows for each in some]
-            assert frame.where(~is_own).count() == 0 and sum(each.rows for each in some) == len(rows)
+            assert frame.where(~is_own).count() == 0
 
 
 def test_a_composite_checkpoint_from_end_to_end(shop: Shop) -> None:

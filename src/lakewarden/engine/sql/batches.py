@@ -90,12 +90,9 @@ class Batches:
                 return here.ranges(after, size)
         with translating_spark():
             frame = self._source(reading).where(reading.columns.within(after, upto))
-            frame = frame.select(*(identifier(name) for name in reading.columns.names))
-            fraction = min(1.0, FEW / max(reading.rows, 1))
-            if fraction == 1.0 or reading.since is not None or upto is not None:
-                return _divided(_tuples(frame, reading.columns), after, size)
-            sample = _tuples(frame.sample(fraction, _SEED), reading.columns)
-            return self._counted(frame, reading.columns, _divided(sample, after, max(1, round(size * fraction))))
+            is_exact = reading.since is not None or upto is not None
+            fraction = 1.0 if is_exact else min(1.0, FEW / max(reading.rows, 1))
+            return _ranges(frame, reading.columns, after, size, fraction)
 
     def _sorted_here(self, reading: Reading, after: Tuple | None) -> SortedColumn | None:
         """The values of the one checkpoint column, read without Spark; None if only Spark can read them."""
@@ -104,23 +101,6 @@ class Batches:
             return None
         lower = after if after is not None else reading.initial
         return SortedColumn.of((batch.column(0) for batch in batches), reading.columns.kinds[0], lower)
-
-    def _counted(self, frame: DataFrame, columns: TupleColumns, drafts: list[Range]) -> list[Range]:
-        """The same ranges with exact counts, the last one up to the last row."""
-        from pyspark.sql import functions as F
-
-        if not drafts:
-            return []
-        found = frame.groupBy(columns.number([draft.upper or () for draft in drafts[:-1]]).alias(RANGE)).count()
-        counts = {row[RANGE]: row["count"] for row in found.collect()}
-        last = frame.orderBy(*(F.col(identifier(name)).desc() for name in columns.names)).limit(1)
-        end = _tuples(last, columns)[-1][0]
-        kept: list[Range] = []
-        for number, draft in enumerate(drafts):
-            if counts.get(number):
-                lower = kept[-1].upper if kept else draft.lower
-                kept.append(Range(lower, end if number == len(drafts) - 1 else draft.upper, counts[number]))
-        return kept
 
     def evaluate(self, reading: Reading, one: Range, target: Sequence[str]) -> None:
         """Compute the rows of a range and write them nowhere; raises what the SQL fails on."""
@@ -183,6 +163,31 @@ class Batches:
         finally:
             for name in names.values():
                 session.catalog.dropTempView(name)
+
+
+def _ranges(frame: DataFrame, columns: TupleColumns, after: Tuple | None, size: int, fraction: float) -> list[Range]:
+    """The ranges of a frame; if the fraction is not 1, their bounds are those of a sample."""
+    frame = frame.select(*(identifier(name) for name in columns.names))
+    sample = _tuples(frame.sample(fraction, _SEED), columns) if fraction < 1 else []
+    if not sample:  # also if too few rows are left to be in a sample
+        return _divided(_tuples(frame, columns), after, size)
+    return _counted(frame, columns, _divided(sample, after, max(1, round(size * fraction))))
+
+
+def _counted(frame: DataFrame, columns: TupleColumns, drafts: list[Range]) -> list[Range]:
+    """The same ranges with exact counts, the last one up to the last row."""
+    from pyspark.sql import functions as F
+
+    found = frame.groupBy(columns.number([draft.upper or () for draft in drafts[:-1]]).alias(RANGE)).count()
+    counts = {row[RANGE]: row["count"] for row in found.collect()}
+    last = frame.orderBy(*(F.col(identifier(name)).desc() for name in columns.names)).limit(1)
+    end = _tuples(last, columns)[-1][0]
+    kept: list[Range] = []
+    for number, draft in enumerate(drafts):
+        if counts.get(number):
+            lower = kept[-1].upper if kept else draft.lower
+            kept.append(Range(lower, end if number == len(drafts) - 1 else draft.upper, counts[number]))
+    return kept
 
 
 def _tuples(frame: DataFrame, columns: TupleColumns) -> list[tuple[Tuple, int]]:
