@@ -47,13 +47,22 @@ def test_by_name_and_by_uuid_for_all_tables_at_once(journal: Journal) -> None:
         (State.RUNNING, True),
         (State.VERIFYING, True),
         (State.PAUSED, True),
-        (State.FAILED, False),
+        (State.FAILED, True),  # it can be resumed
         (State.CANCELLED, False),
     ],
 )
 def test_only_operations_under_way_count(journal: Journal, state: State, needs: bool) -> None:
     begin(journal, "one", reading("a.b", 1), state=state)
     assert ("a.b" in snapshots_in_use(journal)) is needs
+
+
+def test_a_failed_operation_keeps_what_it_reads_until_another_takes_its_place(journal: Journal) -> None:
+    begin(journal, "op-1", reading("a.b", 1, main=3), state=State.FAILED)
+    assert snapshots_in_use(journal)["a.b"] == {1: "op-1"}  # not where it would have committed
+    begin(journal, "op-2", reading("a.b", 2), state=State.PLANNED)
+    assert snapshots_in_use(journal)["a.b"] == {1: "op-1"}
+    begin(journal, "op-3", reading("a.b", 2), state=State.FAILED)
+    assert snapshots_in_use(journal)["a.b"] == {2: "op-3"}
 
 
 def test_what_is_verified_is_needed_no_more(journal: Journal) -> None:

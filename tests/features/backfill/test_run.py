@@ -11,7 +11,7 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from lakewarden.errors import Conflict, LakewardenError
+from lakewarden.errors import Conflict, Interrupted, LakewardenError
 from lakewarden.lifecycle import failpoints
 from tests.cases import in_soak
 from tests.features.backfill.shop import SQL, TOTALS, Shop
@@ -107,6 +107,27 @@ def test_rows_that_arrive_later_come_with_again_once(shop: Shop) -> None:
     orders.delete("id = 2")  # not an append: rows are compared
     shop.run(again=True)
     assert shop.ids() == [0, 1, 1, 2, 3, 50, 100]
+
+
+def test_what_a_run_reads_does_not_expire_and_nothing_else_takes_its_place(shop: Shop) -> None:
+    def expire() -> int:
+        shop.warden.retention.expire("shop.orders", keep_last=1, keep_days=0, reader_grace="0s").apply()
+        return len(shop.lake.catalog.load_table("shop.orders").metadata.snapshots)
+
+    shop.order(*range(4))
+    shop.register()
+    shop.run()
+    shop.order(1, 100, 101, 102)
+    failpoints.when("backfill.published", lambda: shop.warden.backfill.pause(database="shop", version="3"))
+    with pytest.raises(Interrupted):
+        shop.run(again=True)
+    shop.order(50)
+    assert (shop.ids(), expire()) == ([0, 1, 1, 2, 3, 100, 101], 3)
+    shop.lose_control_database()
+    assert expire() == 1
+    with pytest.raises(Conflict, match="a version that backfill shop_003 has read is gone"):
+        shop.run()
+    assert shop.ids() == [0, 1, 1, 2, 3, 100, 101]
 
 
 def test_a_target_that_was_rolled_back_is_noticed(shop: Shop) -> None:

@@ -50,6 +50,11 @@ class Reading:
         return self.versions[self.source]
 
     @property
+    def pins(self) -> list[Resolved]:
+        """All versions that it reads."""
+        return [*self.versions.values(), *([self.since] if self.since else [])]
+
+    @property
     def rows(self) -> int:
         """How many rows the source has, by its metadata."""
         summary = self.pinned.snapshot.summary

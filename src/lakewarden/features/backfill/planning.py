@@ -133,22 +133,23 @@ def _continued(lake: Reader, backfill: Backfill, last: Position | None) -> tuple
     if last is None:
         return check(lake, backfill), 1, ()
     if not last.complete:
-        try:
-            return _reading(lake, backfill, last.source, last.since), last.run, ()
-        except VersionNotFound:
-            note = "the version that it read has expired: the rest is read from the current one"
-            return _reading(lake, backfill, {}), last.run, (note,)
-    spelled = backfill.source
-    try:
-        reading = _reading(lake, backfill, {}, since=last.source[spelled])
-    except VersionNotFound:
-        raise Conflict(
-            f"the version of {spelled} that backfill {backfill.id} read has expired",
-            "Which rows arrived since is not known. Insert them yourself.",
-        ) from None
+        return _as_pinned(lake, backfill, last.source, last.since), last.run, ()
+    reading = _as_pinned(lake, backfill, {}, last.source[backfill.source])
     assert reading.since is not None
     is_same = reading.since.snapshot.snapshot_id == reading.pinned.snapshot.snapshot_id
     return reading, None if is_same else last.run + 1, ()
+
+
+def _as_pinned(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: str | None) -> Reading:
+    """What a run reads. It is never replaced by another version, of which rows would be written twice or not at all."""
+    try:
+        return _reading(lake, backfill, pinned, since)
+    except VersionNotFound as error:
+        raise Conflict(
+            f"a version that backfill {backfill.id} has read is gone: {error.message}",
+            "Which rows are left is not known. Undo the backfill and run it again, or write the rest by a new version "
+            "of its files with initial_checkpoint.",
+        ) from None
 
 
 def _reading(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: str | None = None) -> Reading:
@@ -161,7 +162,14 @@ def _reading(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: st
 
     def version(table: str, at: str | None) -> Resolved:
         name = backfill.table(lake, table)
-        return lake.tables.resolve(f"{name}@{at}" if at else str(name))
+        try:
+            return lake.tables.resolve(f"{name}@{at}" if at else str(name))
+        except VersionNotFound:
+            if not at or table == spelled:
+                raise
+            return lake.tables.resolve(
+                str(name)
+            )  # of a table that rows are joined with: the current one serves as well
 
     versions = {table: version(table, pinned.get(table)) for table in insertion.tables}
     schema = version_schema(versions[spelled])
@@ -242,7 +250,7 @@ def _common(lake: Reader, backfill: Backfill, table: Table, reading: Reading, ru
         },
         requires=(
             TableIs(name, uuid),
-            *(SnapshotKept(str(one.name), one.snapshot.snapshot_id) for one in reading.versions.values()),
+            *(SnapshotKept(str(one.name), one.snapshot.snapshot_id) for one in reading.pins),
         ),
     )
 
