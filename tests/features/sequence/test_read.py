@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,6 +10,8 @@ import pytest
 
 from lakewarden.errors import BadValue, Conflict, LakewardenError
 from lakewarden.features.sequence import everywhere
+from lakewarden.features.sequence.connection import Reading
+from lakewarden.features.sequence.target import sequences_of
 from tests.features.sequence.old_orders import EVERY, OldOrders
 from tests.services.mariadb import MariaDb
 
@@ -27,6 +30,25 @@ def test_one_table_is_read(orders: OldOrders) -> None:
     with pytest.raises(BadValue, match="more than one table"):
         orders.warden.sequence.read()
     assert len(orders.warden.sequence.read(table=["orders"])) == 349
+
+
+@pytest.mark.parametrize("way", ["dburl", "mariadb"])
+def test_texts_are_read_as_they_are(orders: OldOrders, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by the command line client, in a locale that knows none of them."""
+    monkeypatch.setenv("LC_ALL", "C")
+    text = "naïve \U0001f389 \r\n\t <&> \x00\x01\x1f ?"
+    with orders.shop.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE orders ADD `größe` VARCHAR(9) DEFAULT 'ß'")
+        cursor.execute("UPDATE orders SET note = %s WHERE id = 7", (text,))
+    orders.configure(**{"dburl": None, way: orders.shop.dburl if way == "dburl" else orders.shop.client})
+    rows = {int(row["id"]): row for row in orders.warden.sequence.read()}
+    assert (rows[7]["note"], rows[7]["größe"], rows[9]["note"]) == (text, "ß", None)
+    with Reading(sequences_of(orders.warden.ground.settings, None)) as connection:
+        for id in (7, 9):  # in statements too
+            assert connection.rows(f"SELECT id FROM orders WHERE id = {id} AND `größe` = 'ß'") == [{"id": str(id)}]
+        with pytest.raises(LakewardenError, match="cannot carry") if way == "mariadb" else nullcontext():
+            connection.rows("SELECT note FROM orders WHERE id = 7")
+        assert connection.rows("SELECT id FROM orders WHERE id = 9") == [{"id": "9"}]
 
 
 @pytest.mark.spark

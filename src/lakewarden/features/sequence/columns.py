@@ -130,6 +130,12 @@ def select(columns: Sequence[Column]) -> str:
     return ", ".join(f"{column.text} AS {identifier(column.name)}" for column in columns)
 
 
+def select_in_hex(columns: Sequence[Column]) -> str:
+    """The same with texts in hexadecimal: the command line client's XML cannot carry every character."""
+    texts = [(column, f"HEX({column.text})" if column.type == "string" else column.text) for column in columns]
+    return ", ".join(f"{text} AS {identifier(column.name)}" for column, text in texts)
+
+
 def as_texts(values: pa.Array | pa.ChunkedArray, type: str) -> list[str | None]:
     """The values of a column of the archive, as the database writes them."""
     import pyarrow as pa
@@ -147,12 +153,14 @@ def as_texts(values: pa.Array | pa.ChunkedArray, type: str) -> list[str | None]:
 
 
 def from_texts(texts: Sequence[str | None], type: pa.DataType) -> pa.Array:
-    """Texts of the database as values of the archive."""
+    """What `select_in_hex` returns, as values of the archive."""
     import pyarrow as pa
     import pyarrow.types as is_type
 
     if is_type.is_binary(type) or is_type.is_large_binary(type):
         return pa.array([None if text is None else bytes.fromhex(text) for text in texts], type)
+    if is_type.is_string(type) or is_type.is_large_string(type):
+        return pa.array([None if text is None else bytes.fromhex(text).decode() for text in texts], type)
     if is_type.is_timestamp(type) and type.tz is not None:
         return pa.array([None if text is None else int(text) for text in texts], pa.int64()).cast(type)
     return pa.array(texts, pa.string()).cast(type)

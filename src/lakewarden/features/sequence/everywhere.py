@@ -14,7 +14,7 @@ from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.base.table_name import Reference
 from lakewarden.errors import Conflict
 from lakewarden.features.sequence.archives import ArchiveTable, archive_name, iceberg_schema
-from lakewarden.features.sequence.columns import PARTITION, columns_of, from_texts, select
+from lakewarden.features.sequence.columns import PARTITION, columns_of, from_texts, select_in_hex
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.partitions import PartitionedTable, read_table
 from lakewarden.features.sequence.twins import twins_of
@@ -100,7 +100,7 @@ def _in_database(connection: Reading, name: str, leading: str, schema: pa.Schema
         ends = connection.rows(f"SELECT {at} AS last FROM {source} {place}")  # noqa: S608
         bounds = [*([f"{at} > {after}"] if after else []), *([f"{at} <= {ends[0]['last']}"] if ends else [])]
         where = f"WHERE {' AND '.join(bounds)} " if bounds else ""
-        rows = connection.rows(f"SELECT {select(columns)} FROM {source} {where}ORDER BY {at}")  # noqa: S608
+        rows = connection.rows(f"SELECT {select_in_hex(columns)} FROM {source} {where}ORDER BY {at}")  # noqa: S608
         if rows:
             arrays = [from_texts([row.get(each.name) for row in rows], each.type) for each in schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -96,7 +96,7 @@ class ClientSession:
         self._stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - until closed
         try:
             self._process = subprocess.Popen(
-                [program, "-X", "-n"],
+                [program, "-X", "-n", "--default-character-set=utf8mb4"],  # else it depends on the locale
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
@@ -134,7 +134,11 @@ class ClientSession:
         for line in self._process.stdout:
             lines.append(line)
             if line.rstrip().endswith(_END):
-                found = ElementTree.fromstring("".join(lines).partition(_HEAD)[2])
+                try:
+                    found = ElementTree.fromstring("".join(lines).partition(_HEAD)[2])
+                except ElementTree.ParseError:
+                    self._process.kill()
+                    raise SqlError(_LOST, "a value has a character that the client's XML cannot carry") from None
                 yield [{str(field.get("name")): _text(field) for field in row} for row in found]
                 if str(found.get("statement")) == "SELECT 1 AS lakewarden_end":
                     return
