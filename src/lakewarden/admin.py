@@ -26,6 +26,7 @@ _INCOMPATIBLE = (
     "FROM list_partitions() AS p JOIN list_view_sets() AS v "
     "ON p.view_set_name = v.view_set_name AND p.file_schema_hash <> v.current_schema_hash"
 )
+_SIZE = re.compile(r": ([0-9]+) bytes$")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -57,15 +58,15 @@ def retire_incompatible_partitions(client: Client, view_set_name: str | None = N
     expire; until then `viewset restore` brings them back.
     """
     sql = (
-        f"SELECT p.view_set_name, p.view_instance_id, SUM(p.file_size) AS size, "
-        f"retire_partition_by_metadata({_IDENTITY}) AS message "
+        f"SELECT p.view_set_name, p.view_instance_id, retire_partition_by_metadata({_IDENTITY}) AS message "
         f"{_INCOMPATIBLE}{_only(view_set_name)} GROUP BY {_IDENTITY}"
     )
     found = []
     for group, some in _groups(client.query(sql), _GROUP[:2]):
-        is_retired = some["message"].str.startswith("SUCCESS")
-        retired, freed = int(is_retired.sum()), int(some.loc[is_retired, "size"].sum())
-        found.append([*group, retired, len(some) - retired, freed, list(some["message"])])
+        messages = list(some["message"])
+        retired = [text for text in messages if text.startswith("SUCCESS")]
+        freed = sum(int(size[1]) for text in retired if (size := _SIZE.search(text)))
+        found.append([*group, len(retired), len(messages) - len(retired), freed, messages])
     return _frame(found, _RETIRED)
 
 

@@ -229,6 +229,10 @@ class Operation(Request):
     def apply(self, action: Action, lake: Writer) -> Outcome:
         """Carry out an action whose requirements hold and whose postcondition does not."""
 
+    def done_already(self, action: Action, lake: Writer) -> Outcome:
+        """What to report of an action that holds before it is applied: an earlier run has done it, or others."""
+        return Outcome(action.expects)
+
     def tidy(self, action: Action, lake: Writer) -> None:
         """Remove what a killed run left of this action. Called once it holds, when nothing else can be committed."""
 

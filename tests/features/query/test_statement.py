@@ -110,6 +110,7 @@ def test_by_metadata_empty_partitions_too(logs: Logs) -> None:
 
 
 def test_times_and_identities_that_do_not_fit(logs: Logs) -> None:
+    logs.write(1, instance="NULL")  # no rows have it, and it is not NULL
     row = next(row for row in logs.viewset.partitions() if row.view_instance_id == "p1")
     call = "SELECT retire_partition_by_metadata('entries', {}, {}, '2026-01-01 01:00:00', '{}') AS told"
     for instance, begin, told in (
@@ -152,6 +153,9 @@ def test_one_that_is_gone_does_not_stop_the_others(logs: Logs) -> None:
     sql = f"SELECT retire_partition_by_file(p) AS told FROM (VALUES ('{paths[0]}'), ('{paths[1]}')) AS t(p)"
     told = run_statement(warden.ground, sql, "duckdb", operate).rows.to_pydict()["told"]
     assert [text.split()[0] for text in told] == ["ERROR:", "SUCCESS:"]
+    paths[0] = next(row.file_path for row in logs.viewset.partitions() if row.view_instance_id == "p1")
+    told = run_statement(warden.ground, f"SELECT retire_partition_by_file('{paths[0]}') AS told", "duckdb", operate)
+    assert told.rows.to_pydict() == {"told": [f"ERROR: Partition not found: {paths[0]}"]}
     gone = logs.viewset.retire("entries", file=[paths[0], logs.viewset.partitions()[0].file_path])
     assert gone.plan.warnings[0] == f"Partition not found: {paths[0]}" and len(gone.plan.actions) == 1
 

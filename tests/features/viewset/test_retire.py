@@ -7,6 +7,7 @@ import pytest
 
 from lakewarden.errors import Conflict, LakewardenError, NotFound
 from lakewarden.features.viewset import retiring
+from lakewarden.lifecycle import failpoints
 from tests.features.viewset.logs import DAY, Logs
 
 pytestmark = pytest.mark.spark
@@ -73,3 +74,40 @@ def test_figures_are_measured_by_the_run_that_completes_it(logs: Logs, monkeypat
     logs.lake.warden.operation.resume(failed)
     done = logs.lake.warden.operation.show(failed).result
     assert (done["partitions_retired"], done["partitions_failed"], done["storage_freed_bytes"]) == (2, 0, size)
+
+
+def test_half_a_partition_is_not_retired(logs: Logs) -> None:
+    """What is left of it would look whole to `materialize`."""
+    logs.insert(0, 61)
+    logs.define()
+    logs.write(2)
+    table = logs.lake.catalog.load_table("viewsets.entries")
+    first = table.scan(limit=1, row_filter="msg = 'm0'").to_arrow()
+    table.append(first)  # a partition of two files
+    plan = logs.viewset.retire("entries", begin="2026-01-01", end="2026-01-02")
+    table.append(first)  # as if others were rewritten into it
+    done = plan.apply().result
+    assert (done["partitions_retired"], done["partitions_failed"]) == (1, 1)
+    assert [row.num_rows for row in logs.viewset.partitions()] == [1, 1, 1]
+
+
+def test_only_one_of_two_who_planned_the_same_has_retired_it(logs: Logs) -> None:
+    """Also if it was killed after its commit: its figures are those of what left."""
+    logs.insert(0)
+    logs.define()
+    logs.write(1)
+    (row,) = logs.viewset.partitions()
+    first, second = (logs.viewset.retire("entries", file=[row.file_path]) for _ in range(2))
+    failpoints.when("action.applied", _stop)
+    with pytest.raises(LakewardenError):
+        first.apply()
+    (failed,) = [one.id for one in logs.lake.warden.operation.list() if one.state == "failed"]
+    logs.lake.warden.operation.resume(failed)
+    done = logs.lake.warden.operation.show(failed).result
+    assert (done["partitions_retired"], done["storage_freed_bytes"]) == (1, row.file_size)
+    late = second.apply().result
+    assert (late["partitions_retired"], late["partitions_failed"], late["storage_freed_bytes"]) == (0, 1, 0)
+
+
+def _stop() -> None:
+    raise Conflict("stopped")

@@ -9,7 +9,7 @@ from typing import ClassVar
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import LakewardenError
 from lakewarden.features.shared.damage import explaining
-from lakewarden.features.shared.planner import actions_of
+from lakewarden.features.shared.planner import actions_of, planner_of
 from lakewarden.features.shared.select import Selects
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.ground import Reader, Writer
@@ -28,6 +28,9 @@ class TablesOperation(Selects, TableOperation):
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         return actions_of(action).apply(action, lake)
+
+    def done_already(self, action: Action, lake: Writer) -> Outcome:
+        return planner_of(action).done_already(action, lake)
 
     def skips_held(self) -> bool:
         return self.is_upkeep and not self.is_one

@@ -15,13 +15,14 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakewarden import features
+from lakewarden.lifecycle.action import Outcome
 from lakewarden.lifecycle.plan import Plan
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
-    from lakewarden.lifecycle.action import Action, Outcome
+    from lakewarden.lifecycle.action import Action
     from lakewarden.lifecycle.ground import Reader, Writer
 
 Made = TypeVar("Made")
@@ -110,6 +111,8 @@ class Planner:
     """The command that does only this part."""
     symptoms: Callable[[TableUpkeep], Mapping[str, int]] = lambda on: {}
     """Its counts, named as in `policy/condition.py`."""
+    done_already: Callable[[Action, Writer], Outcome] = lambda action, lake: Outcome(action.expects)
+    """As `Operation.done_already`, for its actions."""
     concluded: Callable[[dict[str, Any]], dict[str, Any]] = lambda result: result
     """Adds figures that are only known for the whole run, such as a percentage."""
 
@@ -122,5 +125,9 @@ def planners() -> tuple[Planner, ...]:
     return tuple(sorted(found, key=lambda planner: planner.place))
 
 
+def planner_of(action: Action) -> Planner:
+    return next(planner for planner in planners() if action.verb in planner.verbs)
+
+
 def actions_of(action: Action) -> ActionModule:
-    return next(planner.actions for planner in planners() if action.verb in planner.verbs)
+    return planner_of(action).actions

@@ -82,6 +82,11 @@ class Heal(TableOperation):
             return keeping.apply(action, lake, view)
         return rewriting.apply(action, lake, view)
 
+    def done_already(self, action: Action, lake: Writer) -> Outcome:
+        if action.verb == retiring.RETIRE:
+            return retiring.done_already(action, lake)
+        return super().done_already(action, lake)
+
     def _regenerate(self, action: Action) -> Regenerate:
         begin, delta = from_micros(action.number("begin")), timedelta(microseconds=action.number("delta"))
         end = begin + delta * (max(map(int, action.texts("numbers"))) + 1)

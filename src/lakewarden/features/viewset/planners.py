@@ -27,5 +27,14 @@ def _symptoms(on: TableUpkeep) -> Mapping[str, int]:
 
 
 PLANNERS = (
-    Planner("viewset", Place.FIRST, (retiring.RETIRE,), retiring, _plan, "policy run --only viewset", _symptoms),
+    Planner(
+        "viewset",
+        Place.FIRST,
+        (retiring.RETIRE,),
+        retiring,
+        _plan,
+        "policy run --only viewset",
+        _symptoms,
+        retiring.done_already,
+    ),
 )

@@ -52,7 +52,7 @@ class Retire(TableOperation):
         if any(row.file_path is not None for row in rows):
             freed = "storage is freed when the versions that reference the files expire"
             warnings = (*warnings, f"{freed}: lakewarden retention expire {view.table_name}")
-        actions = retiring.actions_for(view, rows, by_schema=self.incompatible)
+        actions = retiring.actions_for(view, rows, by_schema=self.incompatible or bool(self.file or self.identity))
         return Plan(self.kind(), str(view.table_name), actions, warnings)
 
     def holds(self, action: Action, lake: Reader) -> bool:
@@ -60,6 +60,9 @@ class Retire(TableOperation):
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         return retiring.apply(action, lake)
+
+    def done_already(self, action: Action, lake: Writer) -> Outcome:
+        return retiring.done_already(action, lake)
 
     def _chosen(self, lake: Reader, view: ViewSet) -> tuple[list[PartitionRow], list[str]]:
         """The files of the chosen partitions, and names of partitions that are not there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from lakewarden.features.viewset.partitions import Partitions
 from lakewarden.features.viewset.reading import selection
 from lakewarden.features.viewset.regenerate import Regenerate
 from lakewarden.features.viewset.retire import Retire
-from lakewarden.features.viewset.retiring import taken_by
+from lakewarden.features.viewset.retiring import Taken, taken_by
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
@@ -51,8 +51,6 @@ class _Wanted:
     shown: str
     view_set: str | None = None
     """None if there is no such partition."""
-    parts: frozenset[str] = frozenset()
-    """Its files; its identity if it has none."""
     wrong: str = ""
 
 
@@ -64,14 +62,13 @@ def _retire_by_file(lake: Reader, operate: Operate, rows: Sequence[Arguments]) -
         if row.file_path is not None
     }
     paths = ["NULL" if path is None else str(path) for (path,) in rows]
-    return _retired(lake, operate, "file", [_Wanted(path, path, known.get(path), frozenset({path})) for path in paths])
+    wanted = [_Wanted(path, path, known.get(path)) for path in paths]
+    done = _retired(lake, operate, "file", wanted)
+    return [text for text, _ in done]
 
 
 def _retire_by_metadata(lake: Reader, operate: Operate, rows: Sequence[Arguments]) -> list[str]:
-    there: dict[tuple[str, str], set[str]] = {}
-    for view in all_view_sets(lake):
-        for row in partitions(lake, view):
-            there.setdefault((view.name, row.identity_text), set()).add(row.file_path or row.identity_text)
+    there = {(view.name, row.identity_text) for view in all_view_sets(lake) for row in partitions(lake, view)}
     wanted = []
     for given in rows:
         name, instance, begin, end, schema_hash = ("NULL" if value is None else _time(value) for value in given)
@@ -81,42 +78,49 @@ def _retire_by_metadata(lake: Reader, operate: Operate, rows: Sequence[Arguments
             wanted.append(_Wanted(shown, shown, wrong=f"{begin if bounds[BEGIN] is None else end} is not a time"))
             continue
         identity = identity_text({INSTANCE: instance, HASH: schema_hash, **bounds})
-        parts = there.get((name, identity))
-        wanted.append(_Wanted(identity, shown, name if parts else None, frozenset(parts or ())))
-    return _retired(lake, operate, "identity", wanted)
+        is_there = None not in given and (name, identity) in there
+        wanted.append(_Wanted(identity, shown, name if is_there else None))
+    done = _retired(lake, operate, "identity", wanted)
+    return [text if size is None else f"{text}: {size} bytes" for text, size in done]
 
 
-def _retired(lake: Reader, operate: Operate, field: str, wanted: Sequence[_Wanted]) -> list[str]:
-    """Retire partitions, those of a view set by one operation; a text for each."""
+def _retired(lake: Reader, operate: Operate, field: str, wanted: Sequence[_Wanted]) -> Iterator[tuple[str, int | None]]:
+    """Retire partitions, those of a view set by one operation; a text for each, and the size of what left."""
     errors: dict[str, str] = {}
-    retired: set[str] = set()
+    retired: dict[str, int] = {}
     verb = "SUCCESS: Retired"
     for name in dict.fromkeys(one.view_set for one in wanted if one.view_set is not None):
         keys = list(dict.fromkeys(one.key for one in wanted if one.view_set == name))
         try:
-            plan, report = operate(Retire(**{"name": name, field: keys}))
+            _, report = operate(Retire(**{"name": name, field: keys}))
         except Interrupted:
             raise
         except LakewardenError as error:  # one failure does not stop the rest
             errors[name] = error.message
             continue
-        retired |= {file.path for action in plan.actions for file in action.files.items}
-        retired |= {text for action in plan.actions for text in action.texts("empty")}
         if report is None:
             verb = "PLANNED: would retire"
-        elif report.result.get("partitions_failed"):  # others were faster
-            retired -= {part for one in wanted if one.view_set == name for part in one.parts}
-            retired |= taken_by(lake, view_set(lake, name), report.id or "")
-    told, done = [], set[str]()
+            retired |= dict.fromkeys(keys, 0)
+        else:
+            retired |= _sizes(taken_by(lake, view_set(lake, name), report.id or ""))
+    done = set[str]()
     for one in wanted:
         if one.wrong or one.view_set in errors:
-            told.append(f"ERROR: {one.wrong or errors[one.view_set or '']}")
-        elif one.key in done or not one.parts & retired:
-            told.append(f"ERROR: Partition not found: {one.shown}")
+            yield f"ERROR: {one.wrong or errors[one.view_set or '']}", None
+        elif one.key in done or one.key not in retired:
+            yield f"ERROR: Partition not found: {one.shown}", None
         else:
-            told.append(f"{verb} partition {one.shown}")
+            yield f"{verb} partition {one.shown}", retired[one.key]
         done.add(one.key)
-    return told
+
+
+def _sizes(taken: Taken) -> dict[str, int]:
+    """By file and by partition, how large what left was."""
+    found = dict.fromkeys(taken.empty, 0)
+    for row in taken.rows:
+        for key in (str(row.file_path), row.identity_text):
+            found[key] = found.get(key, 0) + row.file_size
+    return found
 
 
 def _told(plan: Plan, report: Report | None) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.catalog.snapshots import operation_of
+from lakewarden.engine.catalog.snapshots import notes_of, operation_of
 from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.engine.sql.queries import Cut, RangeColumns, Ranges, Source
@@ -33,6 +33,7 @@ from lakewarden.quantities import from_micros
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
@@ -159,40 +160,42 @@ def rewrite_empty(lake: Writer, view: ViewSet, identities: set[str]) -> None:
         )
 
 
-def remove_empty(lake: Writer, view: ViewSet, identities: set[str]) -> int:
-    """Forget partitions without rows; returns how many there were."""
-    gone: list[dict[str, Any]] = []
-
-    def without(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        gone[:] = [row for row in rows if _identity(view, row) in identities]
-        return [row for row in rows if _identity(view, row) not in identities]
-
+def remove_empty(lake: Writer, view: ViewSet, identities: set[str]) -> None:
+    """Forget partitions without rows."""
     if identities:
-        _change_empty(lake, view, without)
-    return len(gone)
+        _change_empty(lake, view, lambda rows: [row for row in rows if _identity(view, row) not in identities])
 
 
-def empty_before(lake: Reader, view: ViewSet, operation: str) -> list[str]:
-    """The partitions without rows that an operation removed and that are not there now, by identity."""
-    return [_identity(view, row) for row in _removed_empty(lake, view, operation)]
-
-
-def bring_back_empty(lake: Writer, view: ViewSet, operation: str) -> None:
-    back = _removed_empty(lake, view, operation)
-    if back:
-        _change_empty(lake, view, lambda rows: [*rows, *back])
-
-
-def _removed_empty(lake: Reader, view: ViewSet, operation: str) -> list[dict[str, Any]]:
+def removed_empty(lake: Reader, view: ViewSet, operation: str, action: str | None = None) -> dict[str, dict[str, Any]]:
+    """The partitions without rows that an operation, or one of its actions, removed: records by identity."""
     table = lake.tables.load(view.empty_table)
     gone: dict[str, dict[str, Any]] = {}
     for snapshot in table.metadata.snapshots:
         parent = snapshot.parent_snapshot_id
-        if operation_of(snapshot) == operation and parent is not None and table.snapshot_by_id(parent) is not None:
+        if parent is not None and table.snapshot_by_id(parent) is not None and is_by(snapshot, operation, action):
             before, after = (_rows_at(view, table, one) for one in (parent, snapshot.snapshot_id))
             gone |= {identity: row for identity, row in before.items() if identity not in after}
-    now = _rows_at(view, table, None) if gone else {}
-    return [row for identity, row in gone.items() if identity not in now]
+    return gone
+
+
+def empty_before(lake: Reader, view: ViewSet, operation: str) -> list[str]:
+    """The partitions without rows that an operation removed and that are not there now, by identity."""
+    gone = removed_empty(lake, view, operation)
+    now = _rows_at(view, lake.tables.load(view.empty_table), None) if gone else {}
+    return [identity for identity in gone if identity not in now]
+
+
+def bring_back_empty(lake: Writer, view: ViewSet, operation: str) -> None:
+    gone = removed_empty(lake, view, operation)
+    back = [gone[identity] for identity in empty_before(lake, view, operation)]
+    if back:
+        _change_empty(lake, view, lambda rows: [*rows, *back])
+
+
+def is_by(snapshot: Snapshot, operation: str, action: str | None) -> bool:
+    """Whether an operation, or one of its actions, made a version."""
+    is_own = action is None or notes_of(snapshot).get("lakewarden.action") == action
+    return is_own and operation_of(snapshot) == operation
 
 
 def _rows_at(view: ViewSet, table: Table, snapshot_id: int | None) -> dict[str, dict[str, Any]]:
