@@ -169,17 +169,29 @@ def test_rows_hidden_by_erasure_are_not_read(shop: Shop) -> None:
     assert shop.ids() == [3, 4]
 
 
-def test_values_with_apostrophes_and_a_template_that_is_not_understood(shop: Shop) -> None:
+def test_values_with_apostrophes_are_selected_and_a_self_join_reads_the_whole_source(shop: Shop) -> None:
     """Each batch is a query of its own then, with the values of its checkpoint filled in."""
-    for region in ("d'Or", "n\\orth", "ü'", "z"):
-        shop.order(1, 2, region=region)
-    sql = SQL.replace("id > {checkpoint_id}", "region >= '{checkpoint_region}'").replace("BY id", "BY region")
-    shop.register(sql, checkpoint_columns=["region"], batch_size=2, initial_checkpoint={"region": "a"})
+    regions = ["d'Or", "n\\orth", "z", "ü'"]
+    for id, region in enumerate(regions):
+        shop.order(id, region=region)
+    sql = (
+        "INSERT INTO {db}.totals SELECT o.id, concat('{checkpoint_region}', '<', o.region), last.id FROM {db}.orders o "
+        "LEFT JOIN {db}.orders AS last ON last.id = 3 WHERE o.region > '{checkpoint_region}' LIMIT {batch_size}"
+    )
+    shop.register(sql, checkpoint_columns=["region"], batch_size=1, initial_checkpoint={"region": "a"})
     planned = shop.warden.backfill.run(database="shop", version="3")
-    assert "each batch is a query of its own, because its SQL compares" in planned.plan.warnings[0]
+    assert "each batch is a query of its own, because its SQL selects" in planned.plan.warnings[0]
     planned.apply()
-    regions = shop.lake.catalog.load_table("shop.totals").scan().to_arrow()["region"].to_pylist()
-    assert sorted(regions) == sorted(2 * ["d'Or", "n\\orth", "ü'", "z"])
+    rows = shop.lake.catalog.load_table("shop.totals").scan().to_arrow().sort_by("id").to_pylist()
+    assert [row["region"] for row in rows] == [f"{a}<{b}" for a, b in zip(["a", *regions], regions, strict=False)]
+    assert {row["cents"] for row in rows} == {3}
+
+
+def test_a_window_of_ids_leaves_out_no_row_where_they_are_sparse(shop: Shop) -> None:
+    shop.order(1, 50, 1000, 1001, 2000)
+    shop.register(SQL.replace("id > {checkpoint_id}", "id > {checkpoint_id} AND id <= {checkpoint_id} + {batch_size}"))
+    shop.run()
+    assert shop.ids() == [1, 50, 1000, 1001, 2000]
 
 
 def test_a_partitioned_target(shop: Shop) -> None:

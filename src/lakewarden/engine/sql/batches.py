@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.spark.session import Spark, translating_spark
-from lakewarden.engine.sql.insertion import BATCH_SIZE, CHECKPOINT, RANGE, Insertion
+from lakewarden.engine.sql.insertion import RANGE, Insertion
+from lakewarden.engine.sql.range_binding import BATCH_SIZE, CHECKPOINT, RANGED
 from lakewarden.engine.sql.sorted_column import HERE, Range, SortedColumn, is_sortable
 from lakewarden.engine.sql.tuples import Tuple, TupleColumns
 from lakewarden.errors import BadValue
@@ -150,10 +151,10 @@ class Batches:
     def _views(
         self, session: SparkSession, reading: Reading, ranges: Sequence[Range] | None
     ) -> Iterator[Callable[[str], str]]:
-        """Temporary views of pinned versions; that of the source has the rows of some ranges, with their numbers."""
-        names = {spelled: f"lakewarden_{uuid.uuid4().hex}" for spelled in reading.versions}
-        for spelled, version in reading.versions.items():
-            if spelled == reading.source:
+        """Temporary views of pinned versions, and one of the rows of some ranges, with their numbers."""
+        names = {view: f"lakewarden_{uuid.uuid4().hex}" for view in reading.insertion.views}
+        for view, name in names.items():
+            if view == RANGED:
                 frame = self._source(reading)
                 if ranges:
                     frame = frame.where(reading.columns.within(ranges[0].lower, ranges[-1].upper))
@@ -161,8 +162,8 @@ class Batches:
                     uppers = [each.upper or () for each in ranges[:-1]]
                     frame = frame.withColumn(RANGE, reading.columns.number(uppers))
             else:
-                frame = self._rows.dataframe(version)
-            frame.createOrReplaceTempView(names[spelled])
+                frame = self._rows.dataframe(reading.versions[view])
+            frame.createOrReplaceTempView(name)
         try:
             yield names.__getitem__
         finally:

@@ -1,19 +1,19 @@
 """A backfill's SQL: one INSERT INTO … SELECT over a source that is read in ranges of its checkpoint columns.
 
-Whatever the SELECT looks like, the source that it reads is a view of exactly the rows of a range. So the template's own
-`id > {checkpoint_id} … ORDER BY id LIMIT {batch_size}` is not needed. If it can be taken out, many ranges are read in
-one pass; otherwise its values are filled in, and each range is a query of its own.
+The source that it reads is a view of exactly the rows of a range (`range_binding.py`). Many ranges are read in one pass
+if each row of the result comes from one row of the source; otherwise each range is a query of its own.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.sql.placeholders import fill, placeholders, written
+from lakewarden.engine.sql.placeholders import as_text, fill, placeholders, written
+from lakewarden.engine.sql.range_binding import BATCH_SIZE, CHECKPOINT, RANGED, bound, mark, marks
 from lakewarden.engine.sql.statement import over_tables, spelled, table_references
 from lakewarden.errors import BadValue, did_you_mean
 
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 RANGE = "lw_range"
 """The column with the number of a row's range, in the view of the source and last in the result."""
-DATABASE, BATCH_SIZE, CHECKPOINT, PREDICATE = "db", "batch_size", "checkpoint_", "range_predicate"
+DATABASE, PREDICATE = "db", "range_predicate"
 _DIALECT = "spark"
-_MARK = "lakewarden:"
 _CHANGING = ("RAND", "RANDN", "RANDSTR", "UUID", "NOW", "LOCALTIMESTAMP", "SHUFFLE", "MONOTONICALLY_INCREASING_ID")
 _WHOLE = ("group", "having", "distinct", "limit", "offset", "qualify", "order", "sort", "cluster", "distribute")
 
@@ -36,12 +35,21 @@ class Insertion:
     text: str
     """Its placeholders are the checkpoint and the batch size."""
     checkpoint: tuple[str, ...]
+    named_source: str = ""
 
     @classmethod
     def parse(
-        cls, text: str, database: tuple[str, ...], checkpoint: tuple[str, ...], fields: Mapping[str, Any]
+        cls,
+        text: str,
+        database: tuple[str, ...],
+        checkpoint: tuple[str, ...],
+        fields: Mapping[str, Any],
+        source: str = "",
     ) -> Insertion:
-        """Refuse what is not one INSERT INTO … SELECT, or has a placeholder without a value."""
+        """Refuse what is not one INSERT INTO … SELECT, has a placeholder without a value, or could leave out rows.
+
+        The source is the table after FROM, if none is given.
+        """
         from lakewarden.engine.base.quoting import identifier
 
         by_batch = (BATCH_SIZE, PREDICATE, *(f"{CHECKPOINT}{column}" for column in checkpoint))
@@ -58,8 +66,9 @@ class Insertion:
                 return ".".join(database) if quote else identifier(database)
             return written(fields[name], quote)
 
-        found = cls(fill(text, value), checkpoint)
-        found._analysed  # noqa: B018 - refuses what is no such statement
+        found = cls(fill(text, value), checkpoint, source)
+        if found.source in found.tables:
+            found._bound  # noqa: B018 - refuses what could leave out rows
         return found
 
     @property
@@ -87,10 +96,12 @@ class Insertion:
         return tuple(dict.fromkeys(spelled(table) for table in table_references(self._analysed)))
 
     @property
-    def first_table(self) -> str:
-        """The table after FROM: usually the source."""
+    def source(self) -> str:
+        """The table whose rows it reads in ranges; empty if that is not clear."""
         from sqlglot import exp
 
+        if self.named_source:
+            return self.named_source
         of = self._analysed.args.get("from_")
         found = of.this if of is not None else None
         if isinstance(found, exp.Table) and spelled(found) in self.tables:
@@ -106,51 +117,46 @@ class Insertion:
         names = {(node.name if isinstance(node, exp.Anonymous) else node.sql_name()).upper() for node in functions}
         return names.isdisjoint(_CHANGING) and not any(name.startswith("CURRENT_") for name in names)
 
-    def needs_values(self) -> bool:
-        """Whether the checkpoint's values are part of the query: then each range is a query of its own."""
-        return any(True for _ in _marks(self._without_pattern))
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The names of what it reads: `RANGED` are the rows of a range, and others are whole tables."""
+        return tuple(dict.fromkeys(spelled(table) for table in table_references(self._bound)))
 
-    def why_range_by_range(self, source: str) -> str:
+    def needs_values(self) -> bool:
+        """Whether it selects the checkpoint's values: then each range is a query of its own."""
+        return any(True for _ in marks(self._bound))
+
+    def why_range_by_range(self) -> str:
         """Why each range needs a query of its own; empty if one pass over the source gives all of them."""
         from sqlglot import exp
 
-        tree = self._without_pattern
+        tree = self._bound
         if self.needs_values():
-            return "its SQL compares the checkpoint in a way that is not known to mean `column > checkpoint`"
+            return "its SQL selects values of the checkpoint"
         if not isinstance(tree, exp.Select):
             return "its SQL combines several SELECTs"
         if any(tree.args.get(part) for part in _WHOLE) or any(True for _ in _own(tree, exp.AggFunc, exp.Window)):
             return "its SQL groups, sorts, limits or aggregates rows"
-        of = tree.args.get("from_")
-        first = of.this if of is not None else None
-        is_first = isinstance(first, exp.Table) and spelled(first) == source
-        if not is_first or sum(spelled(table) == source for table in table_references(tree)) != 1:
-            return f"its SQL does not read {source} once, right after FROM"
-        if any(join.side in ("RIGHT", "FULL") for join in tree.args.get("joins") or ()):
-            return "its SQL has a right or full join"
-        return ""
+        return "" if _direct(tree) else f"its SQL reads {self.source} in a subquery"
 
     def query(self, name: Callable[[str], str], values: Mapping[str, Any]) -> str:
-        """The SELECT over other names of its tables, for one range; `values` by placeholder."""
-        if not self.needs_values():
-            return over_tables(self._without_pattern, name)
-
-        def value(placeholder: str, quote: str) -> str:
-            return "true" if placeholder == PREDICATE else written(values[placeholder], quote)
-
-        tree = _without_limit(_query(fill(self.text, value)), str(values[BATCH_SIZE]))
+        """The SELECT over other names of what it reads, for one range; `values` by placeholder."""
+        tree = self._bound.copy()
+        for text, placeholder in marks(tree):
+            text.replace(_filled(text, placeholder, values))
         return over_tables(tree, name)
 
     def in_one_pass(self, name: Callable[[str], str]) -> str:
         """The SELECT over many ranges, with the number of each row's range as its last column."""
         from sqlglot import exp
 
-        tree = self._without_pattern.copy()
+        tree = self._bound.copy()
         assert isinstance(tree, exp.Select)
+        ranged = _direct(tree)
         for star in list(_own(tree, exp.Star)):
-            star.set("except_", [*(star.args.get("except_") or ()), exp.column(RANGE)])
-        source = tree.args["from_"].this
-        tree.append("expressions", exp.column(RANGE, table=source.alias or source.name))
+            if not isinstance(star.parent, exp.Column) or star.parent.table.lower() == ranged.lower():
+                star.set("except_", [*(star.args.get("except_") or ()), exp.column(RANGE)])
+        tree.append("expressions", exp.column(RANGE, table=ranged))
         return over_tables(tree, name)
 
     @cached_property
@@ -164,30 +170,12 @@ class Insertion:
     @property
     def _marked(self) -> str:
         """The statement with marks in place of what differs by batch."""
-
-        def mark(name: str, quote: str) -> str:
-            if name == PREDICATE and not quote:
-                return "true"
-            return f"{_MARK}{name}" if quote else f"'{_MARK}{name}'"
-
-        return fill(self.text, mark)
+        return fill(self.text, lambda name, quote: "true" if name == PREDICATE and not quote else mark(name, quote))
 
     @cached_property
-    def _without_pattern(self) -> exp.Query:
-        """The query without `column > checkpoint … ORDER BY … LIMIT`, if that is what its marks mean."""
-        from sqlglot import exp
-
-        tree = _without_limit(self._analysed.copy(), f"{_MARK}{BATCH_SIZE}")
-        where = tree.args.get("where") if isinstance(tree, exp.Select) else None
-        if where is None:
-            return tree
-        parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
-        about = [part for part in parts if any(True for _ in _marks(part))]
-        if not about or not _means_after(about, self.checkpoint):
-            return tree
-        rest = [part for part in parts if part not in about]
-        tree.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
-        return tree
+    def _bound(self) -> exp.Query:
+        """The query over the rows of a range, without `column > checkpoint … ORDER BY … LIMIT`."""
+        return bound(self._analysed, self.source, self.checkpoint)
 
 
 def _parsed(text: str) -> exp.Insert:
@@ -219,21 +207,19 @@ def _query(text: str) -> exp.Query:
     return query
 
 
-def _without_limit(tree: exp.Query, batch_size: str) -> exp.Query:
-    """The query without the LIMIT of a batch, and without the order that only matters to a limit."""
-    limit = tree.args.get("limit")
-    if limit is not None and limit.expression is not None and limit.expression.name == batch_size:
-        tree.set("limit", None)
-        tree.set("order", None)
-    return tree
+def _filled(text: exp.Literal, placeholder: str, values: Mapping[str, Any]) -> exp.Expr:
+    """A text whose marks are replaced by values: a literal of its type, or text."""
+    from sqlglot import exp, parse_one
+
+    if placeholder:
+        return parse_one(written(values[placeholder]), read=_DIALECT)
+    return exp.Literal.string(re.sub(r"\{(\w+)\}", lambda found: as_text(values[found[1]]), text.name))
 
 
-def _marks(tree: exp.Expr) -> Iterator[str]:
-    from sqlglot import exp
-
-    for text in tree.find_all(exp.Literal):
-        if text.is_string and _MARK in text.name:
-            yield text.name.removeprefix(_MARK)
+def _direct(tree: exp.Select) -> str:
+    """What the outermost SELECT calls the rows of a range; empty if only a subquery reads them."""
+    places = (tree.args["from_"], *(tree.args.get("joins") or ()))
+    return next((place.this.alias for place in places if place.this.name == RANGED), "")
 
 
 def _own(tree: exp.Select, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:
@@ -243,42 +229,3 @@ def _own(tree: exp.Select, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:
     for node in tree.walk(prune=lambda each: isinstance(each, exp.Query) and each is not tree):
         if isinstance(node, kinds):
             yield node
-
-
-def _means_after(conditions: list[exp.Expr], checkpoint: tuple[str, ...]) -> bool:
-    """Whether these conditions mean that a row is after the checkpoint: tried out with every order of small numbers."""
-    numbers = range(3) if len(checkpoint) < 4 else range(2)
-    for row in product(numbers, repeat=len(checkpoint)):
-        for at in product(numbers, repeat=len(checkpoint)):
-            known = dict(zip((column.lower() for column in checkpoint), row, strict=True))
-            known |= {f"{_MARK}{CHECKPOINT}{column}".lower(): v for column, v in zip(checkpoint, at, strict=True)}
-            try:
-                if all(_value(condition, known) for condition in conditions) != (row > at):
-                    return False
-            except (KeyError, TypeError):
-                return False
-    return True
-
-
-def _value(node: exp.Expr, known: Mapping[str, int]) -> Any:
-    """The value of a condition on columns and checkpoints; KeyError if it is about anything else."""
-    import operator
-
-    from sqlglot import exp
-
-    compared = {exp.GT: operator.gt, exp.GTE: operator.ge, exp.LT: operator.lt, exp.LTE: operator.le}
-    compared |= {exp.EQ: operator.eq, exp.NEQ: operator.ne}
-    match node:
-        case exp.Paren() | exp.Cast():
-            return _value(node.this, known)
-        case exp.And():
-            return _value(node.this, known) and _value(node.expression, known)
-        case exp.Or():
-            return _value(node.this, known) or _value(node.expression, known)
-        case exp.Not():
-            return not _value(node.this, known)
-        case exp.Tuple() | exp.Struct():
-            return tuple(_value(each, known) for each in node.expressions)
-        case exp.Column() | exp.Literal():
-            return known[node.name.lower()]
-    return compared[type(node)](_value(node.this, known), _value(node.expression, known))  # type: ignore[index]

@@ -34,11 +34,11 @@ class BackfillFiles:
     path: Path
     """Of its SQL."""
 
-    def insertion(self, database: Sequence[str]) -> Insertion:
-        """Its SQL for one database, checked."""
+    def insertion(self, database: Sequence[str], source: str = "") -> Insertion:
+        """Its SQL for one database, checked; the source, if the meta file names one."""
         try:
             return Insertion.parse(
-                self.sql, tuple(database), self.meta.checkpoint_columns, dict(self.meta.custom_fields)
+                self.sql, tuple(database), self.meta.checkpoint_columns, dict(self.meta.custom_fields), source
             )
         except BadValue as error:
             raise BadValue(f"{self.path}: {error.message}", error.hint) from None

@@ -80,7 +80,7 @@ class Check:
         stamps = list(stamps_on(table, branch_of(backfill.id), backfill.id))[::-1]
         self._units = _units(stamps, reading)
         self._has_gap = stamps[0].position.batch > 1
-        self._by_range = bool(reading.insertion.why_range_by_range(reading.source))
+        self._by_range = bool(reading.insertion.why_range_by_range())
 
     def run(self, rows: int) -> None:
         """Raise if a gate does not hold for the branch, which has so many rows by its metadata."""

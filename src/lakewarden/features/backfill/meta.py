@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from lakewarden.engine.sql.insertion import BATCH_SIZE, CHECKPOINT, DATABASE, PREDICATE
+from lakewarden.engine.sql.insertion import DATABASE, PREDICATE
+from lakewarden.engine.sql.range_binding import BATCH_SIZE, CHECKPOINT
 from lakewarden.features.query.statement import Engine
 
 _RESERVED = (DATABASE, BATCH_SIZE, PREDICATE)

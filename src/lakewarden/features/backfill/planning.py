@@ -53,8 +53,8 @@ def check(lake: Reader, backfill: Backfill) -> Reading:
         gates.check_columns(backfill, table)
     if reading.insertion.needs_values() and reading.initial is None:
         raise BadValue(
-            f"{backfill.files.path}: {reading.insertion.why_range_by_range(reading.source)}",
-            "Write WHERE {range_predicate}, or give initial_checkpoint: the first batch needs values to compare with.",
+            f"{backfill.files.path}: {reading.insertion.why_range_by_range()}",
+            "Give initial_checkpoint: the first batch needs values, too.",
         )
     try:
         lake.batches.check(reading, (name.lake, *name.identifier))
@@ -94,7 +94,7 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
         ranges = [Range(after, after, 0)]
     if last is not None and last.sql != backfill.files.sql_hash:
         warnings = (*warnings, f"its SQL changed after batch {last.batch}, which was written with the former SQL")
-    why = reading.insertion.why_range_by_range(reading.source)
+    why = reading.insertion.why_range_by_range()
     if why and len(ranges) > 1:
         read = f"{len(ranges)} times {reading.bytes >> 20} MB"
         warnings = (*warnings, f"each batch is a query of its own, because {why}: it reads up to {read}")

@@ -53,7 +53,7 @@ class Backfill:
 
     @property
     def insertion(self) -> Insertion:
-        return self.files.insertion(self.place.namespace)
+        return self.files.insertion(self.place.namespace, self._named(self.files.meta.source_table))
 
     def table(self, lake: Reader, spelled: str) -> TableName:
         """A table of its SQL: in its lake, unless it names another."""
@@ -66,7 +66,7 @@ class Backfill:
     @property
     def source(self) -> str:
         """The table whose rows it reads in ranges, as its SQL spells it; empty if that is not clear."""
-        return self._named(self.files.meta.source_table) or self.insertion.first_table
+        return self.insertion.source
 
     def _named(self, table: str) -> str:
         """A table of the meta file, where {db} may be left out."""

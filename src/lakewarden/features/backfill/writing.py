@@ -271,7 +271,7 @@ class _Job:
 
     def _of_one_job(self, actions: list[Action]) -> list[Action]:
         """The batches that one job may write: many, unless it had too much."""
-        if self._reading.insertion.why_range_by_range(self._reading.source):
+        if self._reading.insertion.why_range_by_range():
             return actions[:1]
         most = max(_LEAST, sum(action.estimate.bytes for action in actions) // _JOBS)
         limit, some, rows, size = self._kept.limit, actions[:1], actions[0].number("rows"), actions[0].estimate.bytes
