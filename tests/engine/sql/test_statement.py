@@ -25,6 +25,29 @@ def test_tables_get_other_names_and_columns_stay_known() -> None:
     assert "kinds.kind" in text and "dim." not in text.replace("v_dim_", "") and ":lw_begin" in text
 
 
+def test_fields_of_nested_columns_are_not_tables() -> None:
+    text = Statement.parse(
+        f"SELECT event.user.id, raw.logs.event.user.name, RAW.logs.level, l.event.user.id AS i "
+        f"FROM raw.logs JOIN raw.more l ON true WHERE {RANGE}"
+    ).over(view)
+    assert "SELECT event.user.id, logs.event.user.name, logs.level, l.event.user.id AS i FROM" in text
+
+
+def test_names_of_with_clauses_are_known_only_where_they_are_visible() -> None:
+    inner = "(WITH own AS (SELECT 1 AS x) SELECT x FROM own)"
+    for sql, tables in (
+        (f"SELECT * FROM own WHERE {RANGE} AND x IN {inner}", ("own",)),
+        (f"WITH own AS (SELECT * FROM own) SELECT * FROM own WHERE {RANGE}", ("own",)),
+        (f"WITH a AS (SELECT * FROM raw.logs), b AS (SELECT * FROM A) SELECT * FROM b WHERE {RANGE}", ("raw.logs",)),
+        (
+            f"WITH a AS (SELECT * FROM b), b AS (SELECT * FROM raw.logs) SELECT * FROM a WHERE {RANGE}",
+            ("b", "raw.logs"),
+        ),
+        (f"WITH RECURSIVE a AS (SELECT 1 AS x UNION ALL SELECT x FROM a) SELECT * FROM a WHERE {RANGE}", ()),
+    ):
+        assert set(Statement.parse(sql).tables) == set(tables), sql
+
+
 @pytest.mark.parametrize(
     "sql",
     [
@@ -47,6 +70,7 @@ def test_groups_are_kept_apart_by_range() -> None:
 
 
 def test_all_columns_of_the_source_include_the_number_of_the_range() -> None:
+    assert Statement.parse(f"SELECT l.* FROM raw.logs l WHERE {RANGE}").ranges_at_once("raw.logs", "inserted_at")
     statement = Statement.parse(f"SELECT *, level + 1 AS next FROM raw.logs WHERE {RANGE}")
     assert statement.ranges_at_once("raw.logs", "inserted_at")
     assert "lw_range" not in statement.by_range(view)
@@ -69,6 +93,9 @@ def test_all_columns_of_the_source_include_the_number_of_the_range() -> None:
         "SELECT level FROM raw.logs WHERE inserted_at > {begin} AND inserted_at < {end}",
         "SELECT level FROM raw.logs WHERE time >= {begin} AND time < {end}",
         f"SELECT level FROM raw.logs WHERE {RANGE} AND level IN (SELECT level FROM raw.logs)",
+        f"SELECT time, to_json(struct(*)) AS doc FROM raw.logs WHERE {RANGE}",
+        f"SELECT time, concat_ws('|', *) AS doc FROM raw.logs WHERE {RANGE}",
+        f"SELECT *, to_json(struct(l.*)) AS doc FROM raw.logs l WHERE {RANGE}",
         f"SELECT explode(levels) FROM raw.logs WHERE {RANGE}",
         f"SELECT rand() FROM raw.logs WHERE {RANGE}",
         f"SELECT some_function(level) FROM raw.logs WHERE {RANGE}",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.sql.reach import refuse_programs
+from lakewarden.engine.sql.statement import names_cte
 from lakewarden.errors import BadValue
 
 if TYPE_CHECKING:
@@ -174,7 +175,6 @@ class Asked:
     def _reads(self) -> Iterator[tuple[exp.Table, Read]]:
         from sqlglot import exp
 
-        named = {cte.alias.lower() for cte in self._tree.find_all(exp.CTE)}
         for table in list(self._tree.find_all(exp.Table)):
             if table.find_ancestor(exp.Hint) is not None:
                 continue
@@ -189,7 +189,7 @@ class Asked:
                     if isinstance(table.this, exp.Dot):
                         hint = 'Quote a name of more than three parts as a whole, as in: "lake.a.b.orders"'
                     raise BadValue(f"{name or table.sql(self._dialect)} is not a table", hint)
-            elif table.db or table.name.lower() not in named:
+            elif not names_cte(table):
                 yield table, Read(tuple(part.name for part in table.parts))
 
     def _calls_in_from(self, *kinds: Kind) -> Iterator[tuple[exp.Table, str]]:

@@ -6,7 +6,7 @@ become part of the text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -115,14 +115,32 @@ def table_references(tree: exp.Query) -> Iterator[exp.Table]:
     """Its table references, without those to its own WITH clauses."""
     from sqlglot import exp
 
-    named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
-        if table.db or table.name.lower() not in named:
+        if not names_cte(table):
             if not isinstance(table.this, exp.Identifier):
                 raise BadValue(f"the SQL reads {table.sql(_DIALECT)}, which is not a table", "Name tables only.")
             if table.args.get("when") or table.args.get("version"):
                 raise BadValue("the SQL reads a version of a table", "Tables are pinned when a partition is written.")
             yield table
+
+
+def names_cte(table: exp.Table) -> bool:
+    """Whether a table reference names a WITH clause that is visible where it stands."""
+    from sqlglot import exp
+
+    part: exp.Expr = table
+    while not table.db and part.parent is not None:
+        around = part.parent
+        clauses = around.expressions if isinstance(around, exp.With) else []
+        if clauses:  # earlier clauses are visible in later ones
+            place = next(place for place, clause in enumerate(clauses) if clause is part)
+            clauses = clauses[: place + bool(around.args.get("recursive"))]
+        elif not isinstance(part, exp.With) and around.args.get("with_"):
+            clauses = around.args["with_"].expressions
+        if any(clause.alias.lower() == table.name.lower() for clause in clauses):
+            return True
+        part = around
+    return False
 
 
 def spelled(table: exp.Table) -> str:
@@ -133,19 +151,34 @@ def over_tables(tree: exp.Query, name: Callable[[str], str]) -> str:
     from sqlglot import exp
 
     copied = tree.copy()
+    replaced = set()
     for table in list(table_references(copied)):
         alias = table.alias or table.name
+        if not table.alias:
+            replaced.add(tuple(part.name.lower() for part in table.parts))
         new = exp.to_table(name(spelled(table)), dialect=_DIALECT)
         new.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
         for key in ("pivots", "sample"):
             if table.args.get(key):
                 new.set(key, table.args[key])
         table.replace(new)
-    for column in copied.find_all(exp.Column):  # raw.logs.level is logs.level now
-        if column.args.get("db"):
-            column.set("db", None)
-            column.set("catalog", None)
+    for column in list(copied.find_all(exp.Column)):
+        _qualify_by_last(column, replaced)
     return str(copied.sql(dialect=_DIALECT))
+
+
+def _qualify_by_last(column: exp.Column, tables: Collection[tuple[str, ...]]) -> None:
+    """Of a column qualified by one of these tables, leave the table's last name: raw.logs.level is logs.level now.
+
+    Other names with dots are fields of nested columns.
+    """
+    parts = column.parts
+    for count in range(len(parts) - 1, 1, -1):
+        if tuple(part.name.lower() for part in parts[:count]) in tables:
+            left = [None, None, None, *parts[count - 1 :]][-4:]
+            for key, part in zip(("catalog", "db", "table", "this"), left, strict=True):
+                column.set(key, part)
+            return
 
 
 def _keeps_to_ranges(tree: exp.Select, insert_time: str) -> bool:
@@ -158,6 +191,9 @@ def _keeps_to_ranges(tree: exp.Select, insert_time: str) -> bool:
     odd = (exp.Window, exp.Subquery, exp.UDTF, exp.Explode, exp.Rand, exp.Uuid, exp.CurrentTimestamp, exp.Anonymous)
     if any(True for _ in tree.find_all(*odd)) or sum(1 for _ in tree.find_all(exp.Query)) > 1:
         return False
+    items = {id(one.this if isinstance(one, exp.Column) else one) for one in tree.expressions}
+    if any(id(star) not in items and not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
+        return False  # as in struct(*): a value would hold the number of the range
     if not _is_grouped_plainly(tree):
         return False
     where = tree.args.get("where")
