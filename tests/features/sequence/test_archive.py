@@ -47,10 +47,12 @@ def test_partitions_past_retention_are_copied_once(orders: OldOrders) -> None:
 
 
 def test_a_partition_is_read_in_several_ranges_at_once(orders: OldOrders, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "_ROWS_OF_A_PART", 10)
+    """Some in each of several tasks, of which each writes a file."""
+    monkeypatch.setattr(copying, "_ROWS_OF_A_PART", 5)
+    monkeypatch.setattr(copying, "_PARTS_OF_A_TASK", 4)
     orders.warden.sequence.archive(partition=["p_20260201"]).apply()
     assert [int(row["id"]) for row in orders.archived()] == list(range(100, 200))
-    assert len(orders.lake.catalog.load_table("archive.orders").inspect.files()) == 10
+    assert len(orders.lake.catalog.load_table("archive.orders").inspect.files()) == 5
 
 
 def test_a_row_that_changes_while_it_is_copied_is_noticed(orders: OldOrders) -> None:
@@ -128,7 +130,7 @@ def test_the_password_is_in_no_output_log_plan_or_process_list(orders: OldOrders
 
 def test_a_login_that_spark_is_denied_shows_no_password(orders: OldOrders) -> None:
     rows = DatabaseRows(
-        "127.0.0.1", orders.shop.server.port, orders.shop.name, "warden", "wr0ng!", "SELECT 1 AS x", (), ()
+        "127.0.0.1", orders.shop.server.port, orders.shop.name, "warden", "wr0ng!", "SELECT 1 AS x", (), 1, ()
     )
     warden = orders.warden.ground
     with pytest.raises(LakewardenError) as refused:

@@ -1,6 +1,6 @@
 """Values of every type go to the archive, to a reader and into checksums as one text.
 
-Covers `features/sequence/checksums.py` too.
+Covers `features/sequence/checksums.py` and `features/sequence/pieces.py` too.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from lakewarden.config import SequenceSettings
 from lakewarden.errors import UnfitDatabase
+from lakewarden.features.sequence import checksums
 from lakewarden.features.sequence.checksums import in_database, in_lake
 from lakewarden.features.sequence.columns import as_texts, columns_of
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.everywhere import everywhere
 from lakewarden.features.sequence.partitions import read_table
+from lakewarden.features.sequence.session import Row
 from tests.examples import examples
 from tests.features.sequence.old_orders import OldOrders
 from tests.services.mariadb import MariaDb, Shop
@@ -130,6 +132,30 @@ def test_any_changed_value_is_noticed(mariadb: MariaDb, lake: SmallLake) -> None
         assert differences() == "values of i"
         shop.run("DELETE FROM orders WHERE id = 250")
         assert differences() == "4 rows against 5"
+
+
+@pytest.mark.parametrize("source", ["orders", "orders PARTITION (p_20260201)"])
+def test_checksums_are_computed_in_pieces_between_which_others_alter_the_table(
+    orders: OldOrders, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.setattr(checksums, "_FIRST_ROWS", 7)
+    monkeypatch.setattr(checksums, "_SECONDS", 1e-9)  # they do not grow
+
+    class Watched(Reading):
+        def rows(self, sql: str) -> list[Row]:
+            orders.shop.run(f"ALTER TABLE orders NOWAIT COMMENT = '{len(counted)}'")
+            found = super().rows(sql)
+            counted.extend(int(str(row["counted"])) for row in found if "counted" in row)
+            return found
+
+    counted: list[int] = []
+    with Watched(SequenceSettings.model_validate({"dburl": orders.shop.dburl})) as connection:
+        table, columns = read_table(connection, "orders"), columns_of(connection, "orders")
+        pieces = in_database(connection, source, table.columns, columns)
+        assert max(counted) <= 7 + 1 and sum(counted) == pieces.rows == (349 if source == "orders" else 100)
+        monkeypatch.setattr(checksums, "_FIRST_ROWS", 1000)
+        assert in_database(connection, source, table.columns, columns) == pieces
+        assert counted[-1] == pieces.rows
 
 
 REFUSED = {"odd DECIMAL(40,2)": "odd is decimal\\(40,2\\)", "Lakewarden_Partition INT": "a name that the archive uses"}

@@ -32,6 +32,25 @@ def test_one_table_is_read(orders: OldOrders) -> None:
     assert len(orders.warden.sequence.read(table=["orders"])) == 349
 
 
+def test_partitions_are_altered_while_rows_are_read(orders: OldOrders, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two pieces nothing is locked; if rows were moved, the rest is not read from where it no longer is."""
+    monkeypatch.setattr(everywhere, "_ROWS_AT_ONCE", 50)
+    ground = orders.warden.ground
+    sequences = sequences_of(ground.settings, None)
+    with everywhere.everywhere(ground, sequences, "orders") as (_, batches):
+        found = next(batches)["id"].to_pylist()
+        orders.shop.run(
+            "ALTER TABLE orders NOWAIT REORGANIZE PARTITION p_20991231 INTO (PARTITION p_20990101 VALUES LESS THAN "
+            "(1000), PARTITION p_20991231 VALUES LESS THAN MAXVALUE)"
+        )
+        assert [*map(int, found), *(int(id) for batch in batches for id in batch["id"].to_pylist())] == EVERY
+    with everywhere.everywhere(ground, sequences, "orders") as (_, batches):
+        next(batches)
+        orders.warden.sequence.drop(without_archive=True, partition=["p_20260201"]).apply()
+        with pytest.raises(Conflict, match="were moved while its rows were read"):
+            next(batches)
+
+
 @pytest.mark.parametrize("way", ["dburl", "mariadb"])
 def test_texts_are_read_as_they_are(orders: OldOrders, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also by the command line client, in a locale that knows none of them."""

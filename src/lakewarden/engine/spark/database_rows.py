@@ -40,6 +40,8 @@ class DatabaseRows:
     password: str = field(repr=False)
     select: str
     parts: Sequence[str]
+    tasks: int
+    """How many tasks share the parts; each reads its parts one after another."""
     values: Sequence[str]
     """Spark expressions of the values to return, over the columns of the SELECT."""
     constants: Mapping[str, str] = field(default_factory=dict)
@@ -74,4 +76,5 @@ def read(session: SparkSession, rows: DatabaseRows, driver: Path, is_remote: boo
             "sessionVariables": f"lock_wait_timeout={_LOCK_SECONDS}",
         }
         frame = session.read.jdbc(url, f"({rows.select}) AS found", predicates=list(rows.parts), properties=options)
+        frame = frame.coalesce(rows.tasks)
         return frame.selectExpr(*rows.values).withColumns({name: lit(text) for name, text in rows.constants.items()})

@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.features.sequence.columns import Column, as_texts
 from lakewarden.features.sequence.connection import Reading
+from lakewarden.features.sequence.pieces import pieces
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _MODULUS = 2**64
+_FIRST_ROWS = 10_000
+_SECONDS = 0.2
+"""About how long the database computes at a time, so that `maintain` of the same table gets its turn."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,11 @@ class Checksums:
     rows: int = 0
     sums: dict[str, int] = field(default_factory=dict)
     """By column."""
+
+    def __add__(self, other: Checksums) -> Checksums:
+        """Of the rows here and there."""
+        sums = {name: (sum + other.sums[name]) % _MODULUS for name, sum in self.sums.items()}
+        return Checksums(self.rows + other.rows, sums)
 
     def __sub__(self, other: Checksums) -> Checksums:
         """Of the rows that are here and not there, if those there are all here."""
@@ -42,12 +51,17 @@ class Checksums:
 
 
 def in_database(connection: Reading, rows: str, position: Sequence[str], columns: Sequence[Column]) -> Checksums:
-    """Have the database compute the checksums; `rows` is what follows FROM."""
-    key = ", ' ', ".join(column.text for column in _found(position, columns))
+    """Have the database compute the checksums, piece by piece; `rows` is what follows FROM."""
+    keyed = _found(position, columns)
+    key, at = ", ' ', ".join(column.text for column in keyed), keyed[0].name
     sums = ", ".join(f"{_sum(key, column)} AS {identifier(f's{place}')}" for place, column in enumerate(columns))
-    (found,) = connection.rows(f"SELECT COUNT(*) AS counted, {sums} FROM {rows}")  # noqa: S608 - names and expressions
-    by_place = {column.name: int(found[f"s{place}"] or 0) for place, column in enumerate(columns)}
-    return Checksums(int(found["counted"] or 0), by_place)
+    total = Checksums(0, {column.name: 0 for column in columns})
+    for piece in pieces(connection, rows, at, _FIRST_ROWS, _SECONDS):
+        where = piece.condition(identifier(at))
+        (found,) = connection.rows(f"SELECT COUNT(*) AS counted, {sums} FROM {rows} WHERE {where}")  # noqa: S608
+        by_place = {column.name: int(found[f"s{place}"] or 0) for place, column in enumerate(columns)}
+        total += Checksums(int(found["counted"] or 0), by_place)
+    return total
 
 
 def in_lake(batches: Iterable[pa.RecordBatch], position: Sequence[str], columns: Sequence[Column]) -> Checksums:

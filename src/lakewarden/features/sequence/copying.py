@@ -7,7 +7,6 @@ never in part.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier
@@ -20,6 +19,7 @@ from lakewarden.features.sequence.checksums import Checksums, in_database
 from lakewarden.features.sequence.columns import PARTITION, Column, columns_of, select
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.partitions import Partition, PartitionedTable
+from lakewarden.features.sequence.pieces import pieces
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from lakewarden.engine.commit.staging import StagedRows
     from lakewarden.lifecycle.ground import Writer
 
-_ROWS_OF_A_PART = 250_000
-_MOST_PARTS = 64
+_ROWS_OF_A_PART = 25_000
+"""Each part is a statement of its own, short enough for `maintain` to get its turn."""
+_PARTS_OF_A_TASK, _MOST_TASKS = 10, 64
+"""Each task writes a file."""
 _AT = "lakewarden_at"
 
 
@@ -53,7 +55,8 @@ def copy(
         iceberg = archive.prepare(lake, columns)
         reach("sequence.archive_ready")
         there = in_database(connection, partition_rows(table, partition), table.columns, columns)
-        parts = _parts(connection, table, partition, there.rows)
+        ranges = pieces(connection, partition_rows(table, partition), table.columns[0], _ROWS_OF_A_PART)
+        parts = [piece.condition(_AT) for piece in ranges]
     if before is not None and before.rows and not there.rows:
         raise Conflict(
             f"partition {name} of {table} has no rows any more, and its copy has {before.rows:,}",
@@ -113,25 +116,11 @@ def _stage(
         password=address.password,
         select=f"SELECT {select(columns)}, {at} AS {_AT} FROM {partition_rows(table, partition)}",  # noqa: S608
         parts=parts,
+        tasks=min(_MOST_TASKS, -(-len(parts) // _PARTS_OF_A_TASK)),
         values=[column.from_text for column in columns],
         constants={PARTITION: partition.name},
     )
     return lake.staging.stage(str(archive.name), lake.database_rows(rows), in_order=True)
-
-
-def _parts(connection: Reading, table: PartitionedTable, partition: Partition, rows: int) -> list[str]:
-    """Conditions that divide the rows of a partition by the first column of its range."""
-    at = identifier(table.columns[0])
-    (ends,) = connection.rows(
-        f"SELECT MIN({at}) AS first, MAX({at}) AS last FROM {partition_rows(table, partition)}"  # noqa: S608
-    )
-    if ends["first"] is None or ends["last"] is None:
-        return []
-    first, last = int(ends["first"]), int(ends["last"])
-    count = max(1, min(_MOST_PARTS, -(-rows // _ROWS_OF_A_PART), last - first + 1))
-    cuts = [first + (last - first + 1) * place // count for place in range(1, count)]
-    edges = [first, *cuts, last + 1]
-    return [f"{_AT} >= {low} AND {_AT} < {high}" for low, high in pairwise(edges)]
 
 
 def _publish(

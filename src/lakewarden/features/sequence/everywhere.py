@@ -1,13 +1,14 @@
 """The rows of a database table wherever they are: in the archive, in detached partitions, and in the table itself.
 
-What the database still has is read from there; the archive gives the partitions that it no longer has. A transaction
-that has read the table keeps `EXCHANGE PARTITION` and `DROP PARTITION` waiting, so nothing moves while it is read.
+What the database still has is read from there; the archive gives the partitions that it no longer has. Rows are read
+piece by piece, and each piece only counts if nothing was moved since the first one. So `maintain` need not wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier
@@ -16,7 +17,9 @@ from lakewarden.errors import Conflict
 from lakewarden.features.sequence.archives import ArchiveTable, archive_name, iceberg_schema
 from lakewarden.features.sequence.columns import PARTITION, columns_of, from_texts, select_in_hex
 from lakewarden.features.sequence.connection import Reading
-from lakewarden.features.sequence.partitions import PartitionedTable, read_table
+from lakewarden.features.sequence.intention import split
+from lakewarden.features.sequence.partitions import Partition, PartitionedTable, position_of, read_table
+from lakewarden.features.sequence.pieces import pieces
 from lakewarden.features.sequence.twins import twins_of
 
 if TYPE_CHECKING:
@@ -28,6 +31,14 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE = 10_000
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where rows are: the full partitions, and the detached ones with whether their rows are there already."""
+
+    full: frozenset[Partition]
+    twins: tuple[tuple[str, bool], ...]
+
+
 @contextmanager
 def everywhere(
     lake: Reader, sequences: SequenceSettings, name: str
@@ -36,13 +47,9 @@ def everywhere(
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     with Reading(sequences) as connection:
-        table = read_table(connection, name)
-        connection.rows("START TRANSACTION")
-        connection.rows(f"SELECT 1 FROM {table.sql_name} LIMIT 1")  # noqa: S608 - from here on, nothing moves
-        table = read_table(connection, name)
         columns = columns_of(connection, name)
         schema = schema_to_pyarrow(iceberg_schema(columns), include_field_ids=False)
-        yield schema, _batches(lake, sequences, connection, table, schema)
+        yield schema, _batches(lake, sequences, connection, read_table(connection, name), schema)
 
 
 def _batches(
@@ -52,7 +59,8 @@ def _batches(
     table: PartitionedTable,
     schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
-    twins = twins_of(connection, table)
+    position, twins = position_of(connection, table), twins_of(connection, table)
+    places = _places(connection, table, frozenset(split(table, position).filled if position else ()))
     if lake.settings.lakes:
         archive = ArchiveTable(lake, archive_name(lake, sequences, table.name), str(table))
         there = {twin.partition for twin in twins}
@@ -65,7 +73,13 @@ def _batches(
             )
         yield from _archived(lake, archive, set(archive.copies) - there, schema)
     for source in (*(twin.name for twin in twins), table.name):
-        yield from _in_database(connection, source, table.columns[0], schema)
+        yield from _in_database(connection, source, table, places, schema)
+
+
+def _places(connection: Reading, table: PartitionedTable, full: frozenset[Partition]) -> Places:
+    """Where rows are now, by the partitions that were full at first."""
+    twins = tuple((twin.name, twin.is_swapped(connection)) for twin in twins_of(connection, table))
+    return Places(full & set(table.partitions), twins)
 
 
 def _archived(lake: Reader, archive: ArchiveTable, partitions: set[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -88,22 +102,24 @@ def _archived(lake: Reader, archive: ArchiveTable, partitions: set[str], schema:
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _in_database(connection: Reading, name: str, leading: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _in_database(
+    connection: Reading, name: str, table: PartitionedTable, places: Places, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """The rows of a table in the database, in the order of its ids, some thousand at a time."""
     import pyarrow as pa
 
-    at, after = identifier("stored", leading), ""  # the column: its text has the same name
-    source = f"{identifier(connection.database, name)} AS stored"
-    columns = columns_of(connection, name)
-    while True:
-        place = f"{f'WHERE {at} > {after} ' if after else ''}ORDER BY {at} LIMIT 1 OFFSET {_ROWS_AT_ONCE}"
-        ends = connection.rows(f"SELECT {at} AS last FROM {source} {place}")  # noqa: S608
-        bounds = [*([f"{at} > {after}"] if after else []), *([f"{at} <= {ends[0]['last']}"] if ends else [])]
-        where = f"WHERE {' AND '.join(bounds)} " if bounds else ""
-        rows = connection.rows(f"SELECT {select_in_hex(columns)} FROM {source} {where}ORDER BY {at}")  # noqa: S608
+    source, columns = identifier(connection.database, name), columns_of(connection, name)
+    at = identifier(connection.database, name, table.columns[0])  # the column: its text has the same name
+    for piece in pieces(connection, source, table.columns[0], _ROWS_AT_ONCE):
+        where = piece.condition(at)
+        connection.rows("START TRANSACTION")  # keeps what it has read in its place until it ends
+        rows = connection.rows(
+            f"SELECT {select_in_hex(columns)} FROM {source} WHERE {where} ORDER BY {at}"  # noqa: S608
+        )
+        now = _places(connection, read_table(connection, table.name), places.full)
+        connection.rows("COMMIT")
+        if now != places:
+            raise Conflict(f"partitions of {table} were moved while its rows were read", "Read it again.")
         if rows:
             arrays = [from_texts([row.get(each.name) for row in rows], each.type) for each in schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-        if not ends:
-            return
-        after = str(ends[0]["last"])

@@ -19,6 +19,7 @@ Row = Mapping[str, str | None]
 
 _CONNECT_SECONDS = 10
 _LOST = 2013
+_MALFORMED = 2027
 _NIL = "{http://www.w3.org/2001/XMLSchema-instance}nil"
 _ERROR = re.compile(r"^ERROR (\d+)(?: \(\w+\))?(?: at line \d+)?: (.*)", re.MULTILINE)
 _HEAD = '<?xml version="1.0"?>'
@@ -138,7 +139,8 @@ class ClientSession:
                     found = ElementTree.fromstring("".join(lines).partition(_HEAD)[2])
                 except ElementTree.ParseError:
                     self._process.kill()
-                    raise SqlError(_LOST, "a value has a character that the client's XML cannot carry") from None
+                    self._process.wait()
+                    raise SqlError(_MALFORMED, "a value has a character that the client's XML cannot carry") from None
                 yield [{str(field.get("name")): _text(field) for field in row} for row in found]
                 if str(found.get("statement")) == "SELECT 1 AS lakewarden_end":
                     return
