@@ -144,6 +144,33 @@ def test_a_target_that_was_rolled_back_is_noticed(shop: Shop) -> None:
     assert (shop.ids(), shop.status().notes) == (list(range(6)), [])
 
 
+def test_a_position_survives_any_expiry_and_a_rollback_behind_it_is_noticed(shop: Shop) -> None:
+    def expire_by_spark() -> None:
+        call = "CALL main.system.expire_snapshots(table => 'shop.totals', older_than => now(), retain_last => 1)"
+        shop.warden.ground.spark.sql(call).collect()
+
+    others = pa.table({"id": [100], "region": ["x"], "cents": [1]}, schema=TOTALS)
+    shop.lake.catalog.load_table("shop.totals").append(others)
+    shop.warden.version.tag("shop.totals", name="before").apply()
+    shop.order(*range(6))
+    shop.register()
+    shop.run()
+    shop.lake.catalog.load_table("shop.totals").append(others)
+    expire_by_spark()
+    shop.lose_control_database()
+    assert (shop.stamps(), shop.status().status) == ([], "completed")
+    assert shop.run() == {"actions": 0, "subjects": 0}
+    shop.warden.version.rollback("shop.totals@before", not_ancestor=True).apply()
+    for appended in (0, 1):
+        assert shop.status().notes == ["the target was rolled back behind batch 2: run it with --again"]
+        with pytest.raises(Conflict, match="rolled back behind batch 2"):
+            shop.run()
+        if not appended:
+            shop.lake.catalog.load_table("shop.totals").append(others)
+    shop.run(again=True)
+    assert (shop.ids(), shop.status().status) == ([*range(6), 100, 100], "completed")
+
+
 def test_a_batch_without_rows_is_progress(shop: Shop) -> None:
     shop.order(*range(9))
     shop.register(SQL.replace("WHERE", "WHERE (id < 2 OR id = 7) AND"))

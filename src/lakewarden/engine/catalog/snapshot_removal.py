@@ -18,11 +18,12 @@ from lakewarden.engine.catalog.representations import stand_ins
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
 LINEAGE = "lakewarden.lineage"
 BACKFILL = "lakewarden.backfill."
-"""Begins the key of a backfill's stamp, in the summary of a snapshot or, once that has expired, in a table property."""
+"""Begins the key of a backfill's stamp, in the summary of a snapshot and, whoever expires that, in a table property."""
 SEQUENCE = "lakewarden.sequence."
 """The same for the stamp of an archived partition of a database table."""
 STAMPS = (BACKFILL, SEQUENCE)
@@ -181,6 +182,12 @@ def without_revealing(stamp: str, reveals: Callable[[str], bool]) -> str:
     return json.dumps(known, separators=(",", ":"))
 
 
+def stamp_property(snapshot: Snapshot, stamp: str) -> str:
+    """The stamp of a snapshot as the value of a table property, which is known when the snapshot has expired."""
+    whose = {"snapshot": snapshot.snapshot_id, "sequence": snapshot.sequence_number, "at": snapshot.timestamp_ms}
+    return json.dumps({"position": json.loads(stamp), **whose}, separators=(",", ":"))
+
+
 def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
     """The newest stamps on main, by key, if their snapshots expire: as table properties they stay known."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
@@ -193,7 +200,7 @@ def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
             if key.startswith(STAMPS) and key not in seen:
                 seen.add(key)
                 if at in going:
-                    stamps[key] = json.dumps({"position": json.loads(text), "at": snapshot.timestamp_ms})
+                    stamps[key] = stamp_property(snapshot, text)
         parent = snapshot.parent_snapshot_id
         at = parent if parent in by_id else over_gaps.get(at)
     return stamps

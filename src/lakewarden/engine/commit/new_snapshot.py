@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL, stamp_property
 from lakewarden.engine.catalog.snapshots import MAIN, notes_of
 from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, ref_update
 from lakewarden.engine.files.manifests import Manifests, has_live_files, partition_key, write_entries
@@ -182,7 +183,7 @@ class Draft:
         """Write the manifest list; returns the updates for the catalog. The operation `replace` changes no rows."""
         from pyiceberg.manifest import write_manifest_list
         from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-        from pyiceberg.table.update import AddSnapshotUpdate
+        from pyiceberg.table.update import AddSnapshotUpdate, SetPropertiesUpdate
 
         metadata, path = self.table.metadata, self._path("snap")
         parent = self.head.snapshot_id if self.head else None
@@ -210,7 +211,9 @@ class Draft:
                 "summary": Summary(Operation(operation), **summary),
             }
         )
-        return AddSnapshotUpdate(snapshot=snapshot), self.moved(branch)
+        stamps = {key: stamp_property(snapshot, text) for key, text in facts.items() if key.startswith(BACKFILL)}
+        kept = (SetPropertiesUpdate(updates=stamps),) if stamps and branch == MAIN else ()
+        return AddSnapshotUpdate(snapshot=snapshot), self.moved(branch), *kept
 
     def moved(self, branch: str) -> TableUpdate:
         """Point a branch at this snapshot."""

@@ -190,6 +190,6 @@ def _units(stamps: Sequence[Found], reading: Reading) -> list[_Unit]:
         at = found.position
         if at.checkpoint or found is stamps[-1]:
             upper = reading.columns.load(at.checkpoint) if at.checkpoint else None
-            units.append(_Unit(Range(lower, upper, at.rows - rows), before, found.snapshot or 0))
+            units.append(_Unit(Range(lower, upper, at.rows - rows), before, found.snapshot))
             before, lower, rows = found.snapshot, upper, at.rows
     return units

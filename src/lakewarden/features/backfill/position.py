@@ -5,6 +5,8 @@ whatever happens to the control database; and a commit is refused if the table i
 
 In branch mode the batches are commits of a branch, and one commit on main publishes them and removes the branch. So as
 long as the branch exists, its stamps are the newest.
+
+Each commit on main also sets its stamp as a table property, so that it survives any expiry, also that of other tools.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshot_removal import BACKFILL
-from lakewarden.engine.catalog.snapshots import MAIN, ancestors, lines_of, notes_of
+from lakewarden.engine.catalog.snapshots import MAIN, ancestors, lines_of, notes_of, operation_of
 from lakewarden.errors import StalePlan
 from lakewarden.quantities import from_millis
 
@@ -70,7 +72,8 @@ class Found:
 
     position: Position
     at: datetime
-    snapshot: int | None
+    snapshot: int
+    sequence: int | None
 
 
 @dataclass(frozen=True)
@@ -96,14 +99,47 @@ def whereabouts(table: Table, backfill: str) -> Whereabouts:
     own = lines_of(table, heads)
     stamped = [one for one in reversed(table.metadata.snapshots) if key(backfill) in notes_of(one)]
     current = next(chain.from_iterable(stamps_on(table, ref, backfill) for ref in (branch_of(backfill), MAIN)), None)
-    if current is None and key(backfill) in table.metadata.properties:  # its snapshot has expired
-        kept = json.loads(table.metadata.properties[key(backfill)])
-        current = Found(Position(**kept["position"]), from_millis(kept["at"]), None)
     newest = _found(stamped[0], backfill) if stamped else None
+    kept = _expired(table, backfill)
+    if kept is not None and branch_of(backfill) not in refs:
+        if _is_behind_main(table, kept):
+            current = current if current is not None and current.position == kept.position else kept
+        elif newest is None or kept.at > newest.at:
+            newest = kept
     is_lost = newest is not None and newest.snapshot not in own and not newest.position.undone
     lost = newest if newest and is_lost and (current is None or newest.at > current.at) else None
     is_on_branch = branch_of(backfill) in refs
     return Whereabouts(current if current and not current.position.undone else None, lost, is_on_branch)
+
+
+def _expired(table: Table, backfill: str) -> Found | None:
+    """The stamp in the table's properties, if its snapshot has expired."""
+    text = table.metadata.properties.get(key(backfill))
+    if text is None:
+        return None
+    kept = json.loads(text)
+    if table.snapshot_by_id(kept["snapshot"]) is not None:
+        return None
+    return Found(Position(**kept["position"]), from_millis(kept["at"]), kept["snapshot"], kept["sequence"])
+
+
+def _is_behind_main(table: Table, expired: Found) -> bool:
+    """Whether a snapshot that has expired was an ancestor of main: if main's line has a gap where it was."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    later: Snapshot | None = None
+    for id in ancestors(table, table.metadata.current_snapshot_id):
+        if _is_before(by_id[id], expired):
+            return later is not None and later.parent_snapshot_id != id
+        later = by_id[id]
+    return later is not None
+
+
+def _is_before(snapshot: Snapshot, expired: Found) -> bool:
+    """By sequence number, unless there is none, or a purge made the snapshot: that keeps the time of an earlier one."""
+    is_replacement = snapshot.parent_snapshot_id is None and operation_of(snapshot)
+    if snapshot.sequence_number and expired.sequence and not is_replacement:
+        return bool(snapshot.sequence_number < expired.sequence)
+    return from_millis(snapshot.timestamp_ms) < expired.at
 
 
 def branch_of(backfill: str) -> str:
@@ -140,4 +176,4 @@ def unmoved(backfill: str, expected: Position | None) -> Callable[[Table], None]
 
 def _found(snapshot: Snapshot, backfill: str) -> Found:
     stamp = Position.read(notes_of(snapshot)[key(backfill)])
-    return Found(stamp, from_millis(snapshot.timestamp_ms), snapshot.snapshot_id)
+    return Found(stamp, from_millis(snapshot.timestamp_ms), snapshot.snapshot_id, snapshot.sequence_number)
