@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.features.viewset.logs import Logs
+from lakewarden.features.viewset.definition import PROPERTY
+from tests.features.viewset.logs import SCHEMA, Logs
 
 pytestmark = pytest.mark.spark
 
@@ -21,3 +24,13 @@ def test_every_view_set_with_its_schema(logs: Logs) -> None:
     logs.define(instances="process_id")
     (row,) = logs.viewset.list()
     assert row.global_instance_available and row.has_view_maker
+
+    table = logs.lake.catalog.create_table("raw.damaged", SCHEMA)
+    with table.transaction() as change:
+        change.set_properties({PROPERTY: "no definition"})
+    logs.lake.catalog.create_table("raw.lost", SCHEMA)
+    Path(logs.lake.catalog.load_table("raw.lost").metadata_location.removeprefix("file://")).unlink()
+    assert logs.viewset.list() == [row]  # others are not stopped by it
+    (path,) = [one.file_path for one in logs.viewset.partitions() if one.file_path]
+    told = logs.lake.warden.query(f"SELECT retire_partition_by_file('{path}') AS told")["told"].tolist()
+    assert told == [f"SUCCESS: Retired partition {path}"]

@@ -9,9 +9,10 @@ from datetime import timedelta
 
 import pyarrow as pa
 import pytest
+from pyiceberg.types import StringType
 
-from lakewarden.errors import BadValue, Conflict
-from tests.features.viewset.logs import DAY, RANGE, SCHEMA, Logs
+from lakewarden.errors import BadValue, Conflict, StalePlan
+from tests.features.viewset.logs import DAY, RANGE, SCHEMA, TIME, Logs
 
 pytestmark = pytest.mark.spark
 
@@ -123,3 +124,34 @@ def test_insert_times_without_zone_are_in_utc(logs: Logs) -> None:
         (1, grouped): 1,
         (2, grouped): 1,
     }
+
+
+def test_columns_that_changed_after_the_last_commit_are_read_as_planned(logs: Logs) -> None:
+    logs.insert(0, 1)
+    with logs.lake.catalog.load_table("raw.logs").update_schema() as change:
+        change.delete_column("msg")
+    with logs.lake.catalog.load_table("raw.logs").update_schema() as change:
+        change.add_column("msg", StringType())  # another column, without values
+    logs.define()
+    late = logs.viewset.materialize("entries", begin="2026-01-01", end="2026-01-01T02:00", delta="2h")
+    logs.write(1)
+    assert [row["msg"] for row in logs.rows()] == [None, None]
+    logs.viewset.retire("entries", begin="2026-01-01", end="2026-01-02").apply()
+    logs.lake.catalog.load_table("raw.logs").append(
+        pa.Table.from_pylist([{"inserted_at": DAY, "time": DAY, "msg": "new"}], schema=SCHEMA)
+    )
+    with pytest.raises(StalePlan, match="columns of raw.logs had changed before planning"):
+        late.apply()
+    logs.write(1)
+    assert [row["msg"] for row in logs.rows()] == [None, "new", None]
+
+
+def test_a_microsecond_within_a_nested_column_is_a_change(logs: Logs) -> None:
+    schema = pa.schema([("inserted_at", TIME), ("times", pa.list_(TIME))])
+    table = logs.lake.catalog.create_table("raw.nested", schema)
+    for micros in (1, 2):
+        row = {"inserted_at": DAY, "times": [DAY + timedelta(microseconds=micros)]}
+        table.delete() if micros > 1 else None
+        table.append(pa.Table.from_pylist([row], schema=schema))
+        logs.define(f"SELECT times FROM raw.nested WHERE {RANGE}", source="raw.nested", event_time=None)
+        assert logs.write(1)["partitions"] == 1

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound, Conflict
+from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound, Conflict, SomeFailed
 from lakewarden.features.viewset.history import columns_with_ids, history_of
-from tests.features.viewset.logs import DEFINITION, RANGE, SQL, Logs
+from tests.features.viewset.logs import DEFINITION, RANGE, SCHEMA, SQL, Logs
 
 pytestmark = pytest.mark.spark
 
@@ -48,6 +48,29 @@ def test_what_cannot_be_registered(logs: Logs) -> None:
         logs.define(insert_time="level")
     with pytest.raises(AlreadyExists, match="is not a view set"):
         logs.define(target="raw.logs")
+
+
+def test_a_name_and_its_tables_belong_to_one_view_set(logs: Logs) -> None:
+    """Partitions are compared with the schema of the view set with their name."""
+    logs.insert(0)
+    elsewhere = logs.viewset.register({**DEFINITION, "sql": SQL, "target": "b.y"})
+    logs.lake.catalog.create_namespace("viewsets")
+    logs.lake.catalog.create_table("viewsets.entries__empty", SCHEMA)
+    with pytest.raises(AlreadyExists, match="viewsets.entries__empty exists already, but"):
+        logs.define()
+    logs.lake.catalog.drop_table("viewsets.entries__empty")
+    logs.define()
+    logs.write(1)
+    with pytest.raises(SomeFailed, match="the view set entries has the table main.viewsets.entries"):
+        elsewhere.apply()
+    with pytest.raises(AlreadyExists, match="the view set entries has the table main.viewsets.entries"):
+        logs.define(SQL.replace("msg", "1 AS one"), target="b.y")
+    logs.define(name="others", target="b.y")  # what the first attempt left does not matter
+    over = {**DEFINITION, "name": "outer", "source": "viewsets.entries", "insert_time": "time"}
+    with pytest.raises(BadValue, match="the table of the view set entries"):
+        logs.viewset.register(
+            {**over, "sql": "SELECT time FROM viewsets.entries WHERE time >= {begin} AND time < {end}"}
+        )
 
 
 def test_what_a_first_registration_left_undone_is_done(logs: Logs) -> None:

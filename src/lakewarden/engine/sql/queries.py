@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.base.faults import first_line
 from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.files.manifests import holds_data, listed_files, manifests_of
+from lakewarden.engine.rows.read import version_schema
 from lakewarden.engine.spark.session import Spark, translating_spark
 from lakewarden.engine.sql.statement import BEGIN, END, RANGE, Statement
 from lakewarden.errors import BadValue
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KINDS = ("bigint", "timestamp", "timestamp", "string")  # number, begin, end and digest
 _FILES_PER_RANGE = 1.25
+_EXACT = {  # by default, times are cut to milliseconds
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 _FLAGS = 60  # bits of a long that say which columns are null
 
 
@@ -67,7 +72,7 @@ class Source:
     @property
     def has_zone(self) -> bool:
         """Whether insert times are moments; if not, they are taken as UTC."""
-        return str(self.version.table.schema().find_type(self.insert_time)) == "timestamptz"
+        return str(version_schema(self.version).find_type(self.insert_time)) == "timestamptz"
 
 
 @dataclass(frozen=True)
@@ -233,7 +238,7 @@ class Queries:
 def _is_together(cut: Cut) -> bool:
     """Whether the rows of most ranges lie in one file each: then each task writes what it reads, and no row moves."""
     version = cut.source.version
-    field_id = version.table.schema().find_field(cut.source.insert_time).field_id
+    field_id = version_schema(version).find_field(cut.source.insert_time).field_id
     begin, delta = cut.ranges.micros
     first, last = min(cut.digests), max(cut.digests)
     parts, most = 0, len(cut.digests) * _FILES_PER_RANGE
@@ -293,7 +298,7 @@ def _hashed(frame: DataFrame, columns: Sequence[str]) -> list[Column]:
     for place, name in enumerate(columns):
         column = F.col(identifier(name))
         is_nested = frame.schema[name].dataType.typeName() in ("map", "array", "struct", "variant")
-        found.append(F.to_json(F.struct(column)) if is_nested else column)
+        found.append(F.to_json(F.struct(column), _EXACT) if is_nested else column)
         flags.append(F.when(column.isNull(), F.lit(1 << place % _FLAGS)).otherwise(F.lit(0)))
     parts = (flags[start : start + _FLAGS] for start in range(0, len(flags), _FLAGS))
     return [*found, *(reduce(lambda one, other: one + other, part) for part in parts)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
 
+log = logging.getLogger(__name__)
 PROPERTY = "lakewarden.viewset"
 KEPT = "lakewarden.viewset.kept"
 """The table property with the former schema hashes whose partitions count as current, by the hash they count as."""
@@ -134,8 +136,16 @@ def type_text(kind: Any) -> str:
 
 
 def all_view_sets(lake: Reader) -> list[ViewSet]:
-    """Every registered view set, by name."""
-    found = lake.tables.read_all(lake.tables.names(), lambda name: _registered(lake, name))
+    """Every registered view set, by name; those whose table cannot be read are left out."""
+
+    def registered(name: TableName) -> ViewSet | None:
+        try:
+            return _registered(lake, name)
+        except (TableNotFound, BrokenTable) as error:  # dropped meanwhile, or damaged: the others are still there
+            log.warning("%s is left out of view sets: %s", name, error)
+            return None
+
+    found = lake.tables.read_all(lake.tables.names(), registered)
     return sorted((one for one in found if one is not None), key=lambda one: one.name)
 
 

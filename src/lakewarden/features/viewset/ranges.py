@@ -11,8 +11,9 @@ from pydantic import Field
 
 from lakewarden.engine.base.table_name import parse_time
 from lakewarden.engine.catalog.snapshots import stamped
+from lakewarden.engine.rows.read import version_schema
 from lakewarden.engine.sql.queries import Ranges
-from lakewarden.errors import BadValue
+from lakewarden.errors import BadValue, StalePlan
 from lakewarden.features.viewset.catalogue import Near, PartitionRow, partitions
 from lakewarden.features.viewset.definition import GLOBAL, ViewSet, view_set
 from lakewarden.features.viewset.history import history_of
@@ -26,6 +27,8 @@ from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
 from lakewarden.quantities import Duration, from_micros, show_duration
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 
@@ -122,11 +125,14 @@ class WritesRanges(Request):
         view = view_set(lake, self.name)
         if view.schema_hash != action.arguments["schema_hash"]:
             raise schema_changed(view)
-        names, snapshots = action.texts("tables"), action.texts("snapshots")
-        versions = {name: lake.tables.resolve(f"{name}@{at}") for name, at in zip(names, snapshots, strict=True)}
-        wanted = _wanted(action, view, versions)
+        wanted = _wanted(action, view, _pinned(action, lake))
         paths, empty = [file.path for file in action.files.items], set(action.texts("empty"))
-        check = unshared(lake, view, wanted.identities(), {*paths, *empty})
+        unchanged = unshared(lake, view, wanted.identities(), {*paths, *empty})
+
+        def check(table: Table) -> None:
+            unchanged(table)
+            _pinned(action, lake)
+
         if stamped(view.table, lake.stamp) is None:
             check(view.table)  # before the work, and again in the commit
         return Outcome(write(lake, wanted, paths, empty, check))
@@ -159,6 +165,7 @@ class WritesRanges(Request):
                 "digests": tuple(wanted.values()),
                 "tables": tuple(versions),
                 "snapshots": tuple(str(version.snapshot.snapshot_id) for version in versions.values()),
+                "schemas": tuple(version_schema(version).schema_id for version in versions.values()),
                 **({"empty": empty} if empty else {}),
             },
             requires=(
@@ -192,6 +199,26 @@ def _wanted(action: Action, view: ViewSet, versions: Mapping[str, Resolved]) -> 
     )
     digests = dict(zip(numbers, action.texts("digests"), strict=True))
     return Wanted(view, str(action.arguments["instance"]), ranges, digests, versions)
+
+
+def _pinned(action: Action, lake: Reader) -> dict[str, Resolved]:
+    """The versions that were planned, with the columns that they had then.
+
+    If columns changed after the last commit before planning, only the head of main has them, as long as it stays there.
+    """
+    found = {}
+    planned = (action.texts(name) for name in ("tables", "snapshots", "schemas"))
+    for name, snapshot, schema in zip(*planned, strict=True):
+        pinned = lake.tables.resolve(f"{name}@{snapshot}")
+        if str(version_schema(pinned).schema_id) != schema:
+            pinned = lake.tables.resolve(name)
+        if (str(pinned.snapshot.snapshot_id), str(version_schema(pinned).schema_id)) != (snapshot, schema):
+            raise StalePlan(
+                f"the plan is stale: columns of {name} had changed before planning, and others committed to it since",
+                "Nothing was written. Plan again.",
+            )
+        found[name] = pinned
+    return found
 
 
 def _moment(text: str, option: str) -> datetime:

@@ -25,7 +25,9 @@ from lakewarden.features.viewset.definition import (
     UPDATED,
     Definition,
     ViewSet,
+    all_view_sets,
     columns_of,
+    of_table,
     schema_hash,
 )
 from lakewarden.features.viewset.evolution import columns_after, evolution
@@ -71,6 +73,7 @@ class Register(Operation):
         wanted = self._schema(lake)
         table = _existing(lake, name)
         if table is None:
+            self._refuse_taken(lake, name)
             return Plan(self.kind(), str(name), (self._create(name, wanted), _create_empty(name, wanted)))
         if PROPERTY not in table.metadata.properties:
             raise AlreadyExists(f"{name} exists already and is not a view set", "Choose another target.")
@@ -82,6 +85,25 @@ class Register(Operation):
         if _existing(lake, lake.tables.name(before.empty_table)) is None:  # the first registration was not completed
             actions = (*actions, _create_empty(name, wanted))
         return Plan(self.kind(), str(name), actions, warnings)
+
+    def _refuse_taken(self, lake: Reader, name: TableName) -> None:
+        """Refuse a name that another table has, and rows of a table that was not made for this view set."""
+        given = self.definition
+        same = (one for one in all_view_sets(lake) if one.name == given.name and one.table_name != name)
+        other = next(same, None)
+        if other is not None:
+            raise AlreadyExists(
+                f"the view set {given.name} has the table {other.table_name}",
+                f"Give it another name, or register it with target: {other.table_name}",
+            )
+        empty = f"{name}{EMPTY_SUFFIX}"
+        beside = _existing(lake, lake.tables.name(empty))
+        is_unused = beside is None or (set(beside.schema().column_names) == set(OWN) and not beside.metadata.snapshots)
+        if not is_unused:  # if it is, an earlier registration failed
+            raise AlreadyExists(
+                f"{empty} exists already, but {name} does not",
+                "It would list partitions of this view set. Drop or rename it, or choose another target.",
+            )
 
     def holds(self, action: Action, lake: Reader) -> bool:
         table = _existing(lake, lake.tables.name(action.subject))
@@ -104,6 +126,8 @@ class Register(Operation):
             return Outcome({"schema_hash": self._hash(schema)})
         lake.tables.catalog(name).create_namespace_if_not_exists(name.namespace)
         is_empty = action.verb == "create-empty"
+        if not is_empty:
+            self._refuse_taken(lake, name)
         properties = {} if is_empty else self._first_properties(lake, schema)
         lake.commits.publish(
             CreateTable(
@@ -199,6 +223,13 @@ class Register(Operation):
             raise BadValue(
                 f"the SQL does not read {given.source}", f"It reads {', '.join(versions)}. Name one of them as source."
             )
+        for spelled, version in versions.items():
+            inner = of_table(version.name, version.table)
+            if inner is not None:
+                raise BadValue(
+                    f"the SQL reads {spelled}, the table of the view set {inner.name}",
+                    "It has rows of several instances and schemas. Read what that view set is made of.",
+                )
         source = versions[given.source]
         _check_column(source, given.insert_time, "insert_time", ("timestamptz", "timestamp"))
         if given.instances is not None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.table_name import parse_time
 from lakewarden.engine.sql.queries import Selected
-from lakewarden.errors import BadValue, Interrupted, LakewardenError
+from lakewarden.errors import BadValue, BrokenTable, Interrupted, LakewardenError
 from lakewarden.features.shared.sql_function import ChangeFunction, ListFunction, Operate, ReadFunction
 from lakewarden.features.viewset.catalogue import PartitionRow, identity_text, partitions
 from lakewarden.features.viewset.definition import BEGIN, END, HASH, INSTANCE, all_view_sets, view_set
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.plan import Plan
     from lakewarden.lifecycle.report import Report
 
+log = logging.getLogger(__name__)
 Arguments = Sequence[Any]
 
 
@@ -55,12 +57,7 @@ class _Wanted:
 
 
 def _retire_by_file(lake: Reader, operate: Operate, rows: Sequence[Arguments]) -> list[str]:
-    known = {
-        row.file_path: view.name
-        for view in all_view_sets(lake)
-        for row in partitions(lake, view)
-        if row.file_path is not None
-    }
+    known = {row.file_path: row.view_set_name for row in _readable(lake) if row.file_path is not None}
     paths = ["NULL" if path is None else str(path) for (path,) in rows]
     wanted = [_Wanted(path, path, known.get(path)) for path in paths]
     done = _retired(lake, operate, "file", wanted)
@@ -68,7 +65,8 @@ def _retire_by_file(lake: Reader, operate: Operate, rows: Sequence[Arguments]) -
 
 
 def _retire_by_metadata(lake: Reader, operate: Operate, rows: Sequence[Arguments]) -> list[str]:
-    there = {(view.name, row.identity_text) for view in all_view_sets(lake) for row in partitions(lake, view)}
+    names = {str(given[0]) for given in rows}
+    there = {(row.view_set_name, row.identity_text) for row in _readable(lake, names)}
     wanted = []
     for given in rows:
         name, instance, begin, end, schema_hash = ("NULL" if value is None else _time(value) for value in given)
@@ -82,6 +80,15 @@ def _retire_by_metadata(lake: Reader, operate: Operate, rows: Sequence[Arguments
         wanted.append(_Wanted(identity, shown, name if is_there else None))
     done = _retired(lake, operate, "identity", wanted)
     return [text if size is None else f"{text}: {size} bytes" for text, size in done]
+
+
+def _readable(lake: Reader, names: Collection[str] | None = None) -> Iterator[PartitionRow]:
+    """The partitions of view sets, without those whose metadata is damaged: they do not stop the others."""
+    for view in all_view_sets(lake):
+        try:
+            yield from partitions(lake, view) if names is None or view.name in names else ()
+        except BrokenTable as error:
+            log.warning("partitions of %s cannot be listed: %s", view.name, error)
 
 
 def _retired(lake: Reader, operate: Operate, field: str, wanted: Sequence[_Wanted]) -> Iterator[tuple[str, int | None]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.catalog.snapshots import notes_of, operation_of
 from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.files.written_files import AddedFile
+from lakewarden.engine.rows.read import version_schema
 from lakewarden.engine.sql.queries import Cut, RangeColumns, Ranges, Source
 from lakewarden.errors import BadValue, StalePlan
 from lakewarden.features.viewset.catalogue import Identity, identity_text, partitions
@@ -76,7 +77,7 @@ def source_of(view: ViewSet, instance: str, versions: Mapping[str, Resolved]) ->
 
 def source_digests(lake: Reader, view: ViewSet, source: Source, ranges: Ranges) -> dict[int, str]:
     """What the source holds in each range: equal if its rows are equal, in whatever files they lie."""
-    known = [field.name for field in source.version.table.schema().fields]
+    known = [field.name for field in version_schema(source.version).fields]
     columns = sorted({*view.definition.statement.columns_of(known), source.insert_time})
     found = lake.queries.digests(source, ranges, columns)
     return {number: found.get(number, EMPTY) for number in range(ranges.count)}
