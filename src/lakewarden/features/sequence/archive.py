@@ -98,7 +98,7 @@ class Archive(RetirementRequest, Operation):
 
     def _action(self, found: Retirement, age: Age, archive: ArchiveTable, replaces: str) -> Action:
         table, partition, file = found.table, age.partition, None if self.file is None else str(self.file)
-        youngest = f"{age.youngest:%Y-%m-%d}" if age.youngest is not None else ""
+        youngest = f"{'' if age.is_exact else 'not after '}{age.youngest:%Y-%m-%d}" if age.youngest else ""
         return Action(
             verb="copy",
             subject=found.subject(partition.name),

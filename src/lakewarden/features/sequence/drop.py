@@ -68,7 +68,7 @@ class Drop(RetirementRequest, Operation):
         is_archived = found.archive is not None and found.archive.copy_of(age.partition) is not None
         if is_archived or (self.without_archive and age.is_exact):
             return self._action(_DETACH, found, age.partition, is_archived)
-        why = "its date is known by a name only" if self.without_archive else "it is not archived"
+        why = "no date query dates it" if self.without_archive else "it is not archived"
         return f"{found.subject(age.partition.name)} is kept: {why}"
 
     def holds(self, action: Action, lake: Reader) -> bool:

@@ -13,7 +13,7 @@ from lakewarden.features.sequence.ages import Age, ages
 from lakewarden.features.sequence.archives import ArchiveTable, archive_name
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.partitions import PartitionedTable, read_table
-from lakewarden.features.sequence.target import SequenceRequest
+from lakewarden.features.sequence.target import SequenceRequest, database_lease
 from lakewarden.features.sequence.twins import Twin, twins_of
 from lakewarden.lifecycle.action import Action, Finding
 from lakewarden.lifecycle.plan import Plan
@@ -66,11 +66,14 @@ def look_at(lake: Reader, sequences: SequenceSettings, connection: Reading, name
     if kept_for is None:
         return Retirement(table, archive, tuple(twins), (), (f"{table} has no retention: nothing is due",))
     detached = {twin.partition for twin in twins}
-    hot = [each for each in ages(connection, sequences, table) if each.partition.name not in detached]
+    recorded = lake.state.sequence.positions(database_lease(table))
+    hot = [each for each in ages(connection, sequences, table, recorded) if each.partition.name not in detached]
     undated = [each.partition.name for each in hot if each.youngest is None]
-    notes = (f"{table}: no date is known for {', '.join(undated)}; they are kept",) if undated else ()
+    notes = [f"{table}: no date is known for {', '.join(undated)}; they are kept"] if undated else []
     due = tuple(each for each in hot if each.is_past(kept_for, lake.clock()))
-    return Retirement(table, archive, tuple(twins), due, notes)
+    if not all(each.is_exact for each in due):
+        notes.append(f"{table} has no date query: recorded positions, or names and one period more, say what is due")
+    return Retirement(table, archive, tuple(twins), due, tuple(notes))
 
 
 def plan_each(request: RetirementRequest, lake: Reader, propose: Callable[[Retirement, Reading], Proposed]) -> Plan:
