@@ -64,6 +64,20 @@ class Shop:
                 rows = list(cursor.fetchall())
         return rows
 
+    @contextmanager
+    def listening(self) -> Iterator[list[tuple[int, str]]]:
+        """What the server was sent during the block: statements, each with the number of its session."""
+        sent: list[tuple[int, str]] = []
+        self.run("SET GLOBAL log_output = 'TABLE'", "TRUNCATE mysql.general_log", "SET GLOBAL general_log = 1")
+        try:
+            yield sent
+        finally:
+            self.run("SET GLOBAL general_log = 0")
+            kept = (
+                "SELECT thread_id, CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE command_type = 'Query'"
+            )
+            sent += [(int(session), str(text)) for session, text in self.run(kept)]
+
 
 @dataclass
 class MariaDb:

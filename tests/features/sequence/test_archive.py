@@ -55,6 +55,21 @@ def test_a_partition_is_read_in_several_ranges_at_once(orders: OldOrders, monkey
     assert len(orders.lake.catalog.load_table("archive.orders").inspect.files()) == 5
 
 
+def test_a_lock_is_outwaited_by_short_waits(orders: OldOrders) -> None:
+    """Spark's sessions wait for locks as short as others; the rows are staged again."""
+    attempts: list[None] = []
+    with orders.shop.connect() as other:
+
+        def lock() -> None:
+            attempts.append(None)
+            other.cursor().execute("LOCK TABLES orders WRITE" if len(attempts) == 1 else "UNLOCK TABLES")
+
+        failpoints.when("staging.branched", lock, times=2)
+        orders.warden.sequence.archive(partition=["p_20260101"]).apply()
+    assert len(attempts) == 2 and len(orders.archived()) == 99
+    assert [*orders.lake.catalog.load_table("archive.orders").metadata.refs] == ["main"]
+
+
 def test_a_row_that_changes_while_it_is_copied_is_noticed(orders: OldOrders) -> None:
     failpoints.when("staging.branched", lambda: orders.shop.run("UPDATE orders SET note = 'x' WHERE id = 7"))
     with pytest.raises(LakewardenError, match="p_20260101 .* changed while it was copied: values of note"):
@@ -129,9 +144,8 @@ def test_the_password_is_in_no_output_log_plan_or_process_list(orders: OldOrders
 
 
 def test_a_login_that_spark_is_denied_shows_no_password(orders: OldOrders) -> None:
-    rows = DatabaseRows(
-        "127.0.0.1", orders.shop.server.port, orders.shop.name, "warden", "wr0ng!", "SELECT 1 AS x", (), 1, ()
-    )
+    place = ("127.0.0.1", orders.shop.server.port, orders.shop.name, "warden")
+    rows = DatabaseRows(*place, "wr0ng!", "SELECT 1 AS x", (), 1, "", ())
     warden = orders.warden.ground
     with pytest.raises(LakewardenError) as refused:
         read(warden.spark.session(), rows, driver_jar(warden.settings, warden.environment))

@@ -20,7 +20,7 @@ from lakewarden.errors import (
     UnfitDatabase,
 )
 from lakewarden.features.sequence import connection
-from lakewarden.features.sequence.connection import Altering, Reading, lock_name, text_literal
+from lakewarden.features.sequence.connection import Altering, Reading, lock_name, server_of, text_literal
 from tests.cases import in_soak
 from tests.features.sequence.conftest import ORDERS
 from tests.services.mariadb import PASSWORD, Shop
@@ -47,6 +47,23 @@ class TestReading:
             with Reading(sequences) as db, pytest.raises(StatementFailed, match="READ ONLY transaction"):
                 db.rows(statement)
         assert shop.run("SELECT COUNT(*) FROM orders") == [(0,)]
+
+    def test_it_waits_a_second_for_locks_and_has_no_other_limit(self, sequences: SequenceSettings, shop: Shop) -> None:
+        """Whatever the server's own limits are."""
+        shop.run("SET GLOBAL max_statement_time = 0.5")
+        try:
+            with Reading(sequences) as db:
+                (found,) = db.rows("SELECT @@lock_wait_timeout, @@innodb_lock_wait_timeout, @@max_statement_time")
+                assert [float(str(value)) for value in found.values()] == [1, 1, 0]
+        finally:
+            shop.run("SET GLOBAL max_statement_time = 0")
+
+    def test_a_server_is_known_by_its_id_or_its_name(self, sequences: SequenceSettings, shop: Shop) -> None:
+        """Servers before 10.11.9 have no id."""
+        with Reading(sequences) as db:
+            assert [(db.server,)] == shop.run("SELECT @@server_uid")
+        about = {"uid": None, "host": "db1", "port": "3306", "id": "7"}
+        assert server_of(about) == "db1:3306/7" and server_of({**about, "uid": "x"}) == "x"
 
     def test_both_ways_lead_to_the_same_server(self, shop: Shop) -> None:
         with (
@@ -120,7 +137,9 @@ class TestAltering:
         passed: list[str] = []
         with Altering(sequences, "orders", lambda: passed.append("fence")) as db:
             assert db.alter("ALTER TABLE orders WAIT 1 ADD x INT", lambda _: passed.append("proof")) < 5
-        assert passed == ["proof", "fence"]
+            assert passed == ["proof", "fence"]
+            db.alter_locked(("orders",), "ALTER TABLE orders COMMENT 'x'", lambda _: passed.append("proof"))
+        assert passed[2:] == ["fence", "proof", "fence"]  # nobody waits for a control database that does not answer
         assert len(shop.run("SHOW COLUMNS FROM orders")) == 3
 
         def lost() -> None:
@@ -158,6 +177,11 @@ class TestAltering:
                 pytest.raises(DatabaseBusy, match=r"locked for 1.5 seconds: Lock wait timeout exceeded"),
             ):
                 db.alter("ALTER TABLE orders WAIT 1 ADD x INT")
+            with (
+                Altering(sequences, "orders", unfenced) as db,
+                pytest.raises(DatabaseBusy, match=r"locked for 1.5 seconds: a statement got its locks at no attempt"),
+            ):
+                db.alter("ALTER TABLE orders WAIT 1 ADD x INT", most_seconds=0.1)
 
     def test_two_never_alter_a_table_at_once(
         self, sequences: SequenceSettings, shop: Shop, monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,7 @@ Covers `features/sequence/dropping.py`, `features/sequence/twins.py` and `featur
 from __future__ import annotations
 
 import re
-import threading
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,7 +15,9 @@ from lakewarden.errors import Barred, LakewardenError, SomeFailed
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.dates import Sighting, sightings
 from lakewarden.features.sequence.partitions import read_table
+from lakewarden.features.sequence.target import database_lease, sequences_of
 from lakewarden.lifecycle import failpoints
+from lakewarden.records.sequence import RecordedPosition
 from tests.features.sequence.old_orders import EVERY, QUERY, OldOrders
 
 
@@ -150,11 +152,22 @@ class TestWithoutSpark:
         assert due(orders) == ["p_20260101", "p_20260301"]
         assert "no date is known for p_20260201" in orders.warden.sequence.drop().plan.warnings[0]
 
-    def test_without_a_date_query_the_next_name_decides_and_rows_are_never_lost(self, orders: OldOrders) -> None:
+    def test_without_a_date_query_names_or_recorded_positions_decide_and_rows_are_never_lost(
+        self, orders: OldOrders
+    ) -> None:
         orders.configure(table={"earliest_utc_timestamp_query": None})
-        planned = orders.warden.sequence.drop(without_archive=True)
-        assert planned.is_empty and all("its date is known by a name only" in each for each in planned.plan.warnings)
-        assert len(planned.plan.warnings) == 2  # the last one's successor begins in 2099
+        note, *kept = orders.warden.sequence.drop(without_archive=True).plan.warnings
+        assert "has no date query: recorded positions, or names and one period more" in note
+        assert [each.split(" ")[0].split(".")[-1] for each in kept] == ["p_20260101", "p_20260201"]
+        assert all("is kept: no date query dates it" in each for each in kept)  # the last one is followed by 2099
+        with Reading(sequences_of(orders.warden.ground.settings, None)) as connection:
+            key = database_lease(read_table(connection, "orders"))
+        for month, position in ((9, 150), (10, 190), (11, 250)):
+            at = RecordedPosition(datetime(2026, month, 1, tzinfo=UTC), (position,))
+            orders.warden.ground.state.sequence.record(key, at)
+        orders.warden.ground.clock = lambda: datetime(2026, 11, 20, tzinfo=UTC)
+        _, *kept = orders.warden.sequence.drop(without_archive=True).plan.warnings
+        assert [each.split(" ")[0].split(".")[-1] for each in kept] == ["p_20260101"]
 
     def test_maintain_does_not_date_detached_partitions_by_rows_of_others(self, orders: OldOrders) -> None:
         sequences = orders.warden.ground.settings.sequences
@@ -189,24 +202,28 @@ class TestWithoutSpark:
             orders.warden.sequence.drop(without_archive=True, partition=["p_20260101"]).apply()
         assert orders.ids() == EVERY
 
-    def test_writers_wait_no_longer_than_a_moment(self, orders: OldOrders) -> None:
-        """A lock that another holds for two seconds is outwaited."""
-        locked, release = threading.Event(), threading.Event()
-
-        def hold() -> None:
-            with orders.shop.connect() as writer, writer.cursor() as cursor:
-                cursor.execute("START TRANSACTION")
-                cursor.execute("SELECT * FROM orders WHERE id = 300 FOR UPDATE")
-                locked.set()
-                release.wait(20)
-
-        thread = threading.Thread(target=hold)
-        thread.start()
-        locked.wait()
-        threading.Timer(2, release.set).start()
-        orders.warden.sequence.drop(without_archive=True, partition=["p_20260101"]).apply()
-        thread.join()
-        assert orders.ids() == list(range(100, 350))
+    def test_no_statement_waits_longer_than_a_moment_for_a_lock(self, orders: OldOrders) -> None:
+        """By what is sent to the server. How long a writer waits is measured in `bench/sequence.py`."""
+        orders.configure(grace="0s")
+        shop, only = orders.shop, {"without_archive": True, "partition": ["p_20260101"]}
+        with shop.listening() as sent:
+            for _ in range(2):
+                orders.warden.sequence.drop(**only).apply()
+                orders.warden.sequence.restore().apply()
+            orders.warden.sequence.drop(**only).apply()
+            orders.warden.sequence.drop(**only).apply()
+        assert orders.tables() == ["orders"] and "p_20260101" not in orders.partitions()
+        ours = {session for session, text in sent if "max_statement_time=0" in text}
+        assert ours >= {session for session, text in sent if "orders" in text}
+        texts = [text for session, text in sent if session in ours and f"`{shop.name}`.`orders`" in text]
+        changing = [text for text in texts if not text.startswith(("SELECT", "CREATE TABLE"))]
+        assert {re.sub(r"`[^`]*`(\.`[^`]*`)?", "…", text) for text in changing} == {
+            "SET STATEMENT max_statement_time = 0.8 FOR ALTER TABLE … WAIT 1 EXCHANGE PARTITION … WITH TABLE …",
+            "LOCK TABLES … WRITE, … WRITE WAIT 1",
+            "ALTER TABLE … WAIT 1 EXCHANGE PARTITION … WITH TABLE …",
+            "LOCK TABLES … WRITE WAIT 1",
+            "ALTER TABLE … WAIT 1 DROP PARTITION …",
+        }
 
     def test_an_installation_without_a_lake(self, orders: OldOrders, install: Any) -> None:
         tables = {"orders": {"retention": {"days": 30}, "earliest_utc_timestamp_query": QUERY}}

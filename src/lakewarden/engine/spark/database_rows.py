@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _DRIVER = "org.mariadb.jdbc.Driver"
 _ROWS_AT_ONCE = "10000"
 _TIMEOUT_MS = "10000"
-_LOCK_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,8 @@ class DatabaseRows:
     parts: Sequence[str]
     tasks: int
     """How many tasks share the parts; each reads its parts one after another."""
+    variables: str
+    """What each session sets, as in `lock_wait_timeout=1,…`."""
     values: Sequence[str]
     """Spark expressions of the values to return, over the columns of the SELECT."""
     constants: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +74,7 @@ def read(session: SparkSession, rows: DatabaseRows, driver: Path, is_remote: boo
             "password": rows.password,
             "fetchsize": _ROWS_AT_ONCE,
             "connectTimeout": _TIMEOUT_MS,
-            "sessionVariables": f"lock_wait_timeout={_LOCK_SECONDS}",
+            "sessionVariables": rows.variables,
         }
         frame = session.read.jdbc(url, f"({rows.select}) AS found", predicates=list(rows.parts), properties=options)
         frame = frame.coalesce(rows.tasks)

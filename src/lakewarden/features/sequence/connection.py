@@ -19,12 +19,21 @@ from lakewarden.features.sequence.session import ClientSession, DriverSession, R
 from lakewarden.lifecycle.basics import Fence
 
 LOCK_SECONDS = 1
+SESSION_VARIABLES = f"lock_wait_timeout={LOCK_SECONDS},innodb_lock_wait_timeout={LOCK_SECONDS},max_statement_time=0"
+ALTER_SECONDS = 0.8
+"""For one attempt to alter a table that others use: an insert may have to wait for two in a row."""
 PATIENCE_SECONDS = 60
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 _OLDEST = (10, 11)
-_LOCKED = {1205, 1213, 1969}
+LOCKED = 1205
+_TOO_LONG = 1969  # by a limit of ours: the server's own limits are lifted
+_LOCKED = {LOCKED, 1213, _TOO_LONG}
 _NO_ACCESS = {1044, 1045, 1049, 1130, 1142, 1698, 2002, 2003, 2005, 2006, 2013}
 _LONGEST_LOCK_NAME = 64
+_ABOUT = """
+SELECT DATABASE() AS name, @@read_only AS is_read_only, @@hostname AS host, @@port AS port, @@server_id AS id,
+(SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = 'SERVER_UID') AS uid
+"""
 
 Got = TypeVar("Got")
 
@@ -82,33 +91,38 @@ class Reading:
     def _prepare(self, session: Session) -> None:
         (about,) = session.rows("SELECT VERSION() AS version")
         _check_version(str(about["version"]))
-        session.rows(f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}, innodb_lock_wait_timeout = {LOCK_SECONDS}")
+        session.rows(f"SET SESSION {SESSION_VARIABLES}")
         if self._READ_ONLY:
             session.rows("SET SESSION TRANSACTION READ ONLY")
-        (about,) = session.rows("SELECT @@server_uid AS server, DATABASE() AS name, @@read_only AS is_read_only")
+        (about,) = session.rows(_ABOUT)
         if about["name"] is None:
             raise ConfigProblem(
                 "the mariadb client connects to no database", "Name one in its option file: [client] database=…"
             )
-        self.server, self.database = str(about["server"]), str(about["name"])
+        self.server, self.database = server_of(about), str(about["name"])
         self.is_read_only_server = str(about["is_read_only"]).upper() not in ("0", "OFF")
 
     def _patiently(self, work: Callable[[], Got]) -> Got:
-        """Do something that may meet a lock, again and again until the limit."""
-        deadline, pause = time.monotonic() + PATIENCE_SECONDS, _FIRST_PAUSE
-        while True:
-            try:
-                return work()
-            except SqlError as error:
-                if error.number not in _LOCKED:
-                    raise _failure(error) from None
-                if time.monotonic() + pause > deadline:
-                    raise DatabaseBusy(
-                        f"locked for {PATIENCE_SECONDS} seconds: {error.text}",
-                        "SHOW PROCESSLIST on the server shows who holds the lock. Nothing was changed; run it again.",
-                    ) from None
-            self._sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+        return patiently(work, self._sleep)
+
+
+def patiently(work: Callable[[], Got], sleep: Callable[[float], None] = time.sleep) -> Got:
+    """Do something that may meet a lock, again and again until the limit."""
+    deadline, pause = time.monotonic() + PATIENCE_SECONDS, _FIRST_PAUSE
+    while True:
+        try:
+            return work()
+        except SqlError as error:
+            if error.number not in _LOCKED:
+                raise _failure(error) from None
+            if time.monotonic() + pause > deadline:
+                met = "a statement got its locks at no attempt" if error.number == _TOO_LONG else error.text
+                raise DatabaseBusy(
+                    f"locked for {PATIENCE_SECONDS} seconds: {met}",
+                    "SHOW PROCESSLIST on the server shows who holds the lock. Nothing was changed; run it again.",
+                ) from None
+        sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 class Altering(Reading):
@@ -148,12 +162,13 @@ class Altering(Reading):
 
         def attempt() -> None:
             session = self._live()
+            self._fence()  # if the control database does not answer, nobody waits for it
             session.rows(f"LOCK TABLES {locks} WAIT {LOCK_SECONDS}")
             try:
                 prove(self)
                 self._fence()
                 if self._live() is not session:  # a new one has no locks
-                    raise SqlError(min(_LOCKED), "the connection was lost while tables were locked")
+                    raise SqlError(LOCKED, "the connection was lost while tables were locked")
                 session.rows(sql)
             finally:
                 if not session.is_over:
@@ -167,13 +182,18 @@ class Altering(Reading):
         name = lock_name(self.database, self._table)
         (got,) = session.rows(f"SELECT GET_LOCK({text_literal(name)}, {LOCK_SECONDS}) AS got")
         if got["got"] != "1":
-            raise SqlError(min(_LOCKED), f"another Lakewarden alters {self.database}.{self._table}")
+            raise SqlError(LOCKED, f"another Lakewarden alters {self.database}.{self._table}")
 
 
 def lock_name(database: str, table: str) -> str:
     """The name of the lock on the server that covers alterations of a table."""
     name = f"lakewarden {database}.{table}"
     return name if len(name) <= _LONGEST_LOCK_NAME else f"lakewarden {hashlib.sha1(name.encode()).hexdigest()}"
+
+
+def server_of(about: Row) -> str:
+    """The id of a server, however it is reached; before 10.11.9 it has none, and is known by its own name."""
+    return str(about["uid"] or f"{about['host']}:{about['port']}/{about['id']}")
 
 
 def _opened(settings: SequenceSettings) -> Session:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
 from lakewarden.config import read_document
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.errors import BadValue, UnfitDatabase
-from lakewarden.features.sequence.connection import Reading, text_literal
+from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.intention import Outlook, last_date
 from lakewarden.features.sequence.names import name_for
 from lakewarden.features.sequence.partitions import Partition, PartitionedTable, Position, check_columns, read_table
@@ -88,13 +87,3 @@ def statement(table: PartitionedTable, outlook: Outlook, period: timedelta, num_
     columns = ", ".join(identifier(column) for column in table.columns)
     listed = ", ".join(definition(part, len(table.columns)) for part in parts)
     return f"ALTER TABLE {table.sql_name} WAIT 1 PARTITION BY {kind} ({columns}) ({listed});"
-
-
-def copied_rows(connection: Reading, table: PartitionedTable, partition: str | None) -> int:
-    """About how many rows a statement copies, by the server's statistics."""
-    only = f" AND PARTITION_NAME = {text_literal(partition)}" if partition else ""
-    rows: list[Any] = connection.rows(
-        "SELECT SUM(TABLE_ROWS) AS copied FROM information_schema.PARTITIONS "  # noqa: S608
-        f"WHERE TABLE_SCHEMA = {text_literal(table.database)} AND TABLE_NAME = {text_literal(table.name)}{only}"
-    )
-    return int(float(rows[0]["copied"] or 0))

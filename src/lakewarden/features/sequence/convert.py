@@ -12,13 +12,12 @@ from lakewarden.errors import LakewardenError
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.conversion import (
     AssumedColumns,
-    copied_rows,
     partitioning,
     read_record,
     speed,
     statement,
 )
-from lakewarden.features.sequence.partitions import position_of
+from lakewarden.features.sequence.partitions import about_rows, position_of
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Positional, Question
 
@@ -55,7 +54,7 @@ class Convert(Question[list[Conversion]], AssumedColumns):
                     outlook = speed(record.tables[name], record.at, table, position or (0,) * len(table.columns), now)
                     is_assumed = bool(self.assume_partitioned_on)
                     sql = statement(table, outlook, sequences.period(name), sequences.num_empty, is_assumed)
-                    rows = copied_rows(connection, table, None if is_assumed else table.partitions[-1].name)
+                    rows = about_rows(connection, table.name, "" if is_assumed else table.partitions[-1].name)
                     found.append(Conversion(name, sql, f"copies about {rows:,} rows, and blocks writers meanwhile"))
                 except LakewardenError as error:
                     found.append(Conversion(name, problem=error.message))

@@ -13,13 +13,14 @@ from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.spark.database_rows import DatabaseRows
-from lakewarden.errors import Conflict, StalePlan, UnfitDatabase
+from lakewarden.errors import Conflict, SparkUnavailable, StalePlan, UnfitDatabase
 from lakewarden.features.sequence.archives import ArchiveTable, Copied
 from lakewarden.features.sequence.checksums import Checksums, in_database
 from lakewarden.features.sequence.columns import PARTITION, Column, columns_of, select
-from lakewarden.features.sequence.connection import Reading
+from lakewarden.features.sequence.connection import LOCKED, SESSION_VARIABLES, Reading, patiently
 from lakewarden.features.sequence.partitions import Partition, PartitionedTable
 from lakewarden.features.sequence.pieces import pieces
+from lakewarden.features.sequence.session import SqlError
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _ROWS_OF_A_PART = 25_000
 _PARTS_OF_A_TASK, _MOST_TASKS = 10, 64
 """Each task writes a file."""
 _AT = "lakewarden_at"
+_LOCKED = "Lock wait timeout exceeded"
 
 
 def copy(
@@ -117,10 +119,20 @@ def _stage(
         select=f"SELECT {select(columns)}, {at} AS {_AT} FROM {partition_rows(table, partition)}",  # noqa: S608
         parts=parts,
         tasks=min(_MOST_TASKS, -(-len(parts) // _PARTS_OF_A_TASK)),
+        variables=SESSION_VARIABLES,
         values=[column.from_text for column in columns],
         constants={PARTITION: partition.name},
     )
-    return lake.staging.stage(str(archive.name), lake.database_rows(rows), in_order=True)
+
+    def attempt() -> StagedRows:
+        try:
+            return lake.staging.stage(str(archive.name), lake.database_rows(rows), in_order=True)
+        except SparkUnavailable as error:
+            if _LOCKED in f"{error} {error.__cause__}":
+                raise SqlError(LOCKED, _LOCKED) from error
+            raise
+
+    return patiently(attempt)
 
 
 def _publish(

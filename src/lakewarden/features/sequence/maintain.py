@@ -12,7 +12,7 @@ from pydantic import Field
 from lakewarden.config import SequenceSettings
 from lakewarden.errors import LakewardenError, UnfitDatabase
 from lakewarden.features.sequence import metrics
-from lakewarden.features.sequence.connection import Reading
+from lakewarden.features.sequence.connection import ALTER_SECONDS, Reading
 from lakewarden.features.sequence.intention import intended
 from lakewarden.features.sequence.partitions import Partition, PartitionedTable, Position, is_empty, read_table
 from lakewarden.features.sequence.reorganizing import Reorganization, limit, reorganizations
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _ROUTE = "ALTER TABLE"
-_MOST_SECONDS = 0.8  # of one attempt: an insert may have to wait for two in a row
-"""For one statement: it takes milliseconds unless it waits, and writers wait behind it."""
 
 
 @dataclass
@@ -99,7 +97,7 @@ class Maintain(Operation, SequenceRequest):
 
         reach("sequence.altering")
         with altering(lake, name, self.file) as connection:
-            seconds = connection.alter(str(action.arguments["sql"]), prove_empty, _MOST_SECONDS)
+            seconds = connection.alter(str(action.arguments["sql"]), prove_empty, ALTER_SECONDS)
         reach("sequence.altered")
         times = lake.kept(AlterTimes).seconds
         times[name] = times.get(name, 0.0) + seconds

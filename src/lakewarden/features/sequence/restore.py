@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakewarden.errors import NotFound
 from lakewarden.features.sequence import twins
 from lakewarden.features.sequence.connection import Reading
-from lakewarden.features.sequence.partitions import read_table
+from lakewarden.features.sequence.partitions import about_rows, read_table
 from lakewarden.features.sequence.retirement import Proposed, Retirement, RetirementRequest, plan_each
 from lakewarden.features.sequence.target import DatabaseTableIs, altering, partition_lease
 from lakewarden.features.sequence.twins import Twin, twins_of
@@ -33,7 +33,10 @@ class Restore(RetirementRequest, Operation):
             if missing:
                 what = f"{', '.join(missing)} of {found.table} is not detached"
                 raise NotFound(f"{what}; rows that were dropped are in the archive, for sequence read")
-            return Proposed(tuple(self._action(found, twin) for twin in chosen))
+            counts = [(twin.partition, about_rows(connection, twin.name)) for twin in chosen]
+            waits = f"while MariaDB checks them, nobody can read or write {found.table}"
+            warnings = tuple(f"{found.subject(name)} has about {count:,} rows: {waits}" for name, count in counts)
+            return Proposed(tuple(self._action(found, twin) for twin in chosen), warnings)
 
         return plan_each(self, lake, propose)
 

@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.errors import Conflict
 from lakewarden.features.sequence.columns import columns_of
-from lakewarden.features.sequence.connection import LOCK_SECONDS, Altering, Reading, text_literal
+from lakewarden.features.sequence.connection import ALTER_SECONDS, LOCK_SECONDS, Altering, Reading, text_literal
 from lakewarden.features.sequence.partitions import Partition, PartitionedTable, Position, is_empty
 from lakewarden.lifecycle.failpoints import reach
 
@@ -108,7 +108,7 @@ def detach(connection: Altering, twin: Twin) -> None:
         connection.alter(f"ALTER TABLE {twin.sql_name} COMMENT = '{twin.comment}' REMOVE PARTITIONING")
     reach("sequence.prepared")
     if not twin.is_swapped(connection):
-        connection.alter(_exchange(twin))
+        connection.alter(_exchange(twin), most_seconds=ALTER_SECONDS)
     reach("sequence.exchanged")
 
 
