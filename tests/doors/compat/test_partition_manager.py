@@ -96,6 +96,12 @@ def test_stats(shop: Shop, say: Say, tmp_path: Path) -> None:
     ]
 
 
+def test_stats_of_all_tables_if_none_is_configured(shop: Shop, say: Say) -> None:
+    shop.run("CREATE TABLE plain (id INT)")
+    code, out, err = say("--mariadb", shop.client, "stats")
+    assert code == 0 and out.startswith("orders:\n partitions: 13\n") and "plain" not in out and "ERROR" not in err
+
+
 def test_drop_only_prints(shop: Shop, say: Say, tmp_path: Path) -> None:
     """What the youngest row of a partition itself says counts; one without a date is kept."""
     before = partitions(shop)

@@ -39,6 +39,12 @@ def drops(sequences: SequenceSettings, tables: Sequence[str], now: datetime) -> 
     return output, failed
 
 
+def all_tables(sequences: SequenceSettings) -> list[str]:
+    """The tables of the database, for a command that names none."""
+    with Reading(sequences) as connection:
+        return [str(name) for row in connection.rows("SHOW TABLES") for name in row.values()]
+
+
 def _drops_of(connection: Reading, sequences: SequenceSettings, name: str, now: datetime) -> dict[str, Any]:
     table, found, chosen = read_table(connection, name), dict[str, Any](), []
     kept_for = sequences.table(name).kept_for

@@ -23,7 +23,7 @@ from pydantic import SecretStr
 
 from lakewarden import config
 from lakewarden.config import DatabaseAddress, Environment, SequenceSettings, Settings
-from lakewarden.doors.compat.partition_drops import drops
+from lakewarden.doors.compat.partition_drops import all_tables, drops
 from lakewarden.errors import BadValue, ConfigProblem, LakewardenError
 from lakewarden.warden import Planned, Warden
 
@@ -124,13 +124,14 @@ def _applied(warden: Warden, planned: Planned) -> set[str]:
 
 
 def _stats(warden: Warden, given: argparse.Namespace) -> tuple[Output, bool]:
-    found = warden.sequence.stats(table=given.table)
+    chosen = given.table or list(_sequences(warden).tables)
+    found = warden.sequence.stats(table=chosen or all_tables(_sequences(warden)))
     for each in found:
         if each.problem:
-            log.error("%s: %s", each.table, each.problem)
+            log.log(logging.ERROR if chosen else logging.DEBUG, "%s: %s", each.table, each.problem)
     known = [asdict(each) for each in found if not each.problem]
     output = {each["table"]: {key: each[key] for key in _STATS if each[key] is not None} for each in known}
-    return output, any(each.problem for each in found)
+    return output, bool(chosen) and any(each.problem for each in found)
 
 
 def _drop(warden: Warden, given: argparse.Namespace) -> tuple[Output, bool]:
