@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -147,7 +148,7 @@ def test_upkeep_erasure_and_loss_of_the_control_database_change_no_identity(logs
     logs.insert(1, 2, 125, process="gone")
     logs.define(instances="process_id")
     logs.write(4)
-    logs.write(1, instance="gone")
+    logs.write(2, instance="gone")  # the second has no rows
 
     def known() -> dict[Any, Any]:
         rows = logs.viewset.partitions("entries")
@@ -158,7 +159,7 @@ def test_upkeep_erasure_and_loss_of_the_control_database_change_no_identity(logs
         return {row.file_path for row in logs.viewset.partitions("entries")}
 
     before, first_files = known(), files()
-    assert len(before) == 5 and None in first_files
+    assert len(before) == 6 and None in first_files
     warden.compaction.compact(TARGET, rewrite_all=True).apply()
     assert known() == before and files() & first_files == {None}
     warden.retention.expire(TARGET, keep_last=1, keep_days=0).apply()
@@ -170,6 +171,11 @@ def test_upkeep_erasure_and_loss_of_the_control_database_change_no_identity(logs
         warden.erasure.purge(table, now=True).apply()
         assert known() == own, "what is left of the erased person is not even the name of the instance"
         assert {row["process_id"] for row in logs.rows()} == {"here"}
+    beside = logs.lake.catalog.load_table(f"{TARGET}__empty")
+    names = {row["view_instance_id"] for one in beside.metadata.snapshots for row in _rows(beside, one.snapshot_id)}
+    assert names == {"global"}, "nor in an earlier version of the list"
+    stored = [path for path in Path(beside.location().removeprefix("file://")).rglob("*") if path.is_file()]
+    assert len(stored) > 3 and not [path for path in stored if b"gone" in path.read_bytes()]
     assert sorted(logs.held().values()) == [0, 0, 1, 1]
     assert logs.viewset.retire("entries", begin="2026-01-01", end="2026-01-02").apply().result["partitions_failed"] == 0
     assert known() == {}
@@ -181,6 +187,11 @@ def test_upkeep_erasure_and_loss_of_the_control_database_change_no_identity(logs
     logs.lake.warden = Warden.open(logs.lake.folder)
     logs.viewset = logs.lake.warden.viewset
     assert known() == again and len(again) == 4
+
+
+def _rows(table: Any, snapshot: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table.scan(snapshot_id=snapshot).to_arrow().to_pylist()
+    return found
 
 
 class Killed(BaseException):

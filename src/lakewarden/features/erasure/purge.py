@@ -9,7 +9,7 @@ they are recorded before (`purging/intent.py`), so that a second run can continu
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,7 +50,7 @@ from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.shared.each import joined, refusal
 from lakewarden.features.viewset.definition import of_table
-from lakewarden.features.viewset.writing import keep_identities
+from lakewarden.features.viewset.erased import forget_versions, keep_identities
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
@@ -149,12 +149,17 @@ def _purge(action: Action, lake: Writer, lose_columns: bool) -> Outcome:
         intent = intended(lake, action, requests)
         if found.matches or found.tainted:
             intent = _replace_everywhere(action, lake, table, keys, found, requests, intent)
+        else:
+            _keep_partitions(lake, name, table, keys, ())
         reach("purge.committed")
         intent = _shorten_log(action, lake, requests, intent)
         intent = _remove(action, lake, intent)
         reach("purge.removed")
         stray = erase_strays(lake, name, str(action.arguments["uuid"]), keys, intent.files)
         reach("purge.strays")
+        view = of_table(name, table)
+        if view is not None:
+            forget_versions(lake, view, _values(keys))
         return record(action, lake, requests, keys, intent, stray, redaction)
 
 
@@ -195,6 +200,8 @@ def _replace_everywhere(
         refs = [ref.name for ref in dirty_refs(lake, table, found)]
         dropped = {path: match.matching for path, match in found.matches.items() if match.content == "data"}
         intent = intent.joined(Intent(rows_dropped=dropped))
+        whole = {p for p, match in found.matches.items() if match.content == "data" and match.matching == match.rows}
+        _keep_partitions(lake, name, table, keys, whole)
         lake.spark_cleansing.cleanse(name, keys, refs, sorted(dirty), about_to, lake.progress)
         return intent
     rewritten = rewrite(action, lake, table, keys, found)
@@ -202,7 +209,7 @@ def _replace_everywhere(
     _carry_hidden(action, lake, table, requests, rewritten.replacements)
     expired = {p: m.matching for p, m in found.matches.items() if m.content == "data" and p in rewritten.obsolete}
     intent = intent.joined(rewritten.intent()).joined(Intent(rows_expired=expired))
-    _keep_partitions(lake, name, table, keys, rewritten.replacements)
+    _keep_partitions(lake, name, table, keys, {p for p, new in rewritten.replacements.items() if new.file is None})
     change = ReplaceFiles(
         table=action.subject,
         uuid=str(action.arguments["uuid"]),
@@ -225,13 +232,16 @@ def _replace_everywhere(
 
 
 def _keep_partitions(
-    lake: Writer, name: TableName, table: Table, keys: Sequence[HiddenKey], replacements: Mapping[str, Replacement]
+    lake: Writer, name: TableName, table: Table, keys: Sequence[HiddenKey], going: Collection[str]
 ) -> None:
     """A view set knows its partitions by their files: those that lose all rows are recorded as empty."""
     view = of_table(name, table)
     if view is not None:
-        going = {path for path, new in replacements.items() if new.file is None}
-        keep_identities(lake, view, going, {value for key in keys for value in key.values})
+        keep_identities(lake, view, going, _values(keys))
+
+
+def _values(keys: Sequence[HiddenKey]) -> set[str]:
+    return {value for key in keys for value in key.values}
 
 
 def _carry_hidden(

@@ -6,7 +6,7 @@ or the new ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.engine.rows.read import version_schema
 from lakewarden.engine.sql.queries import Cut, RangeColumns, Ranges, Source
 from lakewarden.errors import BadValue, StalePlan
-from lakewarden.features.viewset.catalogue import Identity, identity_text, partitions
+from lakewarden.features.viewset.catalogue import Identity, identity_text
 from lakewarden.features.viewset.definition import (
     BEGIN,
     END,
@@ -120,43 +120,17 @@ def write_empty(lake: Writer, view: ViewSet, instance: str, empty: Mapping[Bound
         {INSTANCE: instance, BEGIN: begin, END: end, HASH: current, SOURCE_HASH: digest, UPDATED: now}
         for (begin, end), digest in empty.items()
     ]
-    _change_empty(lake, view, lambda rows: [*(row for row in rows if _identity(view, row) not in replaced), *new])
-
-
-def keep_identities(lake: Writer, view: ViewSet, going: Collection[str], erased: Collection[str]) -> None:
-    """Record partitions whose last rows are about to be erased with these files, as partitions without rows.
-
-    They are recorded first and count only once their files are gone, so a crash in between does no harm. The instance
-    that an erased value names is forgotten.
-    """
-    rows = partitions(lake, view)
-    staying = {row.identity for row in rows if row.file_path not in going}
-    new = {
-        row.identity_text: {
-            INSTANCE: row.view_instance_id,
-            BEGIN: row.begin_insert_time,
-            END: row.end_insert_time,
-            HASH: row.file_schema_hash,
-            SOURCE_HASH: row.source_data_hash,
-            UPDATED: row.updated,
-        }
-        for row in rows
-        if row.identity not in staying and row.view_instance_id not in erased
-    }
-    if new:
-        _change_empty(
-            lake, view, lambda rows: [*(row for row in rows if _identity(view, row) not in new), *new.values()]
-        )
+    change_empty(lake, view, lambda rows: [*(row for row in rows if stored_identity(view, row) not in replaced), *new])
 
 
 def rewrite_empty(lake: Writer, view: ViewSet, identities: set[str]) -> None:
     """Have partitions without rows count as written with the current schema."""
     if identities:
-        _change_empty(
+        change_empty(
             lake,
             view,
             lambda rows: [
-                {**row, HASH: view.schema_hash} if _identity(view, row) in identities else row for row in rows
+                {**row, HASH: view.schema_hash} if stored_identity(view, row) in identities else row for row in rows
             ],
         )
 
@@ -164,7 +138,7 @@ def rewrite_empty(lake: Writer, view: ViewSet, identities: set[str]) -> None:
 def remove_empty(lake: Writer, view: ViewSet, identities: set[str]) -> None:
     """Forget partitions without rows."""
     if identities:
-        _change_empty(lake, view, lambda rows: [row for row in rows if _identity(view, row) not in identities])
+        change_empty(lake, view, lambda rows: [row for row in rows if stored_identity(view, row) not in identities])
 
 
 def removed_empty(lake: Reader, view: ViewSet, operation: str, action: str | None = None) -> dict[str, dict[str, Any]]:
@@ -174,7 +148,7 @@ def removed_empty(lake: Reader, view: ViewSet, operation: str, action: str | Non
     for snapshot in table.metadata.snapshots:
         parent = snapshot.parent_snapshot_id
         if parent is not None and table.snapshot_by_id(parent) is not None and is_by(snapshot, operation, action):
-            before, after = (_rows_at(view, table, one) for one in (parent, snapshot.snapshot_id))
+            before, after = (rows_at(view, table, one) for one in (parent, snapshot.snapshot_id))
             gone |= {identity: row for identity, row in before.items() if identity not in after}
     return gone
 
@@ -182,7 +156,7 @@ def removed_empty(lake: Reader, view: ViewSet, operation: str, action: str | Non
 def empty_before(lake: Reader, view: ViewSet, operation: str) -> list[str]:
     """The partitions without rows that an operation removed and that are not there now, by identity."""
     gone = removed_empty(lake, view, operation)
-    now = _rows_at(view, lake.tables.load(view.empty_table), None) if gone else {}
+    now = rows_at(view, lake.tables.load(view.empty_table), None) if gone else {}
     return [identity for identity in gone if identity not in now]
 
 
@@ -190,7 +164,7 @@ def bring_back_empty(lake: Writer, view: ViewSet, operation: str) -> None:
     gone = removed_empty(lake, view, operation)
     back = [gone[identity] for identity in empty_before(lake, view, operation)]
     if back:
-        _change_empty(lake, view, lambda rows: [*rows, *back])
+        change_empty(lake, view, lambda rows: [*rows, *back])
 
 
 def is_by(snapshot: Snapshot, operation: str, action: str | None) -> bool:
@@ -199,16 +173,16 @@ def is_by(snapshot: Snapshot, operation: str, action: str | None) -> bool:
     return is_own and operation_of(snapshot) == operation
 
 
-def _rows_at(view: ViewSet, table: Table, snapshot_id: int | None) -> dict[str, dict[str, Any]]:
+def rows_at(view: ViewSet, table: Table, snapshot_id: int | None) -> dict[str, dict[str, Any]]:
     rows = table.scan(snapshot_id=snapshot_id).to_arrow().to_pylist()
-    return {_identity(view, row): row for row in rows}
+    return {stored_identity(view, row): row for row in rows}
 
 
-def _identity(view: ViewSet, row: Mapping[str, Any]) -> str:
+def stored_identity(view: ViewSet, row: Mapping[str, Any]) -> str:
     return identity_text({**row, HASH: view.counts_as(row[HASH])})
 
 
-def _change_empty(lake: Writer, view: ViewSet, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+def change_empty(lake: Writer, view: ViewSet, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
     """Rewrite the list of partitions without rows, in one commit of its own; again if it was compacted meanwhile."""
     for attempt in range(_ATTEMPTS):
         try:
