@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import StringType
 
-from lakewarden.errors import BadValue, Conflict, StalePlan
+from lakewarden.errors import BadValue, Conflict, SparkUnavailable, StalePlan
 from tests.features.viewset.logs import DAY, RANGE, SCHEMA, TIME, Logs
 
 pytestmark = pytest.mark.spark
@@ -65,7 +65,7 @@ def test_instances_are_apart(logs: Logs) -> None:
         logs.write(1, instance="other")
 
 
-def test_rows_hidden_by_erasure_are_not_read(logs: Logs) -> None:
+def test_rows_hidden_by_erasure_are_not_read(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
     logs.insert(0, 1, process="gone")
     logs.insert(2, process="here")
     logs.define()
@@ -73,6 +73,17 @@ def test_rows_hidden_by_erasure_are_not_read(logs: Logs) -> None:
     logs.lake.warden.erasure.request("raw.logs", key="process_id", value=["gone"])
     logs.write(1)
     assert [row["process_id"] for row in logs.rows()] == ["here"]
+    sql = f"SELECT time, CAST(msg AS INT) AS msg FROM raw.logs WHERE {RANGE}"
+    logs.define(sql)
+    caplog.clear()
+    for act in (
+        lambda: logs.write(1),
+        lambda: logs.lake.warden.query("SELECT CAST(msg AS INT) FROM raw.logs", engine="spark"),
+    ):
+        with pytest.raises(SparkUnavailable, match="CAST_INVALID_INPUT") as raised:
+            act()
+        assert "m2" not in f"{raised.value} {raised.value.__cause__}"  # nor would a hidden one be
+    assert "CAST_INVALID_INPUT" in caplog.text and "m2" not in caplog.text
 
 
 def test_what_overlaps_is_refused(logs: Logs) -> None:

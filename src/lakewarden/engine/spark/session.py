@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -220,6 +221,19 @@ def send_by_value(module: ModuleType) -> None:
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
+_redacts: ContextVar[bool] = ContextVar("redacts", default=False)
+
+
+@contextmanager
+def without_values(hides: bool) -> Iterator[None]:
+    """Leave messages of Spark out of errors and the log if rows are hidden: it may compute with them and quote them."""
+    before = _redacts.set(hides or _redacts.get())
+    try:
+        yield
+    finally:
+        _redacts.reset(before)
+
+
 @contextmanager
 def translating_spark() -> Iterator[None]:
     """Translate Spark's errors into a one-line error."""
@@ -230,5 +244,18 @@ def translating_spark() -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ("pyspark", "py4j", "grpc"):
             raise
+        if _redacts.get():
+            what = _condition(error)
+            log.warning("Spark refused: %s", what)
+            hint = "A table that it reads has hidden rows, which the details might quote: they are left out."
+            raise SparkUnavailable(f"Spark refused: {what}", hint) from None
         log.warning("Spark refused", exc_info=error)
         raise SparkUnavailable(f"Spark refused: {first_line(error)}", "See the log for details.") from error
+
+
+def _condition(error: Exception) -> str:
+    """The kind of an error, such as CAST_INVALID_INPUT, without its message."""
+    from pyspark.errors import PySparkException
+
+    named = error.getCondition() if isinstance(error, PySparkException) else None
+    return named or type(error).__name__

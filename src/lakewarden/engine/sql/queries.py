@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -15,7 +15,7 @@ from lakewarden.engine.base.faults import first_line
 from lakewarden.engine.base.quoting import identifier, literal
 from lakewarden.engine.files.manifests import holds_data, listed_files, manifests_of
 from lakewarden.engine.rows.read import version_schema
-from lakewarden.engine.spark.session import Spark, translating_spark
+from lakewarden.engine.spark.session import Spark, translating_spark, without_values
 from lakewarden.engine.sql.statement import BEGIN, END, RANGE, Statement
 from lakewarden.errors import BadValue
 
@@ -128,7 +128,7 @@ class Queries:
         from pyspark.errors import AnalysisException, ParseException
 
         names: dict[Read | str, str] = {}
-        with translating_spark():
+        with self._without_hidden_values(one.version for one in reads.values()), translating_spark():
             session = self._spark().session()
             try:
                 for what, frame in self._frames(session, reads, given):
@@ -199,8 +199,11 @@ class Queries:
             found = found.withColumns({name: F.lit(value) for name, value in columns.constants.items()})
             return found.sortWithinPartitions(RANGE).drop(RANGE)  # last, since Spark drops a sort before a join
 
-        with views:
+        with self._without_hidden_values(versions.values()), views:
             yield frame
+
+    def _without_hidden_values(self, versions: Iterable[Resolved]) -> AbstractContextManager[None]:
+        return without_values(any(self._rows.hidden(version) for version in versions))
 
     def _source(self, source: Source) -> DataFrame:
         from pyspark.sql import functions as F
