@@ -66,6 +66,22 @@ def test_every_row_is_in_exactly_one_range(lake: SmallLake, rows: list[Any], siz
             assert frame.where(~is_own).count() == 0
 
 
+def test_rows_with_nan_are_found_again_after_a_pause(shop: Shop) -> None:
+    """Iceberg's bounds of the file with them end before the checkpoint."""
+    nan = float("nan")
+    for amounts, ids in (([0.5, nan, nan, nan], [1, 2, 3, 3]), ([1.0], [4])):
+        rows = {"region": ["a"] * len(ids), "id": ids, "amount": amounts}
+        shop.lake.catalog.load_table("shop.orders").append(pa.table(rows, schema=ORDERS))
+    sql = "INSERT INTO {db}.totals SELECT id, region, 1 FROM {db}.orders WHERE {range_predicate}"
+    shop.register(sql, checkpoint_columns=["amount", "id"], batch_size=1)
+    for batches in (2, 1):
+        shop.run(max_batches=batches)
+        shop.lose_control_database()
+    assert (shop.ids(), shop.status().checkpoint["amount"]) == ([1, 2, 4], "nan")
+    shop.run()
+    assert (shop.ids(), shop.status().status) == ([1, 2, 3, 3, 4], "completed")
+
+
 def test_a_composite_checkpoint_from_end_to_end(shop: Shop) -> None:
     rows: dict[str, list[Any]] = {
         "region": [None, None, "a", "a", "a", "b", "b'"],

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 Tuple = tuple[Any, ...]
 _WHOLE = ("int", "long")
-_ORDERED = (*_WHOLE, "boolean", "float", "double", "date", "timestamp", "timestamptz", "string", "binary")
+_WITH_NAN = ("float", "double")
+_ORDERED = (*_WHOLE, *_WITH_NAN, "boolean", "date", "timestamp", "timestamptz", "string", "binary")
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,14 @@ class TupleColumns:
         from pyspark.sql import functions as F
 
         column, wanted = F.col(identifier(self.names[0])), F.lit(True)
+        prunes = self.kinds[0] not in _WITH_NAN  # Iceberg leaves NaN out of a file's bounds
         if lower is not None:
             wanted = wanted & F.coalesce(self.after(lower), F.lit(False))
-            wanted = wanted & (column >= _literal(lower[0], self.kinds[0])) if lower[0] is not None else wanted
+            if lower[0] is not None and prunes:
+                wanted = wanted & (column >= _literal(lower[0], self.kinds[0]))
         if upper is not None:
             wanted = wanted & ~F.coalesce(self.after(upper), F.lit(False))
+        if upper is not None and prunes:
             first = column <= _literal(upper[0], self.kinds[0]) if upper[0] is not None else F.lit(False)
             wanted = wanted & (first | column.isNull())
         return wanted
@@ -99,14 +103,18 @@ class TupleColumns:
         """Whether a row has none of these tuples."""
         from pyspark.sql import functions as F
 
-        wanted = F.lit(True)
-        for values in tuples:
+        def is_another(values: Tuple) -> Column:
             same = F.lit(True)
             for name, kind, value in zip(self.names, self.kinds, values, strict=True):
                 column = F.col(identifier(name))
                 same = same & (column.isNull() if value is None else column.eqNullSafe(_literal(value, kind)))
-            wanted = wanted & ~same
-        return wanted
+            return ~same
+
+        conditions = [F.lit(True), *(is_another(values) for values in tuples)]
+        while len(conditions) > 1:  # in pairs: a long chain would be too deep for Spark Connect
+            pairs = zip(conditions[::2], [*conditions[1::2], F.lit(True)], strict=False)
+            conditions = [one & other for one, other in pairs]
+        return conditions[0]
 
     def number(self, uppers: Sequence[Tuple]) -> Column:
         """The number of a row's range, by the last tuple of each range but the last one: a tree of comparisons."""
@@ -129,6 +137,11 @@ def order(values: Tuple) -> tuple[tuple[int, Any], ...]:
     )
 
 
+def is_same(one: Tuple | None, other: Tuple | None) -> bool:
+    """Whether tuples are equal as Spark compares them: NaN is equal to NaN."""
+    return one is other or (one is not None and other is not None and order(one) == order(other))
+
+
 def is_after(one: Tuple | None, other: Tuple | None) -> bool:
     """Whether a tuple is after another; None is before all tuples."""
     return one is not None and (other is None or order(one) > order(other))
@@ -143,7 +156,7 @@ def _typed(value: Any, kind: str) -> Any:
         return value if value is None or kind == "boolean" else str(value)
     if kind in _WHOLE:
         return int(value)
-    if kind in ("float", "double"):
+    if kind in _WITH_NAN:
         return float(value)
     if kind == "date":
         return date.fromisoformat(str(value))
