@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lakewarden.errors import LakewardenError
@@ -22,7 +24,8 @@ def mixed(shop: Shop) -> Shop:
 def test_they_are_named_without_their_values(mixed: Shop) -> None:
     mixed.register(CASTING)
     with pytest.raises(
-        LakewardenError, match=r"fails on rows with id = \[3\] \(CAST_INVALID_INPUT\) and more"
+        LakewardenError,
+        match=r"rows with id = \[3\] \(CAST_INVALID_INPUT, 1 row\); \[6\] \(CAST_INVALID_INPUT, 1 row\)\.",
     ) as error:
         mixed.run()
     assert "secret" not in str(error.value)
@@ -42,5 +45,19 @@ def test_they_are_put_aside_and_the_rest_is_written(mixed: Shop) -> None:
 
 def test_too_many_of_them_fail(mixed: Shop) -> None:
     mixed.register(CASTING, on_bad_rows="quarantine", max_bad_rows=1)
-    with pytest.raises(LakewardenError, match=r"\[3\] .*; \[6\]"):
+    with pytest.raises(LakewardenError, match=r"\[3\] .*; \[6\] .* and maybe more"):
         mixed.run()
+
+
+def test_all_rows_with_the_checkpoint_of_a_bad_one_count(shop: Shop) -> None:
+    shop.order(1, 2, 3, region="north")
+    shop.order(4, 5, region="17")
+    sql = CASTING.replace("id > {checkpoint_id}", "region > {checkpoint_region}").replace("BY id", "BY region")
+    meta: dict[str, Any] = {"checkpoint_columns": ["region"], "on_bad_rows": "quarantine"}
+    shop.register(sql, **meta, max_bad_rows=2)
+    with pytest.raises(LakewardenError, match=r"\[\"north\"\] \(CAST_INVALID_INPUT, 3 rows\)"):
+        shop.run()
+    shop.write(sql, **meta, max_bad_rows=3)
+    shop.run()
+    rows = shop.lake.catalog.load_table("shop.totals__bad_rows").scan().to_arrow().to_pylist()
+    assert (shop.ids(), [row["rows"] for row in rows]) == ([4, 5], [3])

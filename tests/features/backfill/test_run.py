@@ -11,7 +11,7 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from lakewarden.errors import Conflict, Interrupted, LakewardenError
+from lakewarden.errors import Conflict, Interrupted, LakewardenError, StalePlan
 from lakewarden.lifecycle import failpoints
 from tests.cases import in_soak
 from tests.features.backfill.shop import SQL, TOTALS, Shop
@@ -128,6 +128,23 @@ def test_what_a_run_reads_does_not_expire_and_nothing_else_takes_its_place(shop:
     with pytest.raises(Conflict, match="a version that backfill shop_003 has read is gone"):
         shop.run()
     assert shop.ids() == [0, 1, 1, 2, 3, 100, 101]
+
+
+def test_what_checkpoints_mean_is_not_changed_within_a_run(shop: Shop) -> None:
+    shop.order(*range(6))
+    shop.register()
+    shop.run(max_batches=1)
+    planned = shop.warden.backfill.run(database="shop", version="3")
+    sql = SQL.replace("id > {checkpoint_id}", "{range_predicate}")
+    shop.write(sql, checkpoint_columns=["region", "id"])
+    with pytest.raises(StalePlan):
+        planned.apply()
+    with pytest.raises(Conflict, match="read shop.orders by id up to batch 1; its files say shop.orders by region, id"):
+        shop.run()
+    assert shop.status().rows_processed == 3
+    shop.write(sql)
+    shop.run()
+    assert shop.ids() == list(range(6))
 
 
 def test_a_target_that_was_rolled_back_is_noticed(shop: Shop) -> None:

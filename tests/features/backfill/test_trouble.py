@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.engine.spark.time_limit import TookTooLong
-from lakewarden.errors import BadValue, SparkUnavailable, StalePlan
+from lakewarden.errors import BadValue, LakewardenError, SparkUnavailable, StalePlan
 from lakewarden.features.backfill import trouble as troubles
 from lakewarden.features.backfill.trouble import Trouble, trouble
 from tests.features.backfill.shop import SQL, Shop
@@ -77,6 +77,23 @@ def test_out_of_memory_halves_what_is_written_at_once(shop: Shop, tmp_path: Path
         (2, 8, 4),
     ]
     assert shop.ids() == list(range(8))
+
+
+@pytest.mark.spark
+def test_equal_checkpoints_that_are_too_much_at_once_fail(shop: Shop) -> None:
+    def touch(id: int) -> int:
+        raise MemoryError
+
+    shop.order(*range(4))
+    shop.warden.ground.spark.session().udf.register("touch", touch, "bigint")
+    sql = "INSERT INTO {db}.totals SELECT touch(id), region, 1 FROM {db}.orders"
+    shop.register(sql, checkpoint_columns=["region"], batch_size=2)
+    with pytest.raises(LakewardenError, match="4 rows with equal checkpoints are too much") as error:
+        shop.run()
+    assert "Add a column to checkpoint_columns" in error.value.hint
+    shop.write(sql.replace("touch(id)", "id"), checkpoint_columns=["region"], batch_size=2)
+    shop.run()
+    assert shop.ids() == list(range(4))
 
 
 @pytest.mark.spark

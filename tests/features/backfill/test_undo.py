@@ -36,6 +36,7 @@ def test_exactly_its_rows_are_removed_and_it_runs_again(shop: Shop) -> None:
     shop.order(6)
     shop.run(again=True)
     others_append(shop)
+    assert [stamp["commits"] for stamp in shop.stamps()] == [1, 2, 3]
     planned = undo(shop)
     assert planned.plan.id == undo(shop).plan.id
     assert [action.says for action in planned.plan.actions] == ["remove 7 rows in 3 files that backfill shop_003 wrote"]
@@ -133,15 +134,16 @@ def test_a_branch_is_dropped_with_its_files_and_bad_rows_are_forgotten(shop: Sho
 @pytest.mark.parametrize(
     ("stamps", "complete"),
     [
-        ([(1, 1, False), (1, 2, False)], True),
-        ([(1, 0, False), (1, 1, False), (2, 1, False)], True),
-        ([(1, 7, True), (2, 3, True), (3, 1, False)], True),
-        ([(1, 2, False), (1, 3, False)], False),
-        ([(1, 1, False), (1, 3, False)], False),
-        ([(2, 1, False)], False),
-        ([(1, 1, False), (2, 2, False)], False),
+        ([(1, 1, 1), (1, 2, 2)], True),
+        ([(1, 0, 1), (1, 1, 2), (2, 1, 3)], True),
+        ([(1, 7, 1), (2, 3, 2), (3, 1, 3)], True),
+        ([(1, 1, 2)], False),  # the first part of batch 1
+        ([(1, 1, 1), (2, 1, 3)], False),  # the second batch of run 1
+        ([(1, 2, 2), (1, 3, 3)], False),
+        ([(1, 1, 1), (1, 3, 3)], False),
+        ([(1, 1, 1), (1, 1, 1)], False),  # a purge gave it to a commit of others
     ],
 )
-def test_a_missing_stamp_is_noticed(stamps: list[tuple[int, int, bool]], complete: bool) -> None:
-    found = [Position(run, batch, "[1]", {}, None, 1, "p", "s", 1, whole=whole) for run, batch, whole in stamps]
+def test_a_missing_stamp_is_noticed(stamps: list[tuple[int, int, int]], complete: bool) -> None:
+    found = [Position(run, batch, "[1]", {}, None, 1, "p", "s", 1, commits=commits) for run, batch, commits in stamps]
     assert is_complete(found) is complete

@@ -7,7 +7,7 @@ with `__bad_rows`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.commit.created_table import CreateTable
@@ -16,6 +16,7 @@ from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.errors import LakewardenError, TableNotFound
 from lakewarden.features.backfill.trouble import Trouble, trouble
+from lakewarden.quantities import counted
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 SUFFIX = "__bad_rows"
-_NAMED = 5
+NAMED = 5
+"""So many are named in an error."""
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
 
 
@@ -35,13 +37,14 @@ class BadRow:
 
     checkpoint: str
     error: str
+    rows: int = 1
 
 
 def find(lake: Writer, reading: Reading, ranges: list[Range], target: tuple[str, ...], most: int) -> list[BadRow]:
-    """The tuples that the SQL fails on, up to so many; each is found by halving."""
+    """The tuples that the SQL fails on, up to so many rows; each is found by halving."""
     found: list[BadRow] = []
     waiting = ranges[::-1]
-    while waiting and len(found) < most:
+    while waiting and sum(each.rows for each in found) < most:
         each = waiting.pop()
         problem = _problem(lake, reading, each, target)
         if problem is None:
@@ -50,7 +53,7 @@ def find(lake: Writer, reading: Reading, ranges: list[Range], target: tuple[str,
         if len(halves) > 1:
             waiting += halves[::-1]
         elif each.upper is not None:
-            found.append(BadRow(reading.columns.dump(each.upper), problem))
+            found.append(BadRow(reading.columns.dump(each.upper), problem, each.rows))
         lake.progress(0, 1, "rows that fail are being searched for")
     return found
 
@@ -70,8 +73,8 @@ def _problem(lake: Writer, reading: Reading, each: Range, target: tuple[str, ...
 def refusal(backfill: Backfill, found: list[BadRow], more: bool) -> LakewardenError:
     """The error that names rows."""
     columns = ", ".join(backfill.files.meta.checkpoint_columns)
-    named = "; ".join(f"{each.checkpoint} ({each.error})" for each in found[:_NAMED])
-    others = " and more" if more or len(found) > _NAMED else ""
+    named = "; ".join(f"{each.checkpoint} ({each.error}, {counted(each.rows, 'row')})" for each in found[:NAMED])
+    others = " and maybe more" if more else ""
     return LakewardenError(
         f"backfill {backfill.id}: its SQL fails on rows with {columns} = {named}{others}",
         "Correct the SQL or the rows, or set on_bad_rows: quarantine.",
@@ -81,7 +84,7 @@ def refusal(backfill: Backfill, found: list[BadRow], more: bool) -> LakewardenEr
 def put_aside(lake: Reader, backfill: Backfill, run: int) -> list[BadRow]:
     """The bad rows that a run has found so far."""
     own = [row for row in of_backfill(lake, table_name(lake, backfill), backfill.id) if row["run"] == run]
-    return [BadRow(row["checkpoint"], row["error"]) for row in own]
+    return [BadRow(row["checkpoint"], row["error"], row["rows"]) for row in own]
 
 
 def of_backfill(lake: Reader, name: str, backfill: str) -> list[dict[str, Any]]:
@@ -119,11 +122,7 @@ def put(lake: Writer, backfill: Backfill, run: int, batch: int, found: list[BadR
     if not new:
         return
     table = _table(lake, backfill)
-    rows = [
-        {"backfill": backfill.id, "run": run, "batch": batch, "checkpoint": e.checkpoint, "error": e.error, "at": now}
-        for now in (lake.clock(),)
-        for e in new
-    ]
+    rows = [{"backfill": backfill.id, "run": run, "batch": batch, "at": lake.clock(), **asdict(each)} for each in new]
     change = Append(table_name(lake, backfill), str(table.metadata.table_uuid), _files(table, rows))
     lake.part(f"bad-{backfill.id}-{run}-{batch}-{len(known)}").commits.publish(change)
 
@@ -139,7 +138,7 @@ def _files(table: Table, rows: list[dict[str, Any]]) -> tuple[AddedFile, ...]:
 
 def _table(lake: Writer, backfill: Backfill) -> Table:
     from pyiceberg.schema import Schema
-    from pyiceberg.types import IntegerType, NestedField, StringType, TimestamptzType
+    from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
 
     name = table_name(lake, backfill)
     try:
@@ -148,7 +147,7 @@ def _table(lake: Writer, backfill: Backfill) -> Table:
         texts = {"backfill": 1, "checkpoint": 4, "error": 5}
         fields = [NestedField(id, column, StringType()) for column, id in texts.items()]
         fields += [NestedField(2, "run", IntegerType()), NestedField(3, "batch", IntegerType())]
-        fields.append(NestedField(6, "at", TimestamptzType()))
+        fields += [NestedField(6, "at", TimestamptzType()), NestedField(7, "rows", LongType())]
         schema = Schema(*sorted(fields, key=lambda field: field.field_id))
         lake.part("bad-rows").commits.publish(CreateTable(name, schema=schema))
         return lake.tables.load(name)

@@ -49,8 +49,9 @@ class BackfillFiles:
 
     @property
     def sql_hash(self) -> str:
-        """Changes with the SQL and the values that are filled in."""
-        content = json.dumps([self.sql, self.meta.custom_fields], sort_keys=True, default=str)
+        """Changes with the SQL, the values that are filled in, and what its checkpoints mean."""
+        by = [self.meta.source_table, *self.meta.checkpoint_columns]
+        content = json.dumps([self.sql, self.meta.custom_fields, by], sort_keys=True, default=str)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 

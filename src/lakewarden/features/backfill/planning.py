@@ -75,6 +75,7 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
         )
     last = known.current.position if known.current else None
     _check_mode(backfill, table, last)
+    _check_columns(backfill, last)
     if last is not None and last.complete and not again:
         return Planned((), ("complete; --again writes rows that arrived since",))
     if last is not None and last.forgotten and not last.complete:
@@ -118,6 +119,17 @@ def _check_mode(backfill: Backfill, table: Table, last: Position | None) -> None
     if mode == "branch" and last is not None and not last.complete and not is_on_branch:
         raise Conflict(
             f"batches of backfill {backfill.id} were published to main directly", "Complete it with mode: direct first."
+        )
+
+
+def _check_columns(backfill: Backfill, last: Position | None) -> None:
+    """Refuse to change what checkpoints mean between two batches of a run, and to read another source than before."""
+    if last is None or (last.complete and backfill.source in last.source):
+        return
+    if last.by.lower() != backfill.reads_by.lower():
+        raise Conflict(
+            f"backfill {backfill.id} read {last.by} up to batch {last.batch}; its files say {backfill.reads_by} now",
+            "Restore checkpoint_columns and the source, or undo the backfill and run it again.",
         )
 
 

@@ -49,6 +49,10 @@ class Position:
     sql: str
     size: int
     """Rows of a batch at the moment."""
+    by: str = ""
+    """The source and its checkpoint columns."""
+    commits: int = 0
+    """How many commits main has of the backfill since the last undo, with this one."""
     complete: bool = False
     forgotten: bool = False
     """Whether a purge removed the checkpoint, which was an erased value."""

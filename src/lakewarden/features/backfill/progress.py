@@ -173,7 +173,7 @@ def _checkpoint(backfill: Backfill, known: Whereabouts) -> dict[str, Any]:
     values = json.loads(at.checkpoint) if at and at.checkpoint else [None] * len(columns)
     return {
         **backfill.files.meta.custom_fields,
-        **dict(zip(columns, values, strict=True)),
+        **dict(zip(columns, values, strict=False)),  # the columns may have been changed since
         "current_batch_size": at.size if at else backfill.files.meta.batch_size,
         "rows_processed": at.rows if at else 0,
         "batches_completed": at.batch if at else 0,

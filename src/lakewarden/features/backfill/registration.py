@@ -68,6 +68,11 @@ class Backfill:
         """The table whose rows it reads in ranges, as its SQL spells it; empty if that is not clear."""
         return self.insertion.source
 
+    @property
+    def reads_by(self) -> str:
+        """What its checkpoints mean."""
+        return f"{self.source} by {', '.join(self.files.meta.checkpoint_columns)}"
+
     def _named(self, table: str) -> str:
         """A table of the meta file, where {db} may be left out."""
         if not table:

@@ -103,17 +103,8 @@ def _remove(lake: Reader, name: str, table: Table, backfill: Backfill, stamps: l
 
 
 def is_complete(positions: Sequence[Position]) -> bool:
-    """Whether no stamp is missing, from the first batch on."""
-    run = batch = 0
-    for at in positions:
-        if at.run != run:
-            if at.run != run + 1:
-                return False
-            run, batch = at.run, at.batch if at.whole else 0
-        if at.batch > batch + 1:
-            return False
-        batch = at.batch
-    return True
+    """Whether no stamp is missing, from the first commit on."""
+    return [at.commits for at in positions] == list(range(1, len(positions) + 1))
 
 
 def _files(lake: Reader, name: str, table: Table, backfill: Backfill, stamps: list[Found]) -> list[LiveFile]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from lakewarden.engine.commit.new_rows import Append
 from lakewarden.engine.commit.staging import StagedRows
 from lakewarden.engine.sql.batches import Reading
 from lakewarden.engine.sql.sorted_column import Range
-from lakewarden.engine.sql.tuples import Tuple, is_after
+from lakewarden.engine.sql.tuples import Tuple, is_after, is_same
 from lakewarden.errors import LakewardenError, StalePlan
 from lakewarden.features.backfill import bad_rows, branch
 from lakewarden.features.backfill.pace import SECONDS, Pace
@@ -137,7 +138,7 @@ def _begin(reading: Reading, action: Action, before: Position | None) -> Tuple |
             return None
     elif before.run == run and not before.complete:
         at = _bound(reading, before.checkpoint)
-        if at == lower or (is_after(at, lower) and is_after(upper, at)):
+        if is_same(at, lower) or (is_after(at, lower) and is_after(upper, at)):
             return at
     raise StalePlan(
         f"the plan is stale: {action.subject} is not where batch {action.number('batch')} begins",
@@ -183,7 +184,7 @@ class _Job:
         whole = replace(_range(self._reading, action), lower=lower)
         batch = (self._backfill.id, action.number("batch"))
         is_begun = action.arguments["lower"] != (self._reading.columns.dump(lower) if lower else None)
-        attempt = 0
+        attempt, failed = 0, math.inf
         while batch not in self._kept.files or is_begun:
             self._kept.files.clear()
             limit = self._kept.limit
@@ -196,11 +197,15 @@ class _Job:
             try:
                 files = self._measured(ranges, action)
             except LakewardenError as error:
-                attempt += 1
-                if trouble(error) is Trouble.DATA:
-                    self._put_aside(ranges, action)
+                found, rows = trouble(error), sum(each.rows for each in ranges)
+                if found is Trouble.DATA:
+                    self._put_aside(ranges, action, error)
+                elif found is Trouble.TOO_MUCH:
+                    self._halve(error, rows, failed)
+                    failed = rows
                 else:
-                    self._react(error, ranges, attempt)
+                    attempt += 1
+                    self._pause(error, attempt)
                 continue
             if not some:
                 return ranges[0], files[0]
@@ -209,31 +214,40 @@ class _Job:
             }
         return whole, self._kept.files.pop(batch)
 
-    def _put_aside(self, ranges: list[Range], action: Action) -> None:
+    def _put_aside(self, ranges: list[Range], action: Action, error: LakewardenError) -> None:
         """Find the rows that the SQL fails on, and leave them out from now on; raises if that is not wanted."""
         meta, name = self._backfill.files.meta, self._lake.tables.name(action.subject)
-        is_wanted = meta.on_bad_rows == "quarantine"
-        most = meta.max_bad_rows + 1 - len(self._reading.without) if is_wanted else 1
-        found = bad_rows.find(self._lake, self._reading, ranges, (name.lake, *name.identifier), max(1, most))
-        if not is_wanted or len(found) >= most:
-            raise bad_rows.refusal(self._backfill, found, more=True)
         run, number = action.number("run"), action.number("batch")
+        is_wanted = meta.on_bad_rows == "quarantine"
+        before = sum(each.rows for each in bad_rows.put_aside(self._lake, self._backfill, run))
+        most = max(1, meta.max_bad_rows + 1 - before) if is_wanted else bad_rows.NAMED
+        found = bad_rows.find(self._lake, self._reading, ranges, (name.lake, *name.identifier), most)
+        if not found:
+            raise error  # it does not fail on the same rows again
+        is_all = sum(each.rows for each in found) < most
+        if not is_wanted or not is_all:
+            raise bad_rows.refusal(self._backfill, found, more=not is_all)
         bad_rows.put(self._lake, self._backfill, run, number, found)
         reach("backfill.put_aside")
         new = tuple(self._reading.columns.load(each.checkpoint) for each in found)
         self._reading = replace(self._reading, without=(*self._reading.without, *new))
 
-    def _react(self, error: LakewardenError, ranges: list[Range], attempt: int) -> None:
-        """Write less at once, or wait; raises the error if neither helps."""
-        rows, found = sum(each.rows for each in ranges), trouble(error)
-        if found is Trouble.TOO_MUCH and rows > 1:
-            self._kept.limit = max(1, rows // 2)
-            log.warning("%s: %s; %d rows at once from now on", self._backfill.id, error.message, self._kept.limit)
-        elif found is Trouble.PASSING and attempt <= self._backfill.files.meta.max_retries:
-            log.warning("%s: %s; attempt %d follows", self._backfill.id, error.message, attempt + 1)
-            wait(self._lake, pause_before(attempt), f"attempt {attempt + 1} after an error: {error.message}")
-        else:
+    def _halve(self, error: LakewardenError, rows: int, failed: float) -> None:
+        """Write less at once from now on; raises if that is not possible."""
+        if rows <= 1 or rows >= failed:
+            raise LakewardenError(
+                f"backfill {self._backfill.id}: {rows:,} rows with equal checkpoints are too much: {error.message}",
+                "Add a column to checkpoint_columns, or give Spark more memory or timeout_seconds.",
+            ) from error
+        self._kept.limit = max(1, rows // 2)
+        log.warning("%s: %s; %d rows at once from now on", self._backfill.id, error.message, self._kept.limit)
+
+    def _pause(self, error: LakewardenError, attempt: int) -> None:
+        """Wait before another attempt; raises the error if none is to follow."""
+        if trouble(error) is not Trouble.PASSING or attempt > self._backfill.files.meta.max_retries:
             raise error
+        log.warning("%s: %s; attempt %d follows", self._backfill.id, error.message, attempt + 1)
+        wait(self._lake, pause_before(attempt), f"attempt {attempt + 1} after an error: {error.message}")
 
     def _measured(self, ranges: list[Range], action: Action) -> list[tuple[AddedFile, ...] | StagedRows]:
         """Write ranges, and adapt what one job may write to how long it took."""
@@ -284,7 +298,7 @@ class _Job:
 
 
 def _tell(lake: Writer, says: str) -> None:
-    """Report progress. A request to pause is heard between batches; what a job has written so far is not lost."""
+    """Report progress. A request to pause is heard once the job is done and its first batch is published."""
     with suppress(Halted):
         lake.progress(0, 1, says)
 
@@ -315,8 +329,16 @@ def _stamp(
         plan=str(action.arguments["plan"]),
         sql=backfill.files.sql_hash,
         size=size if kept.limit is None else min(size, kept.limit),
+        by=backfill.reads_by,
+        commits=_commits(backfill, before, run),
         complete=is_whole and bool(action.arguments["is_last"]) and backfill.files.meta.mode == "direct",
     )
+
+
+def _commits(backfill: Backfill, before: Position | None, run: int) -> int:
+    """How many commits main has of a backfill, with this one; all that a branch has are one, once it is published."""
+    is_next = before is None or backfill.files.meta.mode == "direct" or before.run != run
+    return (before.commits if before else 0) + is_next
 
 
 def _tidy(lake: Writer, action: Action, kept: Written) -> None:
