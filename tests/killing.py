@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from subprocess import Popen
 
 from sqlalchemy import update
@@ -48,6 +49,17 @@ def bury(lake: SmallLake) -> None:
     with database.begin() as connection:
         now = database.now(connection)
         connection.execute(update(leases).where(leases.c.expires_at > now).values(expires_at=now))
+
+
+def at_a_moment(lake: SmallLake, trace: Path, chance: Random, points: int, *arguments: str) -> bool:
+    """Kill a command soon after it passed some of so many points; answers whether its operation was still running."""
+    trace.unlink(missing_ok=True)
+    process = lake.start(*arguments, failpoints=f"trace:{trace}")
+    until_passed(process, trace, chance.randint(1, max(1, points - 1)))
+    time.sleep(chance.uniform(0, 0.05))
+    process.kill()
+    process.communicate()
+    return process.returncode == -signal.SIGKILL and trace.exists()
 
 
 def until_passed(process: Popen[str], trace: Path, points: int) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -22,22 +20,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.rounds]
 
 def test_killed_at_a_random_moment(lake: SmallLake, shop: Shop, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     rounds, seed = int(pytestconfig.getoption("rounds")), int(pytestconfig.getoption("seed"))
-    chance, killed = random.Random(seed), 0
+    chance, killed, trace = random.Random(seed), 0, tmp_path / "trace"
     prepare(shop)
-    began = time.monotonic()
-    lake.start("sequence", "maintain").communicate()
-    usual, bounds = time.monotonic() - began, [bound for _, bound in partitions(shop)]
+    lake.start("sequence", "maintain", failpoints=f"trace:{trace}").communicate()
+    points, bounds = len(trace.read_text().split()), [bound for _, bound in partitions(shop)]
     for number in range(rounds):
         prepare(shop)
         rows = shop.run("SELECT COUNT(*), SUM(id) FROM orders")
-        process = lake.start("sequence", "maintain")
-        time.sleep(chance.uniform(0.3, 1.0) * usual)
-        process.send_signal(signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
-        process.communicate()
+        killed += killing.at_a_moment(lake, trace, chance, points, "sequence", "maintain")
         killing.bury(lake)
         killing.run(lake, "sequence", "maintain")
         killing.run(lake, "sequence", "maintain", "--check")
         assert [bound for _, bound in partitions(shop)] == bounds, f"round {number} of seed {seed}"
         assert shop.run("SELECT COUNT(*), SUM(id) FROM orders") == rows, f"round {number} of seed {seed}"
-    assert killed
+    assert killed > rounds / 2

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import random
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +18,9 @@ from tests.small_lake import SmallLake
 
 PARTITIONS, ROWS = 40, 25
 IDS = list(range(1, PARTITIONS * ROWS + 50))
-LONGEST = {"archive": 15.0, "drop": 6.0, "restore": 5.0}
+VERBS = ("archive", "drop", "drop", "restore")
+MOST_POINTS = 40
+"""Killed before it has passed so many, an operation does a few partitions."""
 
 
 @pytest.fixture
@@ -44,22 +44,48 @@ def orders(tmp_path: Path, mariadb: MariaDb) -> Iterator[OldOrders]:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.rounds
-def test_killed_at_random_moments(orders: OldOrders, pytestconfig: pytest.Config) -> None:
+def test_killed_at_random_moments(orders: OldOrders, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     rounds, seed = int(pytestconfig.getoption("rounds")), int(pytestconfig.getoption("seed"))
-    chance, killed = random.Random(seed), 0
+    chance, killed, trace = random.Random(seed), 0, tmp_path / "trace"
     for number in range(rounds):
         about = f"round {number} of seed {seed}"
-        verb = chance.choice(["archive", "drop", "drop", "restore"])
-        process = orders.lake.start("sequence", verb, "--apply")
-        time.sleep(chance.uniform(1, LONGEST[verb]))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        killed += process.returncode == -signal.SIGKILL
+        verbs = [verb for verb in VERBS if not getattr(orders.warden.sequence, verb)().is_empty]
+        if not verbs:
+            break  # everything is dropped
+        killed += killing.at_a_moment(
+            orders.lake, trace, chance, MOST_POINTS, "sequence", chance.choice(verbs), "--apply"
+        )
         assert orders.all_ids() == IDS, about
         archived = [int(row["id"]) for row in orders.archived()] if has_archive(orders) else []
         assert len(archived) == len(set(archived)), about
         killing.bury(orders.lake)
-    assert killed > 0
+    assert killed > rounds / 2
+    finish(orders)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.soak
+def test_dropping_is_killed_at_every_step(orders: OldOrders, tmp_path: Path) -> None:
+    orders.warden.sequence.archive().apply()
+    orders.warden.sequence.drop().apply()
+    names, trace = iter(orders.partitions()), tmp_path / "trace"
+    command = ("sequence", "drop", "--apply", "--partition")
+    killing.run(orders.lake, *command, next(names), failpoints=f"trace:{trace}")
+    points = trace.read_text().split()
+    assert {"sequence.compared", "sequence.removed"} < {*points} and len(points) < PARTITIONS
+    for number, point in enumerate(points, start=1):
+        name = next(names)
+        killing.kill(orders.lake, number, point, *command, name)
+        killing.bury(orders.lake)
+        assert orders.all_ids() == IDS, point
+        orders.warden.sequence.drop(partition=[name]).apply()
+        assert name not in orders.partitions() and f"orders__{name}" not in orders.tables(), point
+    finish(orders)
+
+
+def finish(orders: OldOrders) -> None:
+    """Everything that is past retention is archived and dropped by the next runs."""
     for operation in ("archive", "drop", "drop"):
         getattr(orders.warden.sequence, operation)().apply()
     assert orders.all_ids() == IDS

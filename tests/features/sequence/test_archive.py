@@ -169,9 +169,15 @@ def test_a_partition_whose_rows_were_deleted_since_planning(orders: OldOrders) -
 @pytest.mark.own_processes
 @pytest.mark.slow
 @pytest.mark.soak
-def test_over_spark_connect(orders: OldOrders, spark_connect: str) -> None:
+def test_over_spark_connect(orders: OldOrders, spark_connect: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The password travels there in the plan, and is in nothing that the server wrote."""
     config = orders.folder / "lakewarden.yaml"
     config.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text()), "spark": {"remote": spark_connect}}))
     orders.lake.run("sequence", "archive")
     orders.lake.run("sequence", "archive")  # the driver is there already
     assert [int(row["id"]) for row in orders.archived()] == list(range(1, 300))
+    written = [path for path in tmp_path_factory.getbasetemp().glob("connect*/**/*") if path.is_file()]
+    assert any(path.name == "log" for path in written)
+    for path in written:
+        content = path.read_bytes()
+        assert b"s3cret" not in content and b"correct horse" not in content, path

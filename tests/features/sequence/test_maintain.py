@@ -6,6 +6,7 @@ Covers `features/sequence/survey.py`, `features/sequence/dates.py`, `features/se
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ import yaml
 from lakewarden import Warden
 from lakewarden.doors.cli.main import run
 from lakewarden.errors import Barred, LakewardenError, SomeFailed, StalePlan, UnfitDatabase
+from lakewarden.features.sequence import connection
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.partitions import read_table
 from lakewarden.features.sequence.target import database_lease
@@ -139,17 +141,19 @@ class TestTheRate:
 
 
 class TestASecondRun:
+    @pytest.mark.parametrize("noise", [0.0, 0.2, 0.45], ids=["steady", "noisy", "very noisy"])
     @pytest.mark.parametrize("early", [lambda n: 0, lambda n: 20 + n * 7 % 9], ids=["true", "early"])
     def test_plans_nothing_nor_do_those_of_the_following_days(
-        self, shop: Shop, install: Any, early: Callable[[int], float]
+        self, shop: Shop, install: Any, early: Callable[[int], float], noise: float
     ) -> None:
+        """Rows come up to so many days earlier or later than at a steady rate."""
         create(shop, early=early, empty=1)
-        warden = install()
+        warden, chance = install(), random.Random(20261116)
         plan(warden).apply()
         assert plan(warden).is_empty
         after = partitions(shop)
         for days in (1, 2, 3, 5, 8, 11, 14):
-            fill(shop, NOW + timedelta(days=days))
+            fill(shop, NOW + timedelta(days=days + chance.uniform(-noise, noise)))
             planned = plan(warden, NOW + timedelta(days=days))
             assert planned.is_empty, f"day {days}: {planned!r}"
             planned.apply()
@@ -249,10 +253,24 @@ class TestManyTables:
         assert "is varchar" in said and "is int and may be NULL" in said
         assert len(partitions(shop)) == 14
         assert 'partition_total{table="orders"} 14' in metrics.read_text()
-        with Reading(warden.ground.settings.sequences) as connection:
-            key = database_lease(read_table(connection, "orders"))
+        with Reading(warden.ground.settings.sequences) as db:
+            key = database_lease(read_table(db, "orders"))
         assert len(warden.ground.state.sequence.positions(key)) == 1
         assert len(warden.sequence.drop().plan.refused) == len(warden.sequence.restore().plan.refused) == 4
+
+    def test_one_that_stays_locked_fails_alone(
+        self, shop: Shop, install: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connection, "PATIENCE_SECONDS", 1)
+        create(shop, empty=1)
+        create(shop, "others", empty=1)
+        install(tables={"orders": {}, "others": {}})
+        with shop.connect() as writer:
+            writer.begin()
+            writer.cursor().execute("SELECT * FROM orders LIMIT 1")
+            assert run(["--config", str(tmp_path), "sequence", "maintain"]) == 1
+        assert "locked for 1 seconds" in capsys.readouterr().err
+        assert (len(partitions(shop)), len(partitions(shop, "others"))) == (13, 14)
 
     def test_a_read_only_server_is_refused(self, shop: Shop, install: Any) -> None:
         create(shop, empty=1)
