@@ -60,3 +60,38 @@ def test_nothing_comes_back_beside_what_took_its_place(logs: Logs) -> None:
     with pytest.raises(BadValue, match="did not retire"):
         logs.viewset.restore(again.id)
     assert len(logs.rows()) == 1
+
+
+def test_what_one_operation_retired_from_several(logs: Logs) -> None:
+    """As `policy run` does. What cannot come back is named."""
+    logs.insert(0)
+    for name in ("entries", "others"):
+        logs.define(name=name, keep="1d")
+        logs.viewset.materialize(name, begin="2026-01-01", end="2026-01-01T02:00", delta="1h").apply()
+    before = logs.viewset.partitions()
+    done = logs.lake.warden.policy.run(only=["viewset"], all=True).apply()
+    assert done.result["partitions_retired"] == 4 and logs.viewset.partitions() == []
+    assert logs.viewset.restore(done.id).apply().result["partitions_restored"] == 4
+    assert logs.viewset.partitions() == before
+
+    again = logs.viewset.retire("others", begin="2026-01-01", end="2026-01-02").apply()
+    logs.lake.warden.retention.expire("viewsets.others__empty", keep_last=1, keep_days=0).apply()
+    planned = logs.viewset.restore(again.id)
+    assert "others: 1 partition without rows cannot be restored" in planned.plan.warnings[0]
+    assert planned.apply().result["partitions_restored"] == 1
+
+
+def test_columns_that_came_back_under_other_ids_do_not_read_what_was_retired(logs: Logs) -> None:
+    logs.insert(0)
+    logs.define()
+    logs.write(1)
+    logs.define(SQL.replace("level", "CAST(level AS BIGINT) AS level"))
+    logs.write(1)
+    retired = logs.viewset.retire("entries", incompatible=True).apply()
+    logs.define()  # level was stored as a long, so it is another column now
+    with pytest.raises(Conflict, match="have other field ids"):
+        logs.viewset.restore(retired.id)
+    logs.write(1)
+    own = logs.viewset.retire("entries", begin="2026-01-01", end="2026-01-01T01:00").apply()
+    logs.viewset.restore(own.id).apply()
+    assert sorted(row["level"] or 0 for row in logs.rows()) == [0, 1]

@@ -52,7 +52,7 @@ def keep_identities(lake: Writer, view: ViewSet, going: Collection[str], erased:
 
 
 def forget_versions(lake: Writer, view: ViewSet, erased: Collection[str]) -> None:
-    """Expire earlier versions of the list of partitions without rows, with their files, if one names such an instance."""
+    """Expire earlier versions of the list of partitions without rows, with their files, if one names an instance."""
     try:
         table = lake.tables.load(view.empty_table)
     except TableNotFound:

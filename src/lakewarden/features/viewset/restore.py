@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from lakewarden.engine.catalog.snapshots import operation_of
+from lakewarden.engine.catalog.snapshots import notes_of, operation_of
 from lakewarden.engine.commit.new_rows import Append
+from lakewarden.engine.files.file_schemas import written_files
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.files.written_files import AddedFile
-from lakewarden.errors import BadValue, Conflict, NotFound
+from lakewarden.errors import BadValue, Conflict, LakewardenError, NotFound
+from lakewarden.features.shared.each import joined, refusal
 from lakewarden.features.viewset.catalogue import Identity, parse_identity, partitions
-from lakewarden.features.viewset.definition import IDENTITY, ViewSet, all_view_sets
+from lakewarden.features.viewset.definition import HASH, IDENTITY, ViewSet, all_view_sets, view_set_of
+from lakewarden.features.viewset.history import columns_with_ids, history_of
 from lakewarden.features.viewset.overlap import doubled, unshared
-from lakewarden.features.viewset.writing import bring_back_empty, empty_before
+from lakewarden.features.viewset.retiring import EMPTY_WITH_IT
+from lakewarden.features.viewset.writing import bring_back_empty, empty_before, removed_empty
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.request import Positional, TableOperation
 from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
-from lakewarden.quantities import from_micros
+from lakewarden.quantities import counted, from_micros
 
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
@@ -38,6 +42,8 @@ class _Retired:
     before: tuple[int, ...] = ()
     """The versions before its commits; none if it retired partitions without rows only."""
     files: Mapping[str, AddedFile] = field(default_factory=dict)
+    empty: int = 0
+    """How many partitions without rows went with them."""
 
 
 class Restore(TableOperation):
@@ -46,7 +52,45 @@ class Restore(TableOperation):
     operation: Annotated[str, Positional()] = Field(description="The id of a viewset retire operation.")
 
     def plan(self, lake: Reader) -> Plan:
-        found = self._found(lake)
+        parts: list[Plan] = []
+        errors: list[LakewardenError] = []
+        for view in all_view_sets(lake):
+            try:
+                found = self._found(lake, view)
+                parts += [self._planned(lake, found)] if found is not None else []
+            except LakewardenError as error:  # what it retired from others can come back
+                errors.append(error)
+                parts.append(Plan(self.kind(), str(view.table_name), refused=(refusal(str(view.table_name), error),)))
+        if len(parts) == 1 and errors:
+            raise errors[0]
+        if not parts:
+            raise NotFound(
+                f"no version of a view set was written by {self.operation}",
+                "It may have expired, or it retired nothing. lakewarden operation list shows operations.",
+            )
+        return joined(self.kind(), ", ".join(part.target for part in parts), parts)
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        view = view_set_of(lake, action.subject)
+        there = {row.file_path for row in partitions(lake, view)}
+        return all(file.path in there for file in action.files.items) and not empty_before(lake, view, self.operation)
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        view = view_set_of(lake, action.subject)
+        found = self._found(lake, view) or _Retired(view)
+        there = {row.file_path for row in partitions(lake, view)}
+        back = {file.path: found.files[file.path] for file in action.files.items if file.path not in there}
+        check = unshared(lake, view, _coming(view, back.values(), empty_before(lake, view, self.operation)))
+        if back:
+            _refuse_other_ids(lake, found, back)
+            uuid = str(view.table.metadata.table_uuid)
+            lake.commits.publish(Append(str(view.table_name), uuid, tuple(back.values()), check=check))
+        else:
+            check(view.table)
+        bring_back_empty(lake, view, self.operation)
+        return Outcome({"partitions_restored": action.files.count + len(action.texts("empty"))})
+
+    def _planned(self, lake: Reader, found: _Retired) -> Plan:
         view = found.view
         target, uuid = str(view.table_name), str(view.table.metadata.table_uuid)
         rows = partitions(lake, view)
@@ -60,56 +104,44 @@ class Restore(TableOperation):
                 "or another that overlaps with it",
                 "Restoring it would double its rows. Retire that one first.",
             )
+        _refuse_other_ids(lake, found, missing)
         files = FileList.of(PlannedFile(path, a.file.file_size_in_bytes, "data") for path, a in missing.items())
         if not files.count and not empty:
             return Plan(self.kind(), target)
-        count = files.count + len(empty)
         action = Action(
             verb="restore",
             subject=target,
             lease=table_lease(uuid),
-            says=f"bring back {count} partitions that {self.operation} retired",
+            says=f"bring back {files.count + len(empty)} partitions that {self.operation} retired",
             arguments={"empty": tuple(empty)} if empty else {},
             requires=(TableIs(target, uuid), *(SnapshotKept(target, version) for version in found.before)),
             estimate=Estimate(files.count, files.bytes),
             files=files,
         )
-        return Plan(self.kind(), target, (action,))
+        return Plan(self.kind(), target, (action,), self._warnings(lake, found))
 
-    def holds(self, action: Action, lake: Reader) -> bool:
-        found = self._found(lake)
-        there = {row.file_path for row in partitions(lake, found.view)}
-        return all(file.path in there for file in action.files.items) and not empty_before(
-            lake, found.view, self.operation
-        )
+    def _warnings(self, lake: Reader, found: _Retired) -> tuple[str, ...]:
+        lost = found.empty - len(removed_empty(lake, found.view, self.operation))
+        if lost <= 0:
+            return ()
+        what = f"{found.view.name}: {counted(lost, 'partition')} without rows cannot be restored"
+        return (f"{what}, since the versions that listed them have expired; materialize lists them again",)
 
-    def apply(self, action: Action, lake: Writer) -> Outcome:
-        found = self._found(lake)
-        view = found.view
-        there = {row.file_path for row in partitions(lake, view)}
-        back = [found.files[file.path] for file in action.files.items if file.path not in there]
-        check = unshared(lake, view, _coming(view, back, empty_before(lake, view, self.operation)))
-        if back:
-            uuid = str(view.table.metadata.table_uuid)
-            lake.commits.publish(Append(str(view.table_name), uuid, tuple(back), check=check))
-        else:
-            check(view.table)
-        bring_back_empty(lake, view, self.operation)
-        return Outcome({"partitions_restored": action.files.count + len(action.texts("empty"))})
-
-    def _found(self, lake: Reader) -> _Retired:
-        for view in all_view_sets(lake):
-            by_it = [one for one in view.table.metadata.snapshots if operation_of(one) == self.operation]
-            if by_it:  # it may also have compacted, as `policy run` does
-                retired = [one for one in by_it if one.summary and one.summary.operation.value == "delete"]
-                parts = [self._retired(lake, view, snapshot) for snapshot in retired or by_it]
-                files = {path: added for part in parts for path, added in part.files.items()}
-                return _Retired(view, tuple(version for part in parts for version in part.before), files)
-            if empty_before(lake, view, self.operation):
-                return _Retired(view)
-        raise NotFound(
-            f"no version of a view set was written by {self.operation}",
-            "It may have expired, or it retired nothing. lakewarden operation list shows operations.",
+    def _found(self, lake: Reader, view: ViewSet) -> _Retired | None:
+        """What the operation retired from a view set."""
+        by_it = [one for one in view.table.metadata.snapshots if operation_of(one) == self.operation]
+        kinds = [one.summary.operation.value if one.summary else "" for one in by_it]
+        retired = [one for one, kind in zip(by_it, kinds, strict=True) if kind == "delete"]
+        if not retired:  # it may have compacted, as `policy run` does
+            retired = [one for one, kind in zip(by_it, kinds, strict=True) if kind != "replace"]
+        if not retired and not empty_before(lake, view, self.operation):
+            return None
+        parts = [self._retired(lake, view, snapshot) for snapshot in retired]
+        return _Retired(
+            view,
+            tuple(version for part in parts for version in part.before),
+            {path: added for part in parts for path, added in part.files.items()},
+            sum(int(notes_of(one).get(EMPTY_WITH_IT, 0)) for one in retired),
         )
 
     def _retired(self, lake: Reader, view: ViewSet, snapshot: Snapshot) -> _Retired:
@@ -151,3 +183,23 @@ def _coming(view: ViewSet, files: Iterable[AddedFile], empty: Iterable[str]) -> 
         instance, begin, end, stored = (added.file.partition[place] for place in range(len(IDENTITY)))
         found.append((instance, from_micros(begin), from_micros(end), view.counts_as(stored)))
     return found
+
+
+def _refuse_other_ids(lake: Reader, found: _Retired, back: Mapping[str, AddedFile]) -> None:
+    """Refuse files of the current schema's hash that were written under other field ids: their values would be null."""
+    view = found.view
+    now = columns_with_ids(view.table.schema())
+    history = history_of(view.table.metadata.properties)
+    if history is not None and all(one.columns == now for one in history.get(view.schema_hash, ())):
+        return
+    hash_place = IDENTITY.index(HASH)
+    current = {path for path, added in back.items() if added.file.partition[hash_place] == view.schema_hash}
+    ids, storage = {id for id, _ in now.values()}, lake.storage(view.table_name.lake)
+    for version in found.before if current else ():
+        for file in written_files(view.table, view.table.snapshot_by_id(version), storage, len(current)):
+            stored = {field.field_id for field in file.schema.fields} if file.schema is not None else set[int]()
+            if file.path in current and not ids <= stored:
+                raise Conflict(
+                    f"{view.name}: columns of {file.path} have other field ids than those of the same schema now",
+                    "Restored, they would be null. Materialize those partitions instead.",
+                )

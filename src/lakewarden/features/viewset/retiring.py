@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 RETIRE = "retire"
+EMPTY_WITH_IT = "lakewarden.viewset.empty"
+"""In a snapshot's summary: how many partitions without rows went with the files."""
 _identity = attrgetter("identity")
 _MOST = 50_000  # partitions of one action: a commit rewrites manifests of the whole table, so many are cheaper
 
@@ -72,6 +74,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
                 str(view.table_name),
                 str(view.table.metadata.table_uuid),
                 removed={path: live[path].deletes_identity for path in paths},
+                facts={EMPTY_WITH_IT: str(len(empty))} if empty else {},
                 check=partial(_refuse_other_schema, action, view),
             )
         )
