@@ -199,6 +199,10 @@ def test_readers_see_one_instance_with_the_current_schema(logs: Logs) -> None:
         frame = warden.query("SELECT shout FROM viewsets.entries ORDER BY shout")
     assert frame["shout"].tolist() == ["M0", "M1", "M2"]
     assert rows(logs, f'SELECT count(*) AS n FROM "viewsets.entries@{before}"') == [{"n": 5}]
+    then = warden.version.list("viewsets.entries")[0].snapshot_id
+    logs.define(WIDER, instances="process_id", schema_version=2)
+    logs.write(1)
+    assert rows(logs, f'SELECT count(*) AS n FROM "viewsets.entries@{then}"') == [{"n": 3}]
     assert sorted(rows(logs, "SELECT msg FROM view_instance('entries', 'p1')"), key=str) == []
     read = warden.version.read("viewsets.entries")
     assert {row["shout"] for row in read} == {"M0", "M1", "M2"} and "view_instance_id" not in read[0]

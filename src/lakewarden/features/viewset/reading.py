@@ -6,11 +6,13 @@ Rows of several instances would be there twice, and rows of another schema would
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.read import version_schema
-from lakewarden.features.viewset.catalogue import partitions
-from lakewarden.features.viewset.definition import GLOBAL, HASH, INSTANCE, columns_of, of_table, schema_hash
+from lakewarden.features.viewset.catalogue import PartitionRow, partitions
+from lakewarden.features.viewset.definition import GLOBAL, HASH, INSTANCE, ViewSet, columns_of, of_table, schema_hash
+from lakewarden.features.viewset.history import history_of
 from lakewarden.quantities import counted
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader
+
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,12 @@ def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Select
     if view is None:
         return None
     columns = columns_of(version_schema(version))
-    current = schema_hash(columns, view.definition.schema_version)
     is_head = version.snapshot.snapshot_id == version.table.metadata.current_snapshot_id
-    there = {row.identity for row in partitions(lake, view, at=None if is_head else version.snapshot)}
+    rows = partitions(lake, view, at=None if is_head else version.snapshot)
+    current = schema_hash(columns, view.definition.schema_version)
+    if not is_head:
+        current = _then(view, columns, rows) or current
+    there = {row.identity for row in rows}
     others = sum(1 for one in there if one[0] != instance)
     incompatible = sum(1 for one in there if one[0] == instance and one[3] != current)
     parts = [
@@ -53,6 +61,16 @@ def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Select
         tuple(name for name, _ in columns),
         f"{view.name}, instance {instance}: left out {' and '.join(parts)}" if parts else "",
     )
+
+
+def _then(view: ViewSet, columns: list[tuple[str, str]], rows: list[PartitionRow]) -> str | None:
+    """The hash that was current in an earlier version: of those with its columns, whatever their schema_version, the
+    one that was written last."""
+    history = history_of(view.table.metadata.properties) or {}
+    versions = {one.definition.schema_version for former in history.values() for one in former}
+    known = {schema_hash(columns, one) for one in versions}
+    written = [(row.updated or _LONG_AGO, row.file_schema_hash) for row in rows if row.file_schema_hash in known]
+    return max(written)[1] if written else None
 
 
 def _is(column: str, values: list[str]) -> BooleanExpression:
