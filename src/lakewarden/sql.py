@@ -5,9 +5,10 @@
     sql.register(spark, Warden.open("lakewarden.yaml"))
     spark.sql("SELECT * FROM list_partitions()").show()
 
-The session needs the lakes as catalogs of the same names. Every statement reads the partitions again; view sets that
-are registered or changed later are there after another `register`. Functions that change something raise an error that
-says where to run them.
+The session needs the lakes as catalogs of the same names. Every statement reads the partitions again. View sets are
+those of the last `register`, with the schema that was current then: Iceberg has no metadata table of a table's
+properties. Call it again after a view set was registered, changed or healed; until then partitions of its new schema
+seem to be incompatible. Functions that change something raise an error that says where to run them.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Materialize(WritesRanges, TableOperation):
     """Write the partitions of a view set that are missing, or whose source has changed since.
 
-    The time from begin to end is cut into partitions of equal length. All of them are written by one Spark job and
-    published by one commit. The tables that the SQL reads are pinned to their current versions, and rows that erasure
-    requests hide are not read. Partitions of another schema stay; lakewarden viewset regenerate replaces them.
+    The time from begin to end is cut into partitions of equal length. Up to 5,000 of them are written by one Spark job
+    and published by one commit. The tables that the SQL reads are pinned to their current versions, and rows that
+    erasure requests hide are not read. Partitions of another schema stay; lakewarden viewset regenerate replaces them.
     """
 
     def plan(self, lake: Reader) -> Plan:

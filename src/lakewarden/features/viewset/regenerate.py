@@ -20,7 +20,7 @@ class Regenerate(WritesRanges, TableOperation):
     """Rewrite the partitions of a time from the source, and retire what they replace.
 
     Partitions of any schema and any length within the time are retired in the commit that adds the new ones: a reader
-    sees the former rows or the new ones, never none and never both.
+    sees the former rows or the new ones, never none and never both. There is a commit for every 5,000 partitions.
     """
 
     destructive: ClassVar[bool] = True
