@@ -297,14 +297,23 @@ BY_REGION = SQL.replace("id > {checkpoint_id}", "region > {checkpoint_region}").
 )
 
 
-def test_a_purge_forgets_a_checkpoint_and_nothing_is_written_twice(shop: Shop) -> None:
-    for id, region in enumerate(("anna@example.org", "bert@example.org", "carl@example.org", "dora@example.org")):
+def test_a_purge_forgets_a_checkpoint_and_its_position_is_found_again(shop: Shop) -> None:
+    erased = 'bäqx"s@example.org'
+    for id, region in enumerate(("anna@example.org", erased, "carl@example.org", "dora@example.org")):
         shop.order(id, region=region)
-    shop.register(BY_REGION, checkpoint_columns=["region"], batch_size=2)
-    shop.run(max_batches=1)
-    shop.warden.erasure.request("shop.totals", key="region", value=["bert@example.org"])
+    shop.register(BY_REGION, checkpoint_columns=["region"], batch_size=1)
+    shop.run(max_batches=2)
+    shop.warden.erasure.request("shop.totals", key="region", value=[erased])
     shop.warden.erasure.purge("shop.totals", now=True).apply()
-    with pytest.raises(Conflict, match="was erased"):
+    metadata = shop.lake.catalog.load_table("shop.totals").metadata
+    assert "qx" not in str([one.summary for one in metadata.snapshots]) + str(metadata.properties)
+    assert shop.status().checkpoint["region"] is None
+    shop.run(max_batches=1)
+    assert (shop.ids(), shop.status().checkpoint["region"]) == ([0, 2], "carl@example.org")
+    for table in ("shop.totals", "shop.orders"):
+        shop.warden.erasure.request(table, key="region", value=["carl@example.org"])
+    shop.warden.erasure.purge("shop.totals", now=True).apply()
+    with pytest.raises(Conflict, match="was erased since, and rows of its source changed"):
         shop.run()
     assert (shop.status().status, shop.ids()) == ("paused", [0])
 

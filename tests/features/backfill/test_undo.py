@@ -145,5 +145,7 @@ def test_a_branch_is_dropped_with_its_files_and_bad_rows_are_forgotten(shop: Sho
     ],
 )
 def test_a_missing_stamp_is_noticed(stamps: list[tuple[int, int, int]], complete: bool) -> None:
-    found = [Position(run, batch, "[1]", {}, None, 1, "p", "s", 1, commits=commits) for run, batch, commits in stamps]
+    found = [
+        Position(run, batch, "[1]", {}, None, 1, 1, "p", "s", 1, commits=commits) for run, batch, commits in stamps
+    ]
     assert is_complete(found) is complete

@@ -133,9 +133,10 @@ def expiry_updates(
             updates.append(SetPropertiesUpdate.model_validate({"updates": {LINEAGE: lineage}}))
         elif LINEAGE in metadata.properties:
             notes.append(LINEAGE)
-        kept = {key: text for key, text in metadata.properties.items() if key.startswith(BACKFILL) and reveals(text)}
+        kept = {key: text for key, text in metadata.properties.items() if key.startswith(BACKFILL)}
         last = _last_stamps(table, set(going) - (replaced or {}).keys())
-        if stamps := {key: without_revealing(text, reveals) for key, text in {**kept, **last}.items()}:
+        stamps = {key: without_revealing(text, reveals) for key, text in {**kept, **last}.items()}
+        if stamps := {key: text for key, text in stamps.items() if text != kept.get(key)}:
             updates.append(SetPropertiesUpdate.model_validate({"updates": stamps}))
     if notes:
         updates.append(RemovePropertiesUpdate.model_validate({"removals": notes}))
@@ -174,18 +175,20 @@ def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int
 
 
 def without_revealing(stamp: str, reveals: Callable[[str], bool]) -> str:
-    """A backfill's stamp that forgets its checkpoint, if that reveals a value."""
-    if not reveals(stamp):
-        return stamp
+    """A backfill's stamp that forgets its checkpoint, if that reveals a value: as a text, or as a list of one value."""
     known = json.loads(stamp)
-    known.get("position", known).update(checkpoint=None, forgotten=True)
-    return json.dumps(known, separators=(",", ":"))
+    position = known.get("position", known)
+    values = json.loads(position.get("checkpoint") or "[]")
+    if not any(reveals(text) for value in values for text in (str(value), json.dumps([value], ensure_ascii=False))):
+        return stamp
+    position.update(checkpoint=None, forgotten=True)
+    return json.dumps(known, separators=(",", ":"), ensure_ascii=False)
 
 
 def stamp_property(snapshot: Snapshot, stamp: str) -> str:
     """The stamp of a snapshot as the value of a table property, which is known when the snapshot has expired."""
     whose = {"snapshot": snapshot.snapshot_id, "sequence": snapshot.sequence_number, "at": snapshot.timestamp_ms}
-    return json.dumps({"position": json.loads(stamp), **whose}, separators=(",", ":"))
+    return json.dumps({"position": json.loads(stamp), **whose}, separators=(",", ":"), ensure_ascii=False)
 
 
 def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:

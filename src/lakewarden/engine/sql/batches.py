@@ -100,6 +100,18 @@ class Batches:
             fraction = 1.0 if is_exact else min(1.0, FEW / max(reading.rows, 1))
             return _ranges(frame, reading.columns, after, size, fraction)
 
+    def tuple_after(self, reading: Reading, rows: int, total: int) -> Tuple | None:
+        """The tuple of the last of so many rows; None if it is in the midst of equal ones, or the total is another."""
+        with translating_spark():
+            names = [identifier(name) for name in reading.columns.names]
+            frame = self._source(reading).select(*names)
+            if frame.count() != total:
+                return None
+            last = frame.orderBy(*names).limit(rows).orderBy(*names, ascending=False).limit(1)
+            found = _tuples(last, reading.columns)[0][0]
+            is_end = frame.where(reading.columns.within(None, found)).count() == rows
+        return found if is_end else None
+
     def _sorted_here(self, reading: Reading, after: Tuple | None) -> SortedColumn | None:
         """The values of the one checkpoint column, read without Spark; None if only Spark can read them."""
         schema, batches = self._rows.batches(reading.pinned, columns=reading.columns.names)

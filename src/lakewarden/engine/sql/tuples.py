@@ -52,7 +52,7 @@ class TupleColumns:
 
     def dump(self, values: Tuple) -> str:
         """A tuple as JSON."""
-        return json.dumps([_plain(value) for value in values])
+        return json.dumps([_plain(value) for value in values], ensure_ascii=False)
 
     def load(self, text: str) -> Tuple:
         return tuple(_typed(value, kind) for value, kind in zip(json.loads(text), self.kinds, strict=True))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.read import version_schema
 from lakewarden.engine.sql.batches import Reading
 from lakewarden.engine.sql.sorted_column import Range
-from lakewarden.engine.sql.tuples import TupleColumns
+from lakewarden.engine.sql.tuples import Tuple, TupleColumns
 from lakewarden.errors import BadValue, Conflict, VersionNotFound
-from lakewarden.features.backfill import gates, throttle
+from lakewarden.features.backfill import bad_rows, gates, throttle
 from lakewarden.features.backfill.position import Found, Position, branch_of, whereabouts
 from lakewarden.features.backfill.registration import Backfill
 from lakewarden.lifecycle.action import Action, Estimate, digest
@@ -78,16 +79,11 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
     _check_columns(backfill, last)
     if last is not None and last.complete and not again:
         return Planned((), ("complete; --again writes rows that arrived since",))
-    if last is not None and last.forgotten and not last.complete:
-        raise Conflict(
-            f"backfill {backfill.id} stopped at a value that was erased from {name} since, so its position is unknown",
-            "See which rows the target has, and write the rest by a new version of its files with initial_checkpoint.",
-        )
     reading, run, warnings = _continued(lake, backfill, last)
     if run is None:
         return Planned((), ("no rows arrived since",))
     is_new = last is None or run > last.run
-    after = None if is_new or last is None or last.checkpoint is None else reading.columns.load(last.checkpoint)
+    after = None if is_new or last is None else _reached(lake, backfill, reading, last)
     size = backfill.files.meta.batch_size
     ranges = lake.batches.ranges(reading, after, size)
     is_on_branch = backfill.files.meta.mode == "branch"
@@ -106,6 +102,22 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
         if not gates.sampled_batches(backfill) and backfill.files.meta.gates.sample_batches is None:
             warnings = (*warnings, "no batch is compared with what its SQL gives, which is not the same each time")
     return Planned(actions, warnings)
+
+
+def _reached(lake: Reader, backfill: Backfill, reading: Reading, last: Position) -> Tuple | None:
+    """The tuple that a run has reached; if it was erased, it is found by how many rows are before it."""
+    if not last.forgotten:
+        return reading.columns.load(last.checkpoint) if last.checkpoint else None
+    is_counted = not bad_rows.put_aside(lake, backfill, last.run)  # rows that were put aside may not be counted
+    found = lake.batches.tuple_after(reading, last.rows, last.total) if is_counted else None
+    if found is None:
+        raise Conflict(
+            f"backfill {backfill.id} stopped at a value that was erased since, and rows of its source changed, so its "
+            "position is unknown",
+            "Undo the backfill and run it again, or write the rest by a new version of its files with "
+            "initial_checkpoint.",
+        )
+    return found
 
 
 def _check_mode(backfill: Backfill, table: Table, last: Position | None) -> None:
@@ -209,7 +221,8 @@ def _actions(
     bounds = [(dump(each.lower) if each.lower else None, dump(each.upper) if each.upper else None) for each in ranges]
     whole = digest([backfill.id, run, bounds])
     share = reading.bytes / max(reading.rows, 1)
-    before = last.batch if last else 0
+    before, rows = (last.batch, last.rows) if last else (0, 0)
+    ends = [rows + so_far for so_far in accumulate(each.rows for each in ranges)]
     common = _common(lake, backfill, table, reading, run)
     return tuple(
         replace(
@@ -222,12 +235,14 @@ def _actions(
                 "lower": lower,
                 "upper": upper,
                 "rows": each.rows,
+                "rows_before": end - each.rows,
+                "total": ends[-1],
                 "is_last": number == before + len(ranges),
                 "plan": whole,
             },
             estimate=_estimate(each.rows, int(each.rows * share)),
         )
-        for number, (each, (lower, upper)) in enumerate(zip(ranges, bounds, strict=True), start=before + 1)
+        for number, (each, (lower, upper), end) in enumerate(zip(ranges, bounds, ends, strict=True), start=before + 1)
     )
 
 

@@ -45,6 +45,8 @@ class Position:
     """The run reads only rows that the source got since this snapshot."""
     rows: int
     """How many source rows this run has read."""
+    total: int
+    """How many it reads in all: with this, a position is found again if its checkpoint was an erased value."""
     plan: str
     sql: str
     size: int
@@ -63,7 +65,7 @@ class Position:
 
     @property
     def text(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
 
     @staticmethod
     def read(text: str) -> Position:

@@ -137,13 +137,18 @@ def _begin(reading: Reading, action: Action, before: Position | None) -> Tuple |
         if lower is None:
             return None
     elif before.run == run and not before.complete:
-        at = _bound(reading, before.checkpoint)
+        at = lower if _is_forgotten_at(before, action) else _bound(reading, before.checkpoint)
         if is_same(at, lower) or (is_after(at, lower) and is_after(upper, at)):
             return at
     raise StalePlan(
         f"the plan is stale: {action.subject} is not where batch {action.number('batch')} begins",
         "Nothing was written. Plan again: lakewarden backfill run",
     )
+
+
+def _is_forgotten_at(before: Position, action: Action) -> bool:
+    """Whether a batch begins at a checkpoint that was erased from the table since it was planned."""
+    return before.forgotten and before.rows == action.number("rows_before")
 
 
 def _publish(
@@ -326,6 +331,7 @@ def _stamp(
         source=json.loads(str(action.arguments["source"])),
         since=str(action.arguments["since"]) if action.arguments.get("since") else None,
         rows=(before.rows if before and before.run == run else 0) + part.rows,
+        total=action.number("total"),
         plan=str(action.arguments["plan"]),
         sql=backfill.files.sql_hash,
         size=size if kept.limit is None else min(size, kept.limit),

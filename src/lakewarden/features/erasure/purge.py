@@ -8,6 +8,7 @@ they are recorded before (`purging/intent.py`), so that a second run can continu
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -300,9 +301,15 @@ def _remove(action: Action, lake: Writer, intent: Intent) -> Intent:
 
 
 def _mentions(keys: Sequence[HiddenKey]) -> Callable[[str], bool]:
-    """A check whether a text contains one of the values. Numbers are skipped: in metadata they are counts."""
+    """A check whether a text contains one of the values. Numbers are skipped: in metadata they are counts.
+
+    In a list of one value, which is how the checkpoints of backfills are looked at, numbers and short texts count too.
+    """
+    alone = {
+        form for key in keys for value in key.values for form in (f"[{value}]", json.dumps([value], ensure_ascii=False))
+    }
     values = (value for key in keys if key.kind in ("string", "uuid") for value in key.values)
     texts = [text for text in values if not text.isdigit()]
     short = {text for text in texts if len(text.encode()) < _SHORT}
     long = Needles(text.encode() for text in texts if text not in short)
-    return lambda text: text in short or bool(long.within(text.encode()))
+    return lambda text: text in short or text in alone or bool(long.within(text.encode()))
