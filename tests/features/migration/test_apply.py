@@ -12,7 +12,7 @@ import pytest
 from lakewarden.errors import BadValue, Conflict
 from lakewarden.lifecycle import failpoints
 from tests.cases import in_soak
-from tests.features.backfill.shop import SQL, Shop
+from tests.features.backfill.shop import SQL, TOTALS, Shop
 from tests.small_lake import SmallLake
 
 CREATED = """-- the table; one statement
@@ -86,6 +86,25 @@ def test_a_statement_that_was_applied_before_a_kill_is_recognised(shop: Shop, po
     assert [row.status for row in warden.migration.list(database="shop")] == ["applied"]
     assert shop.ids() == [1, 2]
     assert [row.status for row in warden.backfill.list()] == ["completed"]
+
+
+@pytest.mark.spark
+def test_what_others_do_after_a_statement_failed_does_not_make_it_applied(shop: Shop) -> None:
+    shop.lake.catalog.create_table("shop.totals", TOTALS).append(TOTALS.empty_table())
+    migrate(shop, "ALTER TABLE {db}.totals CREATE TAG released; ALTER TABLE {db}.totals ADD COLUMN more INT")
+    for point in ("migration.applied", "migration.noted"):
+        failpoints.when(point, kill)
+        with pytest.raises(Killed):
+            shop.warden.migration.apply(database="shop").apply()
+        failpoints.arm("")
+        shop.lose_control_database()
+        shop.warden.version.tag("shop.totals", name=f"nightly-{point}").apply()
+        shop.lake.catalog.load_table("shop.totals").transaction().set_properties(
+            {f"lakewarden.{point}": "x"}
+        ).commit_transaction()
+    shop.warden.migration.apply(database="shop").apply()
+    assert "more" in shop.lake.catalog.load_table("shop.totals").schema().column_names
+    assert "released" in shop.lake.refs("shop.totals")
 
 
 def test_what_is_no_definition_is_refused(shop: Shop) -> None:
