@@ -92,6 +92,22 @@ def test_a_second_writer_of_the_same_batches_is_refused(shop: Shop) -> None:
     assert shop.ids() == list(range(6))
 
 
+def test_files_of_a_staging_branch_that_was_removed_are_not_published(shop: Shop) -> None:
+    shop.order(*range(9))
+    shop.register()
+
+    def remove() -> None:
+        (branch,) = set(shop.lake.refs("shop.totals")) - {"main"}
+        shop.warden.ground.spark.sql(f"ALTER TABLE main.shop.totals DROP BRANCH `{branch}`")
+
+    failpoints.when("backfill.written", remove)
+    with pytest.raises(StalePlan, match="were removed or changed"):
+        shop.run()
+    assert shop.ids() == []
+    shop.run()
+    assert shop.ids() == list(range(9))
+
+
 def test_rows_that_arrive_later_come_with_again_once(shop: Shop) -> None:
     shop.order(*range(4))
     shop.register()

@@ -107,6 +107,18 @@ def test_what_others_do_after_a_statement_failed_does_not_make_it_applied(shop: 
     assert "released" in shop.lake.refs("shop.totals")
 
 
+@pytest.mark.spark
+def test_a_backfill_that_it_runs_keeps_others_from_its_target(shop: Shop) -> None:
+    uuid = shop.lake.catalog.create_table("shop.totals", TOTALS).metadata.table_uuid
+    shop.order(1, 2)
+    shop.write(run_on_startup=True)
+    migrate(shop, "ALTER TABLE {db}.totals ADD COLUMN more INT")
+    held: list[str] = []
+    failpoints.when("backfill.written", lambda: held.extend(one.key for one in shop.warden.ground.leases.held()))
+    shop.warden.migration.apply(database="shop").apply()
+    assert f"table:{uuid}" in held and shop.ids() == [1, 2]
+
+
 def test_what_is_no_definition_is_refused(shop: Shop) -> None:
     path = migrate(shop, "INSERT INTO {db}.totals SELECT 1")
     with pytest.raises(BadValue, match=f"{path}: not a statement that defines a table: INSERT"):

@@ -44,6 +44,8 @@ class Append(Change[int]):
     added: tuple[AddedFile, ...] = ()
     staged: StagedRows | None = None
     """Rows staged by Spark; the staging branch is removed in the same commit."""
+    beside: Mapping[str, int] = field(default_factory=dict)
+    """Other staging branches that hold these files, and stay: they must be where they were."""
     branch: str = MAIN
     starts_branch: bool = False
     """Whether a branch that does not exist begins with these rows alone, without the rows of main."""
@@ -76,8 +78,9 @@ class Append(Change[int]):
                 operation = self._take_out(table, draft, desk)
                 draft.add(self._files, merges=self.merges)
                 made[:] = [draft.snapshot_id]
-                staged = {self.staged.branch: self.staged.snapshot} if self.staged else {}
-                return draft.attempt(self.uuid, self.branch, self.facts, operation, staged, self._unstaged(table))
+                return draft.attempt(
+                    self.uuid, self.branch, self.facts, operation, self._staged_refs, self._unstaged(table)
+                )
 
         desk.publisher.publish(self.table, self.uuid, attempt)
         if self.staged is not None:
@@ -127,15 +130,19 @@ class Append(Change[int]):
     def _check_branch(self, table: Table) -> None:
         if self.branch != MAIN and self.branch not in table.metadata.refs and not self.starts_branch:
             raise _stale(f"{self.table} no longer has branch {self.branch}")
-        if self.staged is not None:
-            self._check_staged(table)
+        self._check_staged(table)
+
+    @property
+    def _staged_refs(self) -> dict[str, int]:
+        own = {self.staged.branch: self.staged.snapshot} if self.staged else {}
+        return {**self.beside, **own}
 
     def _check_staged(self, table: Table) -> None:
-        """Only what was reported as complete may be published."""
-        assert self.staged is not None
-        found = table.metadata.refs.get(self.staged.branch)
-        if found is None or found.snapshot_id != self.staged.snapshot:
-            raise _stale(f"the rows staged for {self.table} on branch {self.staged.branch} were removed or changed")
+        """Only what was reported as complete may be published, and nothing whose files may be gone."""
+        for branch, snapshot in self._staged_refs.items():
+            found = table.metadata.refs.get(branch)
+            if found is None or found.snapshot_id != snapshot:
+                raise _stale(f"the rows staged for {self.table} on branch {branch} were removed or changed")
 
     def _unstaged(self, table: Table) -> tuple[TableUpdate, ...]:
         """The updates that remove the staging branch with its snapshots."""

@@ -53,6 +53,8 @@ class Written:
 
     files: dict[tuple[str, int], tuple[AddedFile, ...] | StagedRows] = field(default_factory=dict)
     """By backfill and batch."""
+    staged: dict[str, int] = field(default_factory=dict)
+    """The branch that holds these files until the last of them is published, and its snapshot."""
     limit: int | None = None
     """Source rows that one job may read, after one has failed for lack of memory."""
     tidy: set[str] = field(default_factory=set)
@@ -167,6 +169,7 @@ def _publish(
         str(table.metadata.table_uuid),
         files,
         staged,
+        lake.kept(Written).staged if staged is None else {},
         branch=MAIN if is_direct else branch_of(backfill.id),
         starts_branch=not is_direct,
         facts={key(backfill.id): stamp.text},
@@ -281,6 +284,7 @@ class _Job:
             )
         if len(ranges) == 1:
             return [staged]
+        self._kept.staged = {staged.branch: staged.snapshot}
         files = staged.by_task()
         parts = [
             tuple(file for task in range(place * tasks, (place + 1) * tasks) for file in files.get(task, ()))

@@ -16,6 +16,7 @@ from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Operation
+from lakewarden.lifecycle.requirement import table_lease
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
@@ -106,12 +107,19 @@ class Apply(Operation):
         for backfill in _own(lake, place, migration):
             backfill.insertion  # noqa: B018 - refuses wrong files before anything is changed
             if backfill.files.meta.run_on_startup:
-                actions.append(_action(place, START, f"run backfill {backfill.id}", {**which, "backfill": backfill.id}))
+                start = _action(place, START, f"run backfill {backfill.id}", {**which, "backfill": backfill.id})
+                actions.append(replace(start, lease=_lease_of_target(lake, backfill) or start.lease))
         return actions
 
 
 def _action(place: Place, verb: str, says: str, arguments: dict[str, str | int]) -> Action:
     return Action(verb=verb, subject=str(place), lease=f"namespace:{place}", says=says, arguments=arguments)
+
+
+def _lease_of_target(lake: Reader, backfill: Backfill) -> str:
+    """The lease of the table that a backfill writes to; empty if the migration is to create it."""
+    uuid = lake.tables.uuid(str(backfill.target(lake)))
+    return table_lease(uuid) if uuid else ""
 
 
 def _migration(lake: Reader, action: Action) -> Migration:
