@@ -1,6 +1,7 @@
 """What view sets promise, beyond what each verb does: nothing else is retired, nothing is there twice, nothing is lost.
 
-On real Spark. `make soak` kills at every step; tests/soak/test_viewset.py kills processes at random moments.
+On real Spark. `make soak` kills at every step; tests/soak/test_viewset.py kills processes at random moments. Covers
+`features/viewset/erased.py`.
 """
 
 from __future__ import annotations
