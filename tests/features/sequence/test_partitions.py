@@ -9,7 +9,7 @@ import pytest
 from lakewarden.config import SequenceSettings
 from lakewarden.errors import UnfitDatabase
 from lakewarden.features.sequence.connection import Reading
-from lakewarden.features.sequence.partitions import Partition, is_empty, position_of, read_table
+from lakewarden.features.sequence.partitions import Partition, has_rows, is_empty, position_of, read_table
 from tests.services.mariadb import Shop
 
 
@@ -49,6 +49,9 @@ def test_over_several_columns(db: Reading, shop: Shop) -> None:
     assert table.partitions == (Partition("p0", (10, 200)), Partition("p1", None))
     assert position_of(db, table) == (10, 199)
     assert [is_empty(db, table, "p0"), is_empty(db, table, "p1")] == [False, True]
+    ranges = (((9, 999), (10, 0)), ((10, 0), (10, 6)), ((10, 6), (10, 199)), ((10, 199), None), (None, (9, 999)))
+    assert [has_rows(db, table, *each) for each in ranges] == [True, True, False, True, False]
+    assert has_rows(db, table, None, None, "p0") and not has_rows(db, table, None, None, "p1")
 
 
 def test_bounds_that_the_server_describes_wrongly(db: Reading, shop: Shop) -> None:

@@ -11,7 +11,7 @@ import yaml
 from lakewarden.errors import ConfigProblem
 from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.partitions import PartitionedTable, read_table
-from lakewarden.features.sequence.target import SequenceRequest, database_lease, look, required, sequences_of
+from lakewarden.features.sequence.target import SequenceRequest, database_lease, required, sequences_of
 from lakewarden.lifecycle.planned_files import FileList
 from lakewarden.lifecycle.requirement import document
 from tests.features.sequence.conftest import ORDERS
@@ -97,10 +97,3 @@ def test_settings_come_from_a_file_or_from_the_configuration(shop: Shop, install
         sequences_of(settings.model_copy(update={"sequences": None}), None)
     with pytest.raises(ConfigProblem, match="no tables"):
         SequenceRequest().chosen(settings.sequences.model_copy(update={"tables": {}}))
-
-
-def test_a_malformed_table_does_not_stop_the_others(shop: Shop, install: Any) -> None:
-    shop.run(ORDERS + THREE, "CREATE TABLE plain (id INT)")
-    with Reading(install().ground.settings.sequences) as db:
-        found = list(look(db, ["plain", "orders"]))
-    assert "not partitioned" in str(found[0].error) and found[1].table is not None

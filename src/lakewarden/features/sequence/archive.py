@@ -97,7 +97,7 @@ class Archive(RetirementRequest, Operation):
         return Proposed(tuple(actions), tuple(warnings))
 
     def _action(self, found: Retirement, age: Age, archive: ArchiveTable, replaces: str) -> Action:
-        table, partition, file = found.table, age.partition, None if self.file is None else str(self.file)
+        table, partition = found.table, age.partition
         youngest = f"{'' if age.is_exact else 'not after '}{age.youngest:%Y-%m-%d}" if age.youngest else ""
         return Action(
             verb="copy",
@@ -113,10 +113,7 @@ class Archive(RetirementRequest, Operation):
                 "archive": str(archive.name),
                 "replaces": replaces,
             },
-            requires=(
-                DatabaseTableIs(table.server, table.database, table.name, table.columns, file),
-                PartitionIs(table.name, partition.name, partition.bound, file),
-            ),
+            requires=(DatabaseTableIs.of(table, self.file), PartitionIs.of(table, partition, self.file)),
         )
 
 

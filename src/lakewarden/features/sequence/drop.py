@@ -15,7 +15,7 @@ from lakewarden.features.sequence.dropping import Target
 from lakewarden.features.sequence.partitions import Partition, Position, read_table
 from lakewarden.features.sequence.retirement import Proposed, Retirement, RetirementRequest, plan_each
 from lakewarden.features.sequence.target import DatabaseTableIs, PartitionIs, partition_lease
-from lakewarden.features.sequence.twins import Twin, twins_of
+from lakewarden.features.sequence.twins import Twin, twin_of
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Operation
@@ -75,10 +75,10 @@ class Drop(RetirementRequest, Operation):
         name, partition = str(action.arguments["table"]), _partition(action)
         with Reading(self.sequences(lake.settings)) as connection:
             table = read_table(connection, name)
-            known = [twin for twin in twins_of(connection, table) if twin.partition == partition.name]
+            known = twin_of(connection, table, partition.name)
         if action.verb == _DETACH:
-            return bool(known) and known[0].since is not None
-        return not known and partition not in table.partitions
+            return known is not None and known.since is not None
+        return known is None and partition not in table.partitions
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         archive = None
@@ -97,8 +97,7 @@ class Drop(RetirementRequest, Operation):
 
     def _action(self, verb: str, found: Retirement, partition: Partition, is_archived: bool) -> Action:
         table, name = found.table, partition.name
-        file = None if self.file is None else str(self.file)
-        requires = [DatabaseTableIs(table.server, table.database, table.name, table.columns, file)]
+        there = (PartitionIs.of(table, partition, self.file),)
         archived = f", archived in {found.archive.name}" if is_archived and found.archive else ", not archived"
         return Action(
             verb=verb,
@@ -112,7 +111,7 @@ class Drop(RetirementRequest, Operation):
                 "bound": partition.bound or (),
                 "archive": str(found.archive.name) if is_archived and found.archive else None,
             },
-            requires=(*requires, *((PartitionIs(table.name, name, partition.bound, file),) if verb == _DETACH else ())),
+            requires=(DatabaseTableIs.of(table, self.file), *(there if verb == _DETACH else ())),
         )
 
 

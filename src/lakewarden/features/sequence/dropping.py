@@ -15,7 +15,7 @@ from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.copying import partition_rows
 from lakewarden.features.sequence.partitions import Partition, read_table
 from lakewarden.features.sequence.target import altering, sequences_of
-from lakewarden.features.sequence.twins import Twin, twins_of
+from lakewarden.features.sequence.twins import Twin, twin_of
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ def drop(lake: Writer, target: Target) -> None:
 def _twin(connection: Reading, target: Target) -> tuple[Twin, bool]:
     """The twin of a partition as it is, or as it will be, and whether it exists."""
     table, name = read_table(connection, target.table), target.partition.name
-    known = [twin for twin in twins_of(connection, table) if twin.partition == name]
-    if known and known[0].is_archived and target.archive is None:
+    known = twin_of(connection, table, name)
+    if known is not None and known.is_archived and target.archive is None:
         raise Conflict(
             f"{table}.{name} was archived since this was planned", "Nothing was changed. Plan again, to compare it."
         )
     new = Twin(table, name, target.partition.bound, None, target.archive is not None)
-    return (known[0], True) if known else (new, False)
+    return known or new, known is not None
 
 
 def _check_unchanged(connection: Reading, twin: Twin, target: Target) -> None:

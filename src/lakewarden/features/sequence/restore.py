@@ -10,7 +10,7 @@ from lakewarden.features.sequence.connection import Reading
 from lakewarden.features.sequence.partitions import about_rows, read_table
 from lakewarden.features.sequence.retirement import Proposed, Retirement, RetirementRequest, plan_each
 from lakewarden.features.sequence.target import DatabaseTableIs, altering, partition_lease
-from lakewarden.features.sequence.twins import Twin, twins_of
+from lakewarden.features.sequence.twins import Twin, twin_of
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Operation
@@ -52,17 +52,17 @@ class Restore(RetirementRequest, Operation):
         return Outcome({"partitions": 1})
 
     def _action(self, found: Retirement, twin: Twin) -> Action:
-        table, file = found.table, None if self.file is None else str(self.file)
+        table = found.table
         return Action(
             verb="attach",
             subject=found.subject(twin.partition),
             lease=partition_lease(table, twin.partition),
             says=f"attach partition {twin.partition} of {table} again",
             arguments={"table": table.name, "partition": twin.partition, "bound": twin.bound or ()},
-            requires=(DatabaseTableIs(table.server, table.database, table.name, table.columns, file),),
+            requires=(DatabaseTableIs.of(table, self.file),),
         )
 
 
 def _twin(connection: Reading, action: Action) -> Twin | None:
     table = read_table(connection, str(action.arguments["table"]))
-    return next((each for each in twins_of(connection, table) if each.partition == action.arguments["partition"]), None)
+    return twin_of(connection, table, str(action.arguments["partition"]))

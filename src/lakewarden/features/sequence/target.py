@@ -6,7 +6,7 @@ file's path and the server's id, never an address or a password.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field, field_validator
 
 from lakewarden.config import SequenceSettings, Settings, load_sequences
-from lakewarden.errors import ConfigProblem, LakewardenError
+from lakewarden.errors import ConfigProblem
 from lakewarden.features.sequence.connection import Altering, Reading
 from lakewarden.features.sequence.partitions import Partition, PartitionedTable, Position, read_table
 from lakewarden.lifecycle.planned_files import FileList
@@ -74,24 +74,6 @@ def partition_lease(table: PartitionedTable, partition: str) -> str:
     return f"{database_lease(table)}/{partition}"
 
 
-@dataclass(frozen=True)
-class Looked:
-    """A table that was read, or the reason why it cannot be maintained."""
-
-    name: str
-    table: PartitionedTable | None = None
-    error: LakewardenError | None = None
-
-
-def look(connection: Reading, names: list[str]) -> Iterator[Looked]:
-    """Read tables one after another; a malformed one does not stop the others."""
-    for name in names:
-        try:
-            yield Looked(name, read_table(connection, name))
-        except LakewardenError as error:
-            yield Looked(name, error=error)
-
-
 @requirement
 @dataclass(frozen=True)
 class DatabaseTableIs:
@@ -104,6 +86,11 @@ class DatabaseTableIs:
     file: str | None = None
     kind: ClassVar[str] = "database-table"
     identifies: ClassVar[bool] = True
+
+    @staticmethod
+    def of(table: PartitionedTable, file: Path | None) -> DatabaseTableIs:
+        path = None if file is None else str(file)
+        return DatabaseTableIs(table.server, table.database, table.name, table.columns, path)
 
     def broken(self, lake: Lake, files: FileList) -> str | None:
         def differs(found: PartitionedTable) -> str | None:
@@ -153,6 +140,10 @@ class PartitionIs:
     kind: ClassVar[str] = "partition"
     identifies: ClassVar[bool] = False
 
+    @staticmethod
+    def of(table: PartitionedTable, partition: Partition, file: Path | None) -> PartitionIs:
+        return PartitionIs(table.name, partition.name, partition.bound, None if file is None else str(file))
+
     def broken(self, lake: Lake, files: FileList) -> str | None:
         def differs(found: PartitionedTable) -> str | None:
             planned = Partition(self.partition, self.bound)
@@ -177,7 +168,7 @@ def required(table: PartitionedTable, partitions: tuple[Partition, ...], file: P
     path = None if file is None else str(file)
     planned = tuple((partition.name, partition.bound) for partition in partitions)
     return (
-        DatabaseTableIs(table.server, table.database, table.name, table.columns, path),
+        DatabaseTableIs.of(table, file),
         PartitionsAre(table.name, table.lower_bound(partitions[0]), planned, path),
     )
 

@@ -86,6 +86,10 @@ def twins_of(connection: Reading, table: PartitionedTable) -> list[Twin]:
     return sorted(own, key=lambda twin: twin.bound or ())
 
 
+def twin_of(connection: Reading, table: PartitionedTable, partition: str) -> Twin | None:
+    return next((twin for twin in twins_of(connection, table) if twin.partition == partition), None)
+
+
 def _read(table: PartitionedTable, comment: str) -> Twin | None:
     """A twin by its comment; None if it is another table's, or a comment that a person wrote."""
     try:
@@ -101,7 +105,7 @@ def _read(table: PartitionedTable, comment: str) -> Twin | None:
 
 def detach(connection: Altering, twin: Twin) -> None:
     """Swap a partition's rows into its twin, which is created first; continues where a killed run stopped."""
-    if not any(each.partition == twin.partition for each in twins_of(connection, twin.table)):
+    if twin_of(connection, twin.table, twin.partition) is None:
         _remove_unfinished(connection, twin)
         connection.alter(f"CREATE TABLE {twin.sql_name} LIKE {twin.table.sql_name}")
         reach("sequence.created")
