@@ -78,6 +78,12 @@ def test_files_that_are_missing_or_no_json(shop: Shop) -> None:
     meta.unlink()
     with pytest.raises(BadValue, match="has no .backfill.meta file beside it"):
         shop.warden.backfill.list()
+    shop.write(version="3")
+    shop.write(version="003")
+    with pytest.raises(BadValue, match="have the same version 3"):
+        shop.warden.backfill.list()
+    for own in shop.folder.glob("*_totals.backfill.meta"):
+        own.unlink()
     path.rename(path.with_name("totals.backfill.sql"))
     with pytest.raises(BadValue, match="has no .backfill.meta"):
         shop.warden.backfill.list()

@@ -212,7 +212,23 @@ def test_a_batch_without_rows_is_progress(shop: Shop) -> None:
     assert (shop.ids(), shop.status().status) == ([0, 1, 7], "completed")
 
 
-def test_a_source_without_rows_is_complete(shop: Shop) -> None:
+def test_tables_without_rows_are_read_as_they_were(shop: Shop) -> None:
+    """The source has no version, and the target none when the first run with rows begins."""
+    missing = "NOT EXISTS (SELECT 1 FROM {db}.totals t WHERE t.id = orders.id) AND id >"
+    shop.register(SQL.replace("id >", missing))
+    shop.run()
+    assert (shop.ids(), shop.status().status, shop.run(again=True)) == ([], "completed", {"actions": 0, "subjects": 0})
+    shop.order(1, 2, 3, 4)
+    assert shop.status().late_rows == 4
+    shop.run(again=True, max_batches=1)
+    shop.run()
+    assert (shop.ids(), shop.status().status) == ([1, 2, 3, 4], "completed")
+    shop.order(4, 5)
+    shop.run(again=True)
+    assert shop.ids() == [1, 2, 3, 4, 5]
+
+
+def test_a_source_whose_rows_were_deleted_is_complete(shop: Shop) -> None:
     shop.order(1)
     shop.lake.catalog.load_table("shop.orders").delete("id = 1")
     shop.register()

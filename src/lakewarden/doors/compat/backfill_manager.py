@@ -83,7 +83,7 @@ class BackfillManager:
         """The status of all registered backfills, or of those of a database or in a state."""
         with _as_backfill_errors():
             rows = self.warden.backfill.list(database=database, status=status)
-            return [self.get_status(row.db_name, row.migration_version) for row in rows]
+            return [self.get_status(f"{row.lake}.{row.db_name}", row.migration_version) for row in rows]
 
     def pause_backfill(self, database: str, version: str | int) -> Status:
         """Ask a backfill to pause, in whatever process it runs."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier
+from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.engine.spark.session import Spark, translating_spark
 from lakewarden.engine.sql.insertion import RANGE, Insertion
 from lakewarden.engine.sql.range_binding import BATCH_SIZE, CHECKPOINT, RANGED
@@ -21,8 +22,10 @@ from lakewarden.engine.sql.tuples import Tuple, TupleColumns
 from lakewarden.errors import BadValue
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.engine.rows.read import Rows
 
@@ -32,13 +35,21 @@ _SEED = 17
 
 
 @dataclass(frozen=True)
+class NoVersion:
+    """A table that had no version yet when it was pinned: it is read without rows, whatever it has got since."""
+
+    name: TableName
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class Reading:
     """What a backfill reads: pinned versions, by the names that its SQL has for them."""
 
     insertion: Insertion
     source: str
     columns: TupleColumns
-    versions: Mapping[str, Resolved]
+    versions: Mapping[str, Resolved | NoVersion]
     since: Resolved | None = None
     """Only the rows that the source has got since this version."""
     initial: Tuple | None = None
@@ -47,24 +58,27 @@ class Reading:
     """Rows with these tuples are not read."""
 
     @property
-    def pinned(self) -> Resolved:
+    def pinned(self) -> Resolved | NoVersion:
         return self.versions[self.source]
 
     @property
     def pins(self) -> list[Resolved]:
         """All versions that it reads."""
-        return [*self.versions.values(), *([self.since] if self.since else [])]
+        versions = [version for version in self.versions.values() if not isinstance(version, NoVersion)]
+        return [*versions, *([self.since] if self.since else [])]
 
     @property
     def rows(self) -> int:
         """How many rows the source has, by its metadata."""
-        summary = self.pinned.snapshot.summary
-        return int(summary.additional_properties.get("total-records", 0)) if summary else 0
+        return self._total("records")
 
     @property
     def bytes(self) -> int:
-        summary = self.pinned.snapshot.summary
-        return int(summary.additional_properties.get("total-files-size", 0)) if summary else 0
+        return self._total("files-size")
+
+    def _total(self, what: str) -> int:
+        snapshot = None if isinstance(self.pinned, NoVersion) else self.pinned.snapshot
+        return int(notes_of(snapshot).get(f"total-{what}", 0))
 
 
 class Batches:
@@ -90,6 +104,8 @@ class Batches:
 
     def ranges(self, reading: Reading, after: Tuple | None, size: int, upto: Tuple | None = None) -> list[Range]:
         """The ranges of the rows after a tuple, and up to another, each of about so many rows, in their order."""
+        if isinstance(reading.pinned, NoVersion):
+            return []
         if upto is None and reading.since is None and is_sortable(reading.columns) and reading.rows <= HERE:
             here = self._sorted_here(reading, after)
             if here is not None:
@@ -114,6 +130,7 @@ class Batches:
 
     def _sorted_here(self, reading: Reading, after: Tuple | None) -> SortedColumn | None:
         """The values of the one checkpoint column, read without Spark; None if only Spark can read them."""
+        assert not isinstance(reading.pinned, NoVersion)
         schema, batches = self._rows.batches(reading.pinned, columns=reading.columns.names)
         if len(schema) != 1:
             return None
@@ -151,13 +168,18 @@ class Batches:
             yield frame
 
     def _source(self, reading: Reading) -> DataFrame:
-        if reading.since is None:
-            frame = self._rows.dataframe(reading.pinned)
+        if reading.since is None or isinstance(reading.pinned, NoVersion):
+            frame = self._whole(reading.pinned)
         else:
             frame = self._rows.dataframe_since(reading.since, reading.pinned)
         if reading.initial is not None:
             frame = frame.where(reading.columns.within(reading.initial, None))
         return frame.where(reading.columns.is_none_of(reading.without)) if reading.without else frame
+
+    def _whole(self, version: Resolved | NoVersion) -> DataFrame:
+        if isinstance(version, NoVersion):
+            return self._spark().session().table(identifier(version.name.lake, version.name.identifier)).where("false")
+        return self._rows.dataframe(version)
 
     @contextmanager
     def _views(
@@ -174,7 +196,7 @@ class Batches:
                     uppers = [each.upper or () for each in ranges[:-1]]
                     frame = frame.withColumn(RANGE, reading.columns.number(uppers))
             else:
-                frame = self._rows.dataframe(reading.versions[view])
+                frame = self._whole(reading.versions[view])
             frame.createOrReplaceTempView(name)
         try:
             yield names.__getitem__

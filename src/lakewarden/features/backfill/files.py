@@ -57,14 +57,15 @@ class BackfillFiles:
 
 def all_files(lake: Reader) -> list[BackfillFiles]:
     """The backfills in the configured folders, by version."""
-    found: dict[str, BackfillFiles] = {}
+    found: dict[int, BackfillFiles] = {}
     for path in paths(lake, _META):
         one = _read(path)
-        if one.version in found:
+        number = int(one.version)
+        if number in found:
             raise BadValue(
-                f"{path} and {found[one.version].path} have the same version {one.version}", "Give one another number."
+                f"{path} and {found[number].path} have the same version {number}", "Give one another number."
             )
-        found[one.version] = one
+        found[number] = one
     for path in paths(lake, _SQL):
         if not path.with_name(path.name.removesuffix(_SQL) + _META).exists():
             raise BadValue(f"{path} has no {_META} file beside it", "Create it: JSON with migration_version, …")

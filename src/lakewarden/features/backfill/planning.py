@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.read import version_schema
-from lakewarden.engine.sql.batches import Reading
+from lakewarden.engine.sql.batches import NoVersion, Reading
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, TupleColumns
 from lakewarden.errors import BadValue, Conflict, VersionNotFound
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 WRITE, PUBLISH = "write", "publish"
+_NONE = ""  # in place of a snapshot, if a table had none
 _OF_A_TASK = 256 << 20  # source bytes
 _BYTES_PER_SECOND = 20 << 20  # a rough guess, for estimates, as are the next ones
 _UNPACKED, _ROW_GROUP, _BUFFERS = 4, 128 << 20, 48 << 20  # what Spark's shuffle and Iceberg's writer hold in memory
@@ -159,8 +160,7 @@ def _continued(lake: Reader, backfill: Backfill, last: Position | None) -> tuple
     if not last.complete:
         return _as_pinned(lake, backfill, last.source, last.since), last.run, ()
     reading = _as_pinned(lake, backfill, {}, last.source[backfill.source])
-    assert reading.since is not None
-    is_same = reading.since.snapshot.snapshot_id == reading.pinned.snapshot.snapshot_id
+    is_same = _pins(reading)[backfill.source] == last.source[backfill.source]
     return reading, None if is_same else last.run + 1, ()
 
 
@@ -184,8 +184,11 @@ def _reading(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: st
             f"Add source_table to its meta file: one of {', '.join(insertion.tables)}.",
         )
 
-    def version(table: str, at: str | None) -> Resolved:
+    def version(table: str, at: str | None) -> Resolved | NoVersion:
         name = backfill.table(lake, table)
+        current = lake.tables.load(name)
+        if at == _NONE or (at is None and current.current_snapshot() is None):
+            return NoVersion(name, current.schema())
         try:
             return lake.tables.resolve(f"{name}@{at}" if at else str(name))
         except VersionNotFound:
@@ -196,14 +199,15 @@ def _reading(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: st
             )  # of a table that rows are joined with: the current one serves as well
 
     versions = {table: version(table, pinned.get(table)) for table in insertion.tables}
-    schema = version_schema(versions[spelled])
+    source = versions[spelled]
+    schema = source.schema if isinstance(source, NoVersion) else version_schema(source)
     columns = TupleColumns.of(schema, backfill.files.meta.checkpoint_columns, spelled)
     return Reading(
         insertion=insertion,
         source=spelled,
         columns=columns,
         versions=versions,
-        since=version(spelled, since) if since else None,
+        since=lake.tables.resolve(f"{backfill.table(lake, spelled)}@{since}") if since else None,
         initial=columns.given(backfill.files.meta.initial_checkpoint),
     )
 
@@ -259,7 +263,6 @@ def _publication(lake: Reader, backfill: Backfill, table: Table, reading: Readin
 def _common(lake: Reader, backfill: Backfill, table: Table, reading: Reading, run: int) -> Action:
     """What all actions of a plan have in common."""
     name, uuid = str(backfill.target(lake)), str(table.metadata.table_uuid)
-    source = {spelled: str(version.snapshot.snapshot_id) for spelled, version in reading.versions.items()}
     since = str(reading.since.snapshot.snapshot_id) if reading.since else None
     return Action(
         verb="",
@@ -272,7 +275,7 @@ def _common(lake: Reader, backfill: Backfill, table: Table, reading: Reading, ru
             "version": backfill.files.version,
             "run": run,
             "sql": backfill.files.sql_hash,
-            "source": json.dumps(source),
+            "source": json.dumps(_pins(reading)),
             **({"since": since} if since else {}),
         },
         requires=(
@@ -280,6 +283,14 @@ def _common(lake: Reader, backfill: Backfill, table: Table, reading: Reading, ru
             *(SnapshotKept(str(one.name), one.snapshot.snapshot_id) for one in reading.pins),
         ),
     )
+
+
+def _pins(reading: Reading) -> dict[str, str]:
+    """By table, the id of the snapshot that is read."""
+    return {
+        spelled: _NONE if isinstance(version, NoVersion) else str(version.snapshot.snapshot_id)
+        for spelled, version in reading.versions.items()
+    }
 
 
 def _estimate(rows: int, size: int) -> Estimate:
@@ -306,4 +317,4 @@ def late_rows(lake: Reader, backfill: Backfill, found: Found) -> int | None:
             return None
         if snapshot.summary.operation.value == "append":
             rows += int(snapshot.summary.additional_properties.get("added-records", 0))
-    return None
+    return rows if read == _NONE else None

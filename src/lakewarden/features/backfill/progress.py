@@ -43,6 +43,7 @@ class BackfillRow(Shown):
 
     backfill_id: str
     migration_version: str
+    lake: str
     db_name: str
     status: BackfillState
     rows_processed: int
@@ -80,6 +81,7 @@ def row_of(lake: Reader, backfill: Backfill) -> BackfillRow:
     return BackfillRow(
         backfill_id=backfill.id,
         migration_version=backfill.files.version,
+        lake=backfill.place.lake,
         db_name=backfill.place.name,
         status=state,
         rows_processed=at.rows if at else 0,
@@ -105,7 +107,7 @@ def status_of(lake: Reader, backfill: Backfill) -> BackfillStatus:
         started_at=record.started_at if record else None,
         updated_at=found.at if found else registered_at(lake, backfill),
         completed_at=found.at if found and state == "completed" else None,
-        error_log=_errors(record),
+        error_log=_errors(record, backfill, state),
         rate=rate,
         eta=eta,
         held_by=lake.journal.held_by(record.id) if record else None,
@@ -118,7 +120,7 @@ def status_of(lake: Reader, backfill: Backfill) -> BackfillStatus:
 def _facts(lake: Reader, backfill: Backfill) -> tuple[Whereabouts, Record | None, BackfillState]:
     """What the target knows, the last operation, and the state. Once it is pending, no operation counts."""
     known, record = _known(lake, backfill), last_operation(lake, backfill)
-    state = _state(lake, known, record)
+    state = _state(lake, backfill, known, record)
     return known, None if state == "pending" else record, state
 
 
@@ -134,21 +136,30 @@ def last_operation(lake: Reader, backfill: Backfill) -> Record | None:
     return max(found, key=lambda record: record.created_at, default=None)
 
 
-def _state(lake: Reader, known: Whereabouts, record: Record | None) -> BackfillState:
-    """The operation's state, paused if its process died; if it is over or unknown, what the table says."""
+def _state(lake: Reader, backfill: Backfill, known: Whereabouts, record: Record | None) -> BackfillState:
+    """The operation's state, paused if its process died; if it is over for this backfill or unknown, the table's."""
     at = known.current.position if known.current else None
     is_complete = at is not None and at.complete and known.lost is None
-    if record is not None and at is None and known.lost is None and _is_stopped_after_batches(record):
+    if record is not None and at is None and known.lost is None and _is_stopped_after_batches(record, backfill):
         return "pending"  # its rows were removed since
-    if record is not None and record.state not in (State.DONE, State.CANCELLED):
+    if record is not None and not _is_over(record, backfill, is_complete):
         is_dead = _STATES[record.state] == "running" and lake.journal.held_by(record.id) is None
         return "paused" if is_dead else _STATES[record.state]
     return "completed" if is_complete else "pending" if at is None else "paused"
 
 
-def _is_stopped_after_batches(record: Record) -> bool:
+def _is_over(record: Record, backfill: Backfill, is_complete: bool) -> bool:
+    """Whether an operation has ended, or does no more for this backfill: it may have others to write."""
+    if record.state is State.FAILED:
+        own = any(step.error for _, step in _own_steps(record, backfill))
+        return not own and any(step.error for step in record.steps)
+    is_written = all(step.progress in _WRITTEN for _, step in _own_steps(record, backfill))
+    return record.state in (State.DONE, State.CANCELLED) or (is_written and is_complete)
+
+
+def _is_stopped_after_batches(record: Record, backfill: Backfill) -> bool:
     is_stopped = record.state in (State.PAUSED, State.FAILED)
-    return is_stopped and any(step.progress in _WRITTEN for step in record.steps)
+    return is_stopped and any(step.progress in _WRITTEN for _, step in _own_steps(record, backfill))
 
 
 def refuse_running(lake: Reader, backfill: Backfill) -> None:
@@ -212,11 +223,11 @@ def _pace(
     return round(rows / seconds, 1), eta
 
 
-def _errors(record: Record | None) -> list[str]:
+def _errors(record: Record | None, backfill: Backfill, state: BackfillState) -> list[str]:
     if record is None:
         return []
-    own = [step.error["message"] for step in record.steps if step.error]
-    return own or ([str(record.error["message"])] if record.error else [])
+    own = [step.error["message"] for _, step in _own_steps(record, backfill) if step.error]
+    return own or ([str(record.error["message"])] if record.error and state == "failed" else [])
 
 
 def _waits_for(record: Record | None, state: BackfillState) -> list[str]:

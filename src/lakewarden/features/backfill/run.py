@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from lakewarden.errors import BadValue
+from lakewarden.errors import BadValue, Conflict
 from lakewarden.features.backfill import planning, writing
 from lakewarden.features.backfill.pace import SECONDS
+from lakewarden.features.backfill.planning import Planned
 from lakewarden.features.backfill.registration import Backfill, Database, backfill_of, registered
 from lakewarden.lifecycle.action import Finding
 from lakewarden.lifecycle.plan import Plan
@@ -41,7 +42,7 @@ class Run(TableOperation):
         warnings: list[str] = []
         chosen = self._chosen(lake)
         for backfill in chosen:
-            planned = planning.plan(lake, backfill, self.again)
+            planned = self._planned(lake, backfill, actions)
             actions += planned.actions
             warnings += [f"{backfill.id}: {warning}" for warning in planned.warnings]
         target = chosen[0].id if len(chosen) == 1 else f"{self.database}: {len(chosen)} backfills"
@@ -65,6 +66,20 @@ class Run(TableOperation):
 
     def tidy(self, action: Action, lake: Writer) -> None:
         """Nothing: `writing` removes what a killed run left before it writes, once in a run."""
+
+    def _planned(self, lake: Reader, backfill: Backfill, before: list[Action]) -> Planned:
+        """The batches of one backfill. One of many is left out if it cannot be run now."""
+        if not self.all:
+            return planning.plan(lake, backfill, self.again)
+        read = {str(backfill.table(lake, each)) for each in backfill.insertion.tables}
+        for action in before:
+            if action.subject in read:
+                why = f"left out, because it reads {action.subject}, which {action.arguments['backfill']} writes first"
+                return Planned((), (f"{why}: run it afterwards",))
+        try:
+            return planning.plan(lake, backfill, self.again)
+        except Conflict as error:
+            return Planned((), (f"left out: {error.message}",))
 
     def _following(self, action: Action, lake: Writer) -> list[Action]:
         """The next batches of the same backfill in the running operation."""
