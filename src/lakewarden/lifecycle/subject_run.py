@@ -125,13 +125,13 @@ class SubjectRun:
         with run.lake.tables.at_one_moment():
             self._check(action, only_which=True)  # a recreated table is not ours to change
             is_done = run.operation.holds(action, run.lake)
+            if not is_done:
+                self._check(action)
         if is_done and step.progress is Progress.DONE:
             outcome = Outcome(step.facts)
         elif is_done:
             outcome = run.operation.done_already(action, self._writer(action, fence))
         else:
-            with run.lake.tables.at_one_moment():
-                self._check(action)
             reach("action.checked")
             fence()
             run.begin()

@@ -15,6 +15,7 @@ import pytest
 
 from lakewarden.engine.catalog.snapshots import operation_of
 from lakewarden.engine.commit.new_rows import Append, Overwrite
+from lakewarden.engine.commit.staging import compression
 from lakewarden.engine.spark import watched
 from lakewarden.errors import LeaseLost, SparkUnavailable, StalePlan
 from lakewarden.lifecycle.failpoints import when
@@ -55,6 +56,13 @@ def test_the_first_rows_of_a_table(shop: Shop) -> None:
     shop.check(*range(10))
     shop.insert(20)
     shop.check(*range(10), 20)
+
+
+def test_the_table_says_how_much_is_compressed() -> None:
+    zstd = {"write.parquet.compression-codec": "zstd"}
+    assert compression(zstd) == {"compression-level": "1"}
+    assert compression({**zstd, "write.parquet.compression-level": "7"}) == {}
+    assert compression({"write.parquet.compression-codec": "gzip"}) == {} == compression({})
 
 
 def test_whatever_others_commit_meanwhile(shop: Shop) -> None:
