@@ -111,10 +111,10 @@ class Planner:
     """The command that does only this part."""
     symptoms: Callable[[TableUpkeep], Mapping[str, int]] = lambda on: {}
     """Its counts, named as in `policy/condition.py`."""
-    done_already: Callable[[Action, Writer], Outcome] = lambda action, lake: Outcome(action.expects)
-    """As `Operation.done_already`, for its actions."""
     concluded: Callable[[dict[str, Any]], dict[str, Any]] = lambda result: result
     """Adds figures that are only known for the whole run, such as a percentage."""
+    done_already: Callable[[Action, Writer], Outcome] = lambda action, lake: Outcome(action.expects)
+    """As `Operation.done_already`, for its actions."""
 
 
 @cache

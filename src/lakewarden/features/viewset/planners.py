@@ -35,6 +35,6 @@ PLANNERS = (
         _plan,
         "policy run --only viewset",
         _symptoms,
-        retiring.done_already,
+        done_already=retiring.done_already,
     ),
 )
