@@ -12,6 +12,7 @@ from lakewarden.engine.spark.time_limit import TookTooLong
 from lakewarden.errors import BadValue, LakewardenError, SparkUnavailable, StalePlan
 from lakewarden.features.backfill import trouble as troubles
 from lakewarden.features.backfill.trouble import Trouble, trouble
+from lakewarden.lifecycle import failpoints
 from tests.features.backfill.shop import SQL, Shop
 
 
@@ -80,6 +81,40 @@ def test_out_of_memory_halves_what_is_written_at_once(shop: Shop, tmp_path: Path
 
 
 @pytest.mark.spark
+def test_what_is_written_at_once_grows_back(shop: Shop, tmp_path: Path) -> None:
+    marks = [tmp_path / "first", tmp_path / "second"]
+
+    def touch(id: int) -> int:
+        for mark in marks:
+            if not mark.exists():
+                mark.touch()
+                raise MemoryError
+        return id
+
+    shop.order(*range(100))
+    shop.warden.ground.spark.session().udf.register("touch", touch, "bigint")
+    shop.register(SQL.replace("SELECT id", "SELECT touch(id)"), batch_size=100)
+    shop.run()  # 100 rows fail, and 50; 25 do not, and then a fifth more each time
+    snapshots = shop.lake.catalog.load_table("shop.totals").snapshots()
+    assert [int(one.summary["added-records"]) for one in snapshots] == [25, 30, 36, 9]
+    assert shop.ids() == list(range(100))
+
+
+@pytest.mark.spark
+def test_an_error_that_lasts_fails_at_once(shop: Shop) -> None:
+    session = shop.warden.ground.spark.session()
+    session.udf.register("gone", lambda id: id, "bigint")
+    shop.order(*range(4))
+    shop.register(SQL.replace("SELECT id", "SELECT gone(id)"))
+    planned = shop.warden.backfill.run(database="shop", version="3")
+    session.sql("DROP TEMPORARY FUNCTION gone")
+    attempts, waits = (failpoints.when(point, lambda: None) for point in ("staging.branched", "backfill.waiting"))
+    with pytest.raises(LakewardenError):
+        planned.apply()
+    assert (len(attempts), len(waits), shop.ids(), shop.status().status) == (1, 0, [], "failed")
+
+
+@pytest.mark.spark
 def test_equal_checkpoints_that_are_too_much_at_once_fail(shop: Shop) -> None:
     def touch(id: int) -> int:
         raise MemoryError
@@ -106,9 +141,7 @@ def test_a_batch_that_takes_too_long_is_interrupted_and_halved(shop: Shop, tmp_p
 
 
 @pytest.mark.spark
-def test_what_passes_is_tried_again_and_what_lasts_is_not(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_passes_is_tried_again(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakewarden.features.backfill.writing.pause_before", lambda attempt: 0.0)
     shop.order(*range(4))
     failing_once(shop, tmp_path / "mark", refuse)
