@@ -218,7 +218,7 @@ class TestWithoutSpark:
         texts = [text for session, text in sent if session in ours and f"`{shop.name}`.`orders`" in text]
         changing = [text for text in texts if not text.startswith(("SELECT", "CREATE TABLE"))]
         assert {re.sub(r"`[^`]*`(\.`[^`]*`)?", "…", text) for text in changing} == {
-            "SET STATEMENT max_statement_time = 0.8 FOR ALTER TABLE … WAIT 1 EXCHANGE PARTITION … WITH TABLE …",
+            "SET STATEMENT max_statement_time = 0.5 FOR ALTER TABLE … WAIT 1 EXCHANGE PARTITION … WITH TABLE …",
             "LOCK TABLES … WRITE, … WRITE WAIT 1",
             "ALTER TABLE … WAIT 1 EXCHANGE PARTITION … WITH TABLE …",
             "LOCK TABLES … WRITE WAIT 1",

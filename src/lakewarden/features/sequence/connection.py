@@ -20,8 +20,9 @@ from lakewarden.lifecycle.basics import Fence
 
 LOCK_SECONDS = 1
 SESSION_VARIABLES = f"lock_wait_timeout={LOCK_SECONDS},innodb_lock_wait_timeout={LOCK_SECONDS},max_statement_time=0"
-ALTER_SECONDS = 0.8
-"""For one attempt to alter a table that others use: an insert may have to wait for two in a row."""
+ALTER_SECONDS = 0.5
+"""For one attempt to alter a table that others use. One that is given up may wait for another lock, to clean up: an
+insert behind it waits for both."""
 PATIENCE_SECONDS = 60
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 _OLDEST = (10, 11)
@@ -116,7 +117,7 @@ def patiently(work: Callable[[], Got], sleep: Callable[[float], None] = time.sle
             if error.number not in _LOCKED:
                 raise _failure(error) from None
             if time.monotonic() + pause > deadline:
-                met = "a statement got its locks at no attempt" if error.number == _TOO_LONG else error.text
+                met = "no attempt to run a statement ended in time" if error.number == _TOO_LONG else error.text
                 raise DatabaseBusy(
                     f"locked for {PATIENCE_SECONDS} seconds: {met}",
                     "SHOW PROCESSLIST on the server shows who holds the lock. Nothing was changed; run it again.",
