@@ -23,13 +23,10 @@ class TookTooLong(SparkUnavailable):
 def within(session: SparkSession, seconds: float, look: Callable[[], None]) -> Iterator[None]:
     """Interrupt the statements of the body after a time, on Ctrl-C, or when `look` asks for it."""
     tag, is_late = f"lakewarden-{uuid.uuid4().hex}", threading.Event()
-    is_remote = type(session).__module__.startswith("pyspark.sql.connect")
 
     def interrupt() -> None:
-        if is_remote:
-            session.interruptTag(tag)
-        else:  # a session knows the tags of the own thread only
-            session.sparkContext.cancelJobsWithTag(tag)
+        if not session.interruptTag(tag):  # without Spark Connect, a tag is known to its own thread only
+            session.interruptAll()
 
     def late() -> None:
         is_late.set()
@@ -37,7 +34,7 @@ def within(session: SparkSession, seconds: float, look: Callable[[], None]) -> I
 
     timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), late)
     timer.daemon = True
-    session.addTag(tag) if is_remote else session.sparkContext.addJobTag(tag)
+    session.addTag(tag)
     timer.start()
     try:
         with watched(look, interrupt):
@@ -48,4 +45,4 @@ def within(session: SparkSession, seconds: float, look: Callable[[], None]) -> I
         raise
     finally:
         timer.cancel()
-        session.removeTag(tag) if is_remote else session.sparkContext.removeJobTag(tag)
+        session.removeTag(tag)
