@@ -106,7 +106,8 @@ def test_a_pause_is_heard_while_it_waits(shop: Shop) -> None:
 def test_a_share_of_time_and_a_rate_that_does_not_count_it(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch is a job of its own here."""
     shop.order(*range(9))
-    shop.register(SQL.replace("id >", "id >="), throttle={"share": 0.25}, initial_checkpoint={"id": -1})
+    sql = SQL.replace("SELECT id", "SELECT id + 0 * {checkpoint_id}")
+    shop.register(sql, throttle={"share": 0.25}, initial_checkpoint={"id": -1})
     waited: list[tuple[float, str]] = []
     monkeypatch.setattr(throttle, "wait", lambda lake, seconds, why: waited.append((seconds, why)))
     shop.run()
