@@ -25,7 +25,7 @@ MOST_POINTS = 40
 
 @pytest.fixture
 def orders(tmp_path: Path, mariadb: MariaDb) -> Iterator[OldOrders]:
-    with SmallLake(tmp_path / "lake", lease_timeout="2s") as lake:
+    with SmallLake(tmp_path / "lake") as lake:
         orders = OldOrders(lake, mariadb.new_database(), grace="0s")
         bounds = [
             f"PARTITION p_{2026 + place // 12}{place % 12 + 1:02d}01 VALUES LESS THAN ({(place + 1) * ROWS})"
