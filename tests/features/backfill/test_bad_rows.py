@@ -43,6 +43,16 @@ def test_they_are_put_aside_and_the_rest_is_written(mixed: Shop) -> None:
     ]
 
 
+def test_no_value_is_logged_while_rows_are_hidden(mixed: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    mixed.order(9, region="hidden")
+    mixed.warden.erasure.request("shop.orders", key="region", value=["hidden"])
+    mixed.register(CASTING, on_bad_rows="quarantine", max_bad_rows=2)
+    mixed.run()
+    assert (mixed.ids(), mixed.status().status) == ([0, 1, 2, 4, 5, 7, 8], "completed")
+    assert "CAST_INVALID_INPUT" in caplog.text
+    assert "secret" not in caplog.text and "'hidden'" not in caplog.text
+
+
 def test_too_many_of_them_fail(mixed: Shop) -> None:
     mixed.register(CASTING, on_bad_rows="quarantine", max_bad_rows=1)
     with pytest.raises(LakewardenError, match=r"\[3\] .*; \[6\] .* and maybe more"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import sys
 import threading
@@ -139,6 +140,10 @@ class Spark:
 
     def _configure(self, session: SparkSession) -> None:
         """Configure a new session with the lakes, and with the settings that Lakewarden's statements rely on."""
+        from pyspark.logger import PySparkLogger
+
+        for name in _QUOTING:
+            PySparkLogger.getLogger(name).disabled = True  # errors are reported by `translating_spark`
         for lake, settings in self._settings.lakes.items():
             for key, value in spark_properties(lake, settings).items():
                 session.conf.set(key, value)
@@ -221,6 +226,9 @@ def send_by_value(module: ModuleType) -> None:
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
+_QUOTING = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""Loggers of pyspark that print errors with values of rows, hidden ones too."""
+_OUT_OF_MEMORY = re.compile("OutOfMemoryError|Java heap space|GC overhead limit")
 _redacts: ContextVar[bool] = ContextVar("redacts", default=False)
 
 
@@ -254,8 +262,10 @@ def translating_spark() -> Iterator[None]:
 
 
 def _condition(error: Exception) -> str:
-    """The kind of an error, such as CAST_INVALID_INPUT, without its message."""
+    """The kind of an error, such as [CAST_INVALID_INPUT] SQLSTATE: 22018, without its message."""
     from pyspark.errors import PySparkException
 
-    named = error.getCondition() if isinstance(error, PySparkException) else None
-    return named or type(error).__name__
+    if isinstance(error, PySparkException) and error.getCondition():
+        return f"[{error.getCondition()}] SQLSTATE: {error.getSqlState() or 'unknown'}"
+    memory = _OUT_OF_MEMORY.search(str(error))
+    return memory[0] if memory else type(error).__name__

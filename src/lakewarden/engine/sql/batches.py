@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.snapshots import notes_of
-from lakewarden.engine.spark.session import Spark, translating_spark
+from lakewarden.engine.spark.session import Spark, translating_spark, without_values
 from lakewarden.engine.sql.insertion import RANGE, Insertion
 from lakewarden.engine.sql.range_binding import BATCH_SIZE, CHECKPOINT, RANGED
 from lakewarden.engine.sql.sorted_column import HERE, Range, SortedColumn, is_sortable
@@ -139,7 +139,7 @@ class Batches:
 
     def evaluate(self, reading: Reading, one: Range, target: Sequence[str]) -> None:
         """Compute the rows of a range and write them nowhere; raises what the SQL fails on."""
-        with translating_spark(), self.rows_of(reading, [one], target) as rows:
+        with self.rows_of(reading, [one], target) as rows, translating_spark():
             rows(self._spark().session()).write.format("noop").mode("overwrite").save()
 
     @contextmanager
@@ -164,8 +164,12 @@ class Batches:
             rows = _as_target(found, reading.insertion, session.table(identifier(target)))
             return (_by_range(rows, len(ranges), tasks) if len(ranges) > 1 else rows).drop(RANGE)
 
-        with ExitStack() as views:
+        with self._without_hidden_values(reading), ExitStack() as views:
             yield frame
+
+    def _without_hidden_values(self, reading: Reading) -> AbstractContextManager[None]:
+        versions = [one for one in reading.versions.values() if not isinstance(one, NoVersion)]
+        return without_values(any(self._rows.hidden(one) for one in versions))
 
     def _source(self, reading: Reading) -> DataFrame:
         if reading.since is None or isinstance(reading.pinned, NoVersion):

@@ -65,8 +65,8 @@ def _problem(lake: Writer, reading: Reading, each: Range, target: tuple[str, ...
     except LakewardenError as error:
         if trouble(error) is not Trouble.DATA:
             raise
-        condition = _CONDITION.search(str(error.__cause__))
-        return condition[1] if condition else type(error.__cause__).__name__
+        condition = _CONDITION.search(f"{error.__cause__ or error}")
+        return condition[1] if condition else type(error.__cause__ or error).__name__
     return None
 
 
