@@ -30,7 +30,8 @@ class TablesOperation(Selects, TableOperation):
         return actions_of(action).apply(action, lake)
 
     def done_already(self, action: Action, lake: Writer) -> Outcome:
-        return planner_of(action).done_already(action, lake)
+        planner = planner_of(action)
+        return planner.done_already(action, lake) if planner else super().done_already(action, lake)
 
     def skips_held(self) -> bool:
         return self.is_upkeep and not self.is_one

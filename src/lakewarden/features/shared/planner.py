@@ -125,9 +125,12 @@ def planners() -> tuple[Planner, ...]:
     return tuple(sorted(found, key=lambda planner: planner.place))
 
 
-def planner_of(action: Action) -> Planner:
-    return next(planner for planner in planners() if action.verb in planner.verbs)
+def planner_of(action: Action) -> Planner | None:
+    """The planner that an action came from; None if it is no part of upkeep."""
+    return next((planner for planner in planners() if action.verb in planner.verbs), None)
 
 
 def actions_of(action: Action) -> ActionModule:
-    return planner_of(action).actions
+    planner = planner_of(action)
+    assert planner is not None
+    return planner.actions
