@@ -194,9 +194,7 @@ def _reading(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: st
         except VersionNotFound:
             if not at or table == spelled:
                 raise
-            return lake.tables.resolve(
-                str(name)
-            )  # of a table that rows are joined with: the current one serves as well
+            return lake.tables.resolve(str(name))  # rows are only joined with it: its current version serves as well
 
     versions = {table: version(table, pinned.get(table)) for table in insertion.tables}
     source = versions[spelled]
