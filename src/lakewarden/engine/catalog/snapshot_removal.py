@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LINEAGE = "lakewarden.lineage"
 BACKFILL = "lakewarden.backfill."
-"""Begins the key of a backfill's stamp: in the summary of a snapshot, and in a table property that survives any expiry."""
+"""Begins the key of a backfill's stamp: in the summary of a snapshot, and in a table property, which never expires."""
 SEQUENCE = "lakewarden.sequence."
 """The same for the stamp of an archived partition of a database table."""
 STAMPS = (BACKFILL, SEQUENCE)
