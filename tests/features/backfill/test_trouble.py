@@ -142,7 +142,7 @@ def test_a_batch_that_takes_too_long_is_interrupted_and_halved(shop: Shop, tmp_p
 
 @pytest.mark.spark
 def test_what_passes_is_tried_again(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.features.backfill.writing.pause_before", lambda attempt: 0.0)
+    monkeypatch.setattr("lakewarden.features.backfill.job.pause_before", lambda attempt: 0.0)
     shop.order(*range(4))
     failing_once(shop, tmp_path / "mark", refuse)
     shop.run()

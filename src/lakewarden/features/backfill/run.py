@@ -9,6 +9,7 @@ from pydantic import Field
 
 from lakewarden.errors import BadValue, Conflict
 from lakewarden.features.backfill import planning, writing
+from lakewarden.features.backfill.job import Written
 from lakewarden.features.backfill.pace import SECONDS
 from lakewarden.features.backfill.planning import Planned
 from lakewarden.features.backfill.registration import Backfill, Database, backfill_of, registered
@@ -83,7 +84,7 @@ class Run(TableOperation):
 
     def _following(self, action: Action, lake: Writer) -> list[Action]:
         """The next batches of the same backfill in the running operation."""
-        if (str(action.arguments["backfill"]), action.number("batch")) in lake.kept(writing.Written).files:
+        if (str(action.arguments["backfill"]), action.number("batch")) in lake.kept(Written).files:
             return []
         planned = lake.journal.get(lake.stamp.operation).plan.actions
         same = [each for each in planned if each.arguments["backfill"] == action.arguments["backfill"]]

@@ -7,11 +7,7 @@ table once, whoever writes it.
 from __future__ import annotations
 
 import json
-import logging
-import math
-import time
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import MAIN
@@ -20,17 +16,16 @@ from lakewarden.engine.commit.staging import StagedRows
 from lakewarden.engine.sql.batches import Reading
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, is_after, is_same
-from lakewarden.errors import LakewardenError, StalePlan
+from lakewarden.errors import StalePlan
 from lakewarden.features.backfill import bad_rows, branch
-from lakewarden.features.backfill.pace import SECONDS, Pace
-from lakewarden.features.backfill.planning import PUBLISH, WRITE, reading_of, tasks_of
+from lakewarden.features.backfill.job import Job, Written, bound
+from lakewarden.features.backfill.pace import SECONDS
+from lakewarden.features.backfill.planning import PUBLISH, WRITE
 from lakewarden.features.backfill.position import Position, branch_of, key, position, unmoved
 from lakewarden.features.backfill.registration import Backfill
-from lakewarden.features.backfill.throttle import held_back, wait, working_time
-from lakewarden.features.backfill.trouble import Trouble, pause_before, trouble
+from lakewarden.features.backfill.throttle import held_back, working_time
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.failpoints import reach
-from lakewarden.lifecycle.run import Halted
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -38,43 +33,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.written_files import AddedFile
     from lakewarden.lifecycle.ground import Reader, Writer
 
-_MOST = 200  # batches of one job: more would be sorted on their way to their tasks
-_JOBS = 8
-_LEAST = 2 << 30  # bytes of one job
-_LONGEST = 300.0  # seconds that one job should take
-_GROWTH = 1.2
 _MERGED = 32  # commits whose manifests are merged at once
-log = logging.getLogger(__name__)
-
-
-@dataclass
-class Written:
-    """What a run keeps: the files of batches that a job has written and that are not published yet."""
-
-    files: dict[tuple[str, int], tuple[AddedFile, ...] | StagedRows] = field(default_factory=dict)
-    """By backfill and batch."""
-    staged: dict[str, int] = field(default_factory=dict)
-    """The branch that holds these files until the last of them is published, and its snapshot."""
-    limit: int | None = None
-    """Source rows that one job may read, after one has failed for lack of memory."""
-    tidy: set[str] = field(default_factory=set)
-    """Tables where nothing of a killed run is left."""
-    readings: dict[str, Reading] = field(default_factory=dict)
-    pace: Pace = field(default_factory=Pace)
-
-    def reading(self, lake: Reader, backfill: Backfill, action: Action) -> Reading:
-        """What an action reads: the same for all batches of a plan."""
-        plan = str(action.arguments["plan"])
-        if plan not in self.readings:
-            self.readings[plan] = reading_of(lake, backfill, action)
-        return self.readings[plan]
-
-    def count_job(self, backfill: Backfill, part: Range, actions: list[Action], seconds: float) -> None:
-        """Note how long a job took for a part of the first action, and for others."""
-        batches = {number for id, number in self.files if id == backfill.id}
-        others = [action.number("rows") for action in actions if action.number("batch") in batches]
-        left = max(sum(action.number("rows") for action in actions), part.rows)
-        self.pace.job(seconds, part.rows + sum(others), left)
 
 
 def holds(lake: Reader, action: Action) -> bool:
@@ -115,7 +74,7 @@ def write(lake: Writer, backfill: Backfill, action: Action, following: list[Acti
             table = lake.tables.load(action.subject)
             before = position(table, backfill.id)
             lower = _begin(reading, action, before)
-            part, rows = _Job(lake, backfill, reading, kept).next(action, following, lower)
+            part, rows = Job(lake, backfill, reading, kept).next(action, following, lower)
             if starts_job:
                 kept.count_job(backfill, part, [action, *following], working_time(lake) - began)
                 began = working_time(lake)
@@ -134,12 +93,12 @@ def write(lake: Writer, backfill: Backfill, action: Action, following: list[Acti
 
 def _begin(reading: Reading, action: Action, before: Position | None) -> Tuple | None:
     """Where a batch begins in the table as it is; refused if that is not within the batch."""
-    run, lower, upper = action.number("run"), *(_bound(reading, action.arguments[end]) for end in ("lower", "upper"))
+    run, lower, upper = action.number("run"), *(bound(reading, action.arguments[end]) for end in ("lower", "upper"))
     if before is None or (before.run < run and before.complete):
         if lower is None:
             return None
     elif before.run == run and not before.complete:
-        at = lower if _is_forgotten_at(before, action) else _bound(reading, before.checkpoint)
+        at = lower if _is_forgotten_at(before, action) else bound(reading, before.checkpoint)
         if is_same(at, lower) or (is_after(at, lower) and is_after(upper, at)):
             return at
     raise StalePlan(
@@ -177,148 +136,6 @@ def _publish(
         check=unmoved(backfill.id, before),
     )
     lake.part(f"{backfill.id}-{stamp.run}-{action.number('batch')}-{stamp.rows}").commits.publish(change)
-
-
-class _Job:
-    """Has Spark write the rows of batches, or of a part of one if a batch is too much at once."""
-
-    def __init__(self, lake: Writer, backfill: Backfill, reading: Reading, kept: Written) -> None:
-        self._lake, self._backfill, self._reading, self._kept = lake, backfill, reading, kept
-
-    def next(
-        self, action: Action, following: list[Action], lower: Tuple | None
-    ) -> tuple[Range, tuple[AddedFile, ...] | StagedRows]:
-        """The next rows to publish: a batch, or a part of it."""
-        whole = replace(_range(self._reading, action), lower=lower)
-        batch = (self._backfill.id, action.number("batch"))
-        is_begun = action.arguments["lower"] != (self._reading.columns.dump(lower) if lower else None)
-        attempt, failed = 0, math.inf
-        while batch not in self._kept.files or is_begun:
-            self._kept.files.clear()
-            limit = self._kept.limit
-            parts = [whole]
-            if is_begun or (limit is not None and whole.rows > limit):
-                size = limit or self._backfill.files.meta.batch_size
-                parts = self._lake.batches.ranges(self._reading, lower, size, whole.upper) or [whole]
-            some = [] if is_begun or len(parts) > 1 else self._of_one_job([action, *following])
-            ranges = [_range(self._reading, each) for each in some] or parts[:1]
-            try:
-                files = self._measured(ranges, action)
-            except LakewardenError as error:
-                found, rows = trouble(error), sum(each.rows for each in ranges)
-                if found is Trouble.DATA:
-                    self._put_aside(ranges, action, error)
-                elif found is Trouble.TOO_MUCH:
-                    self._halve(error, rows, failed)
-                    failed = rows
-                else:
-                    attempt += 1
-                    self._pause(error, attempt)
-                continue
-            if not some:
-                return ranges[0], files[0]
-            self._kept.files |= {
-                (self._backfill.id, each.number("batch")): made for each, made in zip(some, files, strict=True)
-            }
-        return whole, self._kept.files.pop(batch)
-
-    def _put_aside(self, ranges: list[Range], action: Action, error: LakewardenError) -> None:
-        """Find the rows that the SQL fails on, and leave them out from now on; raises if that is not wanted."""
-        meta, name = self._backfill.files.meta, self._lake.tables.name(action.subject)
-        run, number = action.number("run"), action.number("batch")
-        is_wanted = meta.on_bad_rows == "quarantine"
-        before = sum(each.rows for each in bad_rows.put_aside(self._lake, self._backfill, run))
-        most = max(1, meta.max_bad_rows + 1 - before) if is_wanted else bad_rows.NAMED
-        found = bad_rows.find(self._lake, self._reading, ranges, (name.lake, *name.identifier), most)
-        if not found:
-            raise error  # it does not fail on the same rows again
-        is_all = sum(each.rows for each in found) < most
-        if not is_wanted or not is_all:
-            raise bad_rows.refusal(self._backfill, found, more=not is_all)
-        bad_rows.put(self._lake, self._backfill, run, number, found)
-        reach("backfill.put_aside")
-        new = tuple(self._reading.columns.load(each.checkpoint) for each in found)
-        self._reading = replace(self._reading, without=(*self._reading.without, *new))
-
-    def _halve(self, error: LakewardenError, rows: int, failed: float) -> None:
-        """Write less at once from now on; raises if that is not possible."""
-        if rows <= 1 or rows >= failed:
-            raise LakewardenError(
-                f"backfill {self._backfill.id}: {rows:,} rows with equal checkpoints are too much: {error.message}",
-                "Add a column to checkpoint_columns, or give Spark more memory or timeout_seconds.",
-            ) from error
-        self._kept.limit = max(1, rows // 2)
-        log.warning("%s: %s; %d rows at once from now on", self._backfill.id, error.message, self._kept.limit)
-
-    def _pause(self, error: LakewardenError, attempt: int) -> None:
-        """Wait before another attempt; raises the error if none is to follow."""
-        if trouble(error) is not Trouble.PASSING or attempt > self._backfill.files.meta.max_retries:
-            raise error
-        log.warning("%s: %s; attempt %d follows", self._backfill.id, error.message, attempt + 1)
-        wait(self._lake, pause_before(attempt), f"attempt {attempt + 1} after an error: {error.message}")
-
-    def _measured(self, ranges: list[Range], action: Action) -> list[tuple[AddedFile, ...] | StagedRows]:
-        """Write ranges, and adapt what one job may write to how long it took."""
-        began = time.monotonic()
-        files = self._write(ranges, action)
-        took, rows = max(time.monotonic() - began, 0.001), sum(each.rows for each in ranges)
-        longest = min(_LONGEST, self._backfill.files.meta.timeout_seconds / 2)
-        if took > longest:
-            self._kept.limit = max(1, int(rows * longest / took))
-        elif self._kept.limit is not None:
-            self._kept.limit = max(self._kept.limit + 1, int(self._kept.limit * _GROWTH))
-        return files
-
-    def _write(self, ranges: list[Range], action: Action) -> list[tuple[AddedFile, ...] | StagedRows]:
-        lake, name = self._lake, self._lake.tables.name(action.subject)
-        tasks = tasks_of(action.estimate.bytes)
-        says = f"{len(ranges)} batches from {action.number('batch')} on: {sum(each.rows for each in ranges):,} rows"
-        says = ", ".join(part for part in (says, str(self._kept.pace)) if part)
-        with lake.batches.rows_of(self._reading, ranges, (name.lake, *name.identifier), tasks) as rows:
-            staged = lake.staging.stage(
-                str(name),
-                rows,
-                by_task=len(ranges) > 1,
-                most_seconds=self._backfill.files.meta.timeout_seconds * len(ranges),
-                look=lambda: _tell(lake, says),
-            )
-        if len(ranges) == 1:
-            return [staged]
-        self._kept.staged = {staged.branch: staged.snapshot}
-        files = staged.by_task()
-        parts = [
-            tuple(file for task in range(place * tasks, (place + 1) * tasks) for file in files.get(task, ()))
-            for place in range(len(ranges))
-        ]
-        return [*parts[:-1], replace(staged, added=parts[-1])]  # the last commit removes the branch
-
-    def _of_one_job(self, actions: list[Action]) -> list[Action]:
-        """The batches that one job may write: many, unless it had too much."""
-        if self._reading.insertion.why_range_by_range():
-            return actions[:1]
-        most = max(_LEAST, sum(action.estimate.bytes for action in actions) // _JOBS)
-        limit, some, rows, size = self._kept.limit, actions[:1], actions[0].number("rows"), actions[0].estimate.bytes
-        for action in actions[1:_MOST]:
-            rows, size = rows + action.number("rows"), size + action.estimate.bytes
-            if size > most or (limit is not None and rows > limit):
-                break
-            some.append(action)
-        return some
-
-
-def _tell(lake: Writer, says: str) -> None:
-    """Report progress. A request to pause is heard once the job is done and its first batch is published."""
-    with suppress(Halted):
-        lake.progress(0, 1, says)
-
-
-def _range(reading: Reading, action: Action) -> Range:
-    lower, upper = (_bound(reading, action.arguments[which]) for which in ("lower", "upper"))
-    return Range(lower, upper, action.number("rows"))
-
-
-def _bound(reading: Reading, text: object) -> Tuple | None:
-    return reading.columns.load(str(text)) if text else None
 
 
 def _stamp(
