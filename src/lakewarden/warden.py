@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.comparison.compare import Comparisons
     from lakewarden.engine.history.spark_route import SparkCleansing
+    from lakewarden.engine.rewrite.exchange import Exchange
     from lakewarden.engine.spark.database_rows import DatabaseRows
     from lakewarden.engine.spark.definitions import Definitions
     from lakewarden.engine.spark.statements import TableStatements
@@ -243,6 +244,12 @@ class Workbench:
     def rewriter(self, lake: str) -> Rewriter:
         own = Storage(self._ground.stores[lake])  # unfenced: it deletes only its own files, also after losing the lease
         return Rewriter(lambda: self._ground.spark, self.settings.lake(lake), own)
+
+    def exchange(self, lake: str) -> Exchange:
+        from lakewarden.engine.rewrite.exchange import Exchange
+
+        own = Storage(self._ground.stores[lake])  # unfenced, for the same reason
+        return Exchange(lambda: self._ground.spark, self.settings.lake(lake), own)
 
     def definitions(self, lake: str) -> Definitions:
         from lakewarden.engine.spark.definitions import Definitions

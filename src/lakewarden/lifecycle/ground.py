@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.history.spark_route import SparkCleansing
     from lakewarden.engine.rewrite.driver import Rewriter
+    from lakewarden.engine.rewrite.exchange import Exchange
     from lakewarden.engine.rows.read import Rows
     from lakewarden.engine.spark.database_rows import DatabaseRows
     from lakewarden.engine.spark.definitions import Definitions
@@ -89,6 +90,10 @@ class Writer(Reader, Protocol):
 
     def rewriter(self, lake: str) -> Rewriter:
         """Rewrites files of a lake on Spark."""
+        ...
+
+    def exchange(self, lake: str) -> Exchange:
+        """Writes new rows to files of a lake on Spark, sorted out by a number."""
         ...
 
     def definitions(self, lake: str) -> Definitions:

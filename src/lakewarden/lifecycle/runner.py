@@ -209,6 +209,8 @@ class Runner:
                     run.emit("started")
                     return self._sequence(run, means)
             except KeyboardInterrupt:
+                with suppress(LakewardenError):
+                    run.operation.stopped(run.plan, self._at_the_end(run, means))
                 return self._stopped(run)
 
     def _check_barred(self, operation: Operation) -> None:
@@ -259,7 +261,7 @@ class Runner:
         else:
             for part in parts:
                 self._one(run, part)
-        lake = means.open_writer(Stamp(run.record.id, "", self.actor), run.fence, lambda *_: None)
+        lake = self._at_the_end(run, means)
         failures = {*run.failures, *(finding.subject for finding in run.plan.refused)}
         try:
             report = self._finish(run)
@@ -269,6 +271,10 @@ class Runner:
             raise
         run.operation.ended(run.plan, failures, lake)
         return report
+
+    def _at_the_end(self, run: Run, means: RunContext) -> Writer:
+        """What an operation writes with when a run ends."""
+        return means.open_writer(Stamp(run.record.id, "", self.actor), run.fence, lambda *_: None)
 
     def _side_by_side(self, run: Run, parts: list[SubjectRun], at_once: int) -> None:
         """Several subjects in parallel. What ends the run is raised once every thread is between two actions."""

@@ -1,8 +1,7 @@
 """`backfill run`, on real Spark.
 
 Covers `features/backfill/planning.py`, `features/backfill/job.py`, `features/backfill/writing.py`,
-`features/backfill/position.py`,
-`engine/sql/batches.py` and `engine/spark/time_limit.py`.
+`features/backfill/position.py`, `engine/sql/batches.py`, `engine/rewrite/exchange.py` and `engine/spark/time_limit.py`.
 """
 
 from __future__ import annotations

@@ -32,11 +32,12 @@ from lakewarden.engine.kernel.messages import (
 from lakewarden.engine.kernel.reading import ParquetInput, Widths
 from lakewarden.engine.kernel.schema import Projection, own_target, require_field_ids
 from lakewarden.engine.kernel.storage import TaskStorage, fault
+from lakewarden.engine.kernel.worker import settle
 from lakewarden.engine.kernel.writing import DictionaryVotes, Outputs
 
 REPORT_SCHEMA = "report string"
 _VOTERS = 32  # inputs whose footers determine encodings, spread over the group
-_PARTS = ("messages", "checksum", "deletes", "memory", "reading", "schema", "storage", "task", "writing")
+_PARTS = ("messages", "checksum", "deletes", "memory", "reading", "schema", "storage", "task", "worker", "writing")
 
 
 def parts() -> list[ModuleType]:
@@ -48,6 +49,7 @@ def run_task(groups: Sequence[Group], layout: Layout, access: Access) -> Callabl
     """What `mapInArrow` runs over `spark.range(0, len(groups), 1, len(groups))`: reports as `REPORT_SCHEMA`."""
 
     def task(batches: Iterable[Any]) -> Iterator[Any]:
+        settle()
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 report = rewrite(groups[number], layout, access)
@@ -133,7 +135,7 @@ class _Rewriting:
             rows_masked=self._rows_masked,
             rows_dropped=self._rows_dropped,
             rows_out=sum(output.rows for output in done),
-            nulls=_summed(output.nulls for output in done) if failure is None else {},
+            nulls=summed(output.nulls for output in done) if failure is None else {},
             checksum_in=_together(written) if is_full else None,
             checksum_out=_together(found) if is_full else None,
             dropped=self._dropped if failure is None else {},
@@ -223,7 +225,8 @@ def _same_rows(found: int, input_: Input) -> None:
         raise RewriteFault("rows", f"has {found} rows, but the table's metadata says {input_.rows}", input_.path)
 
 
-def _summed(counts: Iterable[dict[int, int]]) -> dict[int, int]:
+def summed(counts: Iterable[dict[int, int]]) -> dict[int, int]:
+    """Counts by field id, added up."""
     total: dict[int, int] = {}
     for some in counts:
         for field_id, count in some.items():

@@ -159,7 +159,7 @@ class _OutputFile:
         self._path = path
         self._rows = self._row_groups = 0
         self._writer: Any = None
-        with _naming(path):
+        with naming(path):
             self._sink = storage.create(path)
             self._writer = pq.ParquetWriter(self._sink, schema, **options)
             if schema.metadata:
@@ -172,14 +172,14 @@ class _OutputFile:
     def write(self, table: Any) -> int:
         """Write one row group; returns its size in bytes."""
         before = self.bytes
-        with _naming(self._path):
+        with naming(self._path):
             self._writer.write_table(table, row_group_size=table.num_rows)
         self._rows += table.num_rows
         self._row_groups += 1
         return self.bytes - before
 
     def close(self, source: str | None, nulls: dict[int, int], nans: dict[int, int]) -> Output:
-        with _naming(self._path):
+        with naming(self._path):
             self._writer.close()
             size = self.bytes
             self._sink.close()
@@ -192,7 +192,7 @@ class _OutputFile:
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def naming(path: str) -> Iterator[None]:
     """Name the file that could not be written."""
     try:
         yield

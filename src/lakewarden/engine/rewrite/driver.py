@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["FileGroup", "RewriteResult", "Rewriter", "RewrittenFile", "access_of"]
 
 Progress = Callable[[int, int], None]
-_FOOTER_READERS = 8
+FOOTER_READERS = 8
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Rewriter:
         for part in parts():
             send_by_value(part)
         task = run_task(tasks, layout, access_of(self._settings))
-        with _explaining_missing_module(), translating_spark():
+        with explaining_missing_module(), translating_spark():
             session = self._spark().session()
             frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(task, REPORT_SCHEMA)
             with watched(lambda: progress(min(self._written(folder), bytes_in), bytes_in), session.interruptAll):
@@ -198,7 +198,7 @@ class Rewriter:
 
     def _footers(self, reports: Mapping[int, GroupReport]) -> dict[str, Footer]:
         outputs = [output.path for report in reports.values() for output in report.outputs]
-        with ThreadPoolExecutor(_FOOTER_READERS, thread_name_prefix="footers") as readers:
+        with ThreadPoolExecutor(FOOTER_READERS, thread_name_prefix="footers") as readers:
             found = readers.map(lambda path: read_footer(self._storage, path), outputs)
             return dict(zip(outputs, found, strict=True))
 
@@ -262,15 +262,20 @@ def raise_failures(about: str, found: Iterable[Failure | None]) -> None:
     raise LakewardenError(message, "Nothing was changed.")
 
 
+class MissingModule(SparkUnavailable):
+    code = "missing-module"
+
+
 @contextmanager
-def _explaining_missing_module() -> Iterator[None]:
+def explaining_missing_module() -> Iterator[None]:
+    """Name what the Python of Spark's executors lacks."""
     try:
         yield
     except SparkUnavailable as error:
         lacking = re.search(r"No module named '(\w+)'", str(error.__cause__))
         if lacking is None:
             raise
-        raise SparkUnavailable(
+        raise MissingModule(
             f"the Python of Spark's executors has no {lacking[1]}",
             "Nothing was changed. Install it there, or set spark.pyspark.python to a Python that has it.",
         ) from error

@@ -23,7 +23,8 @@ from lakewarden.errors import BadValue
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Resolved
@@ -151,6 +152,15 @@ class Batches:
         The rows of several ranges come in so many tasks each, one range after another: a task has rows of one range.
         """
 
+        with self.numbered_rows(reading, ranges, target) as numbered:
+            yield lambda session: _by_range(numbered(session), len(ranges), tasks).drop(RANGE)
+
+    @contextmanager
+    def numbered_rows(
+        self, reading: Reading, ranges: Sequence[Range], target: Sequence[str]
+    ) -> Iterator[Callable[[SparkSession], DataFrame]]:
+        """The same in any order; the last column is the number of a row's range."""
+
         def frame(session: SparkSession) -> DataFrame:
             from pyspark.sql import functions as F
 
@@ -161,8 +171,7 @@ class Batches:
                 before = ranges[0].lower if ranges[0].lower is not None else reading.initial
                 values = _values(reading.columns, before, ranges[0].rows)
                 found = session.sql(reading.insertion.query(view, values)).withColumn(RANGE, F.lit(0))
-            rows = _as_target(found, reading.insertion, session.table(identifier(target)))
-            return (_by_range(rows, len(ranges), tasks) if len(ranges) > 1 else rows).drop(RANGE)
+            return _as_target(found, reading.insertion, session.table(identifier(target)))
 
         with self._without_hidden_values(reading), ExitStack() as views:
             yield frame
@@ -262,9 +271,11 @@ def _values(columns: TupleColumns, lower: Tuple | None, rows: int) -> dict[str, 
 
 
 def _by_range(rows: DataFrame, ranges: int, tasks: int) -> DataFrame:
-    """The same rows, each in a task of its range; Spark fails if one were in another."""
+    """The same rows, each in a task of its range; Spark fails if one were in another. Those of one range stay."""
     from pyspark.sql import functions as F
 
+    if ranges == 1:
+        return rows
     if tasks > 1:
         rows = rows.withColumn(RANGE, F.col(RANGE) * tasks + F.spark_partition_id() % tasks)
     together = rows.repartitionById(ranges * tasks, F.col(RANGE))
@@ -285,10 +296,14 @@ def _as_target(found: DataFrame, insertion: Insertion, target: DataFrame) -> Dat
         raise BadValue(f"the target has no column {', '.join(sorted(unknown))}", "Correct the SQL, or the table.")
     plain = found.toDF(*(f"c{place}" for place in range(len(given))), RANGE)
     places = {name.lower(): place for place, name in enumerate(names)}
-    columns = [
-        (F.col(f"c{places[field.name.lower()]}") if field.name.lower() in places else F.lit(None))
-        .cast(field.dataType)
-        .alias(field.name)
-        for field in wanted
-    ]
+
+    def column(field: StructField) -> Column:
+        place = places.get(field.name.lower())
+        value = (F.lit(None) if place is None else F.col(f"c{place}")).cast(field.dataType)
+        if not field.nullable:
+            missing = F.raise_error(F.lit(f"column {field.name} of the target is required, and the SQL gives NULL"))
+            value = F.coalesce(value, missing.cast(field.dataType))
+        return value.alias(field.name)
+
+    columns = [column(field) for field in wanted]
     return plain.select(*columns, F.col(RANGE).cast("int").alias(RANGE))

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import logging
 import math
+import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.staging import StagedRows
+from lakewarden.engine.files.unreachable import still_unreachable
+from lakewarden.engine.files.written_files import layout_for
+from lakewarden.engine.rewrite.driver import MissingModule
+from lakewarden.engine.rewrite.exchange import is_exchangeable
+from lakewarden.engine.spark.time_limit import TookTooLong
 from lakewarden.engine.sql.batches import Reading
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple
-from lakewarden.errors import LakewardenError
+from lakewarden.errors import LakewardenError, StorageUnavailable
 from lakewarden.features.backfill import bad_rows
 from lakewarden.features.backfill.pace import Pace
 from lakewarden.features.backfill.planning import reading_of, tasks_of
@@ -25,7 +32,10 @@ from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.run import Halted
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from lakewarden.engine.files.written_files import AddedFile
+    from lakewarden.lifecycle.basics import Stamp
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _MOST = 200  # batches of one job: more would be sorted on their way to their tasks
@@ -33,6 +43,7 @@ _JOBS = 8
 _LEAST = 2 << 30  # bytes of one job
 _LONGEST = 300.0  # seconds that one job should take
 _GROWTH = 1.2
+_FILE, _MEMORY = 512 << 20, 512 << 20  # bytes of a file, unless the table says so, and of a task's process
 log = logging.getLogger(__name__)
 
 
@@ -42,12 +53,18 @@ class Written:
 
     files: dict[tuple[str, int], tuple[AddedFile, ...] | StagedRows] = field(default_factory=dict)
     """By backfill and batch."""
+    table: str = ""
+    """The table that they are for."""
     staged: dict[str, int] = field(default_factory=dict)
     """The branch that holds these files until the last of them is published, and its snapshot."""
     limit: int | None = None
     """Source rows that one job may read, after one has failed for lack of memory."""
     tidy: set[str] = field(default_factory=set)
-    """Tables where nothing of a killed run is left."""
+    """Tables where no staging branch of a killed run is left."""
+    swept: set[str] = field(default_factory=set)
+    """The same for files."""
+    exchanges: bool = True
+    """Whether batches are written by Lakewarden's own tasks, if the target allows it."""
     readings: dict[str, Reading] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
 
@@ -80,8 +97,9 @@ class Job:
         batch = (self._backfill.id, action.number("batch"))
         is_begun = action.arguments["lower"] != (self._reading.columns.dump(lower) if lower else None)
         attempt, failed = 0, math.inf
-        while batch not in self._kept.files or is_begun:
-            self._kept.files.clear()
+        while batch not in self._kept.files or is_begun or self._is_gone(self._kept.files[batch], action):
+            discard_rest(self._lake, self._kept)
+            self._kept.table = action.subject
             limit = self._kept.limit
             parts = [whole]
             if is_begun or (limit is not None and whole.rows > limit):
@@ -96,6 +114,7 @@ class Job:
                 if found is Trouble.DATA:
                     self._put_aside(ranges, action, error)
                 elif found is Trouble.TOO_MUCH:
+                    self._kept.exchanges &= isinstance(error, TookTooLong)  # Spark's writer takes row by row
                     self._halve(error, rows, failed)
                     failed = rows
                 else:
@@ -157,17 +176,44 @@ class Job:
         return files
 
     def _write(self, ranges: list[Range], action: Action) -> list[tuple[AddedFile, ...] | StagedRows]:
+        table = self._lake.tables.load(action.subject)
+        if len(ranges) > 1 and self._kept.exchanges and is_exchangeable(table):
+            try:
+                return self._exchange(ranges, action, table)
+            except (MissingModule, StorageUnavailable) as error:
+                log.warning("%s: %s; Spark's own writer is used", self._backfill.id, error.message)
+                self._kept.exchanges = False
+        return self._stage(ranges, action)
+
+    def _exchange(self, ranges: list[Range], action: Action, table: Table) -> list[tuple[AddedFile, ...] | StagedRows]:
+        """Have tasks write files, sorted out by batch: faster, unless a table asks for what only Spark can do."""
+        lake, name = self._lake, self._lake.tables.name(action.subject)
+        target_bytes = table.metadata.properties.get("write.target-file-size-bytes", "")
+        layout = layout_for(table, int(target_bytes) if target_bytes.isdigit() else _FILE, "counts", _MEMORY)
+        with lake.batches.numbered_rows(self._reading, ranges, (name.lake, *name.identifier)) as rows:
+            files = lake.exchange(name.lake).write(
+                table,
+                rows,
+                layout,
+                f"{_folder(table, lake.stamp)}/{secrets.token_hex(4)}",
+                self._reading.bytes / max(self._reading.rows, 1),
+                self._backfill.files.meta.timeout_seconds * len(ranges),
+                lambda: _tell(lake, self._says(ranges, action)),
+            )
+        self._kept.staged = {}
+        return [files.get(place, ()) for place in range(len(ranges))]
+
+    def _stage(self, ranges: list[Range], action: Action) -> list[tuple[AddedFile, ...] | StagedRows]:
+        """Have Spark write rows to a branch, each batch in tasks of its own."""
         lake, name = self._lake, self._lake.tables.name(action.subject)
         tasks = tasks_of(action.estimate.bytes)
-        says = f"{len(ranges)} batches from {action.number('batch')} on: {sum(each.rows for each in ranges):,} rows"
-        says = ", ".join(part for part in (says, str(self._kept.pace)) if part)
         with lake.batches.rows_of(self._reading, ranges, (name.lake, *name.identifier), tasks) as rows:
             staged = lake.staging.stage(
                 str(name),
                 rows,
                 by_task=len(ranges) > 1,
                 most_seconds=self._backfill.files.meta.timeout_seconds * len(ranges),
-                look=lambda: _tell(lake, says),
+                look=lambda: _tell(lake, self._says(ranges, action)),
             )
         if len(ranges) == 1:
             return [staged]
@@ -178,6 +224,17 @@ class Job:
             for place in range(len(ranges))
         ]
         return [*parts[:-1], replace(staged, added=parts[-1])]  # the last commit removes the branch
+
+    def _says(self, ranges: list[Range], action: Action) -> str:
+        says = f"{len(ranges)} batches from {action.number('batch')} on: {sum(each.rows for each in ranges):,} rows"
+        return ", ".join(part for part in (says, str(self._kept.pace)) if part)
+
+    def _is_gone(self, files: tuple[AddedFile, ...] | StagedRows, action: Action) -> bool:
+        """Whether others have deleted files of a batch, which nothing references yet."""
+        if isinstance(files, StagedRows) or self._kept.staged:
+            return False
+        storage = self._lake.storage(self._lake.tables.name(action.subject).lake)
+        return None in storage.sizes(each.file.file_path for each in files).values()
 
     def _of_one_job(self, actions: list[Action]) -> list[Action]:
         """The batches that one job may write: many, unless it had too much."""
@@ -191,6 +248,36 @@ class Job:
                 break
             some.append(action)
         return some
+
+
+def discard_rest(lake: Writer, kept: Written) -> None:
+    """Delete the files of batches that will not be published by this run."""
+    rest = [files for files in kept.files.values() if not isinstance(files, StagedRows)] if not kept.staged else []
+    kept.files.clear()
+    discard(lake, kept.table, tuple(each for files in rest for each in files))
+
+
+def discard(lake: Writer, table: str, files: tuple[AddedFile, ...]) -> None:
+    """Delete files that were not published."""
+    if files:
+        lake.exchange(lake.tables.name(table).lake).discard([each.file.file_path for each in files])
+
+
+def sweep(lake: Writer, table_name: str, kept: Written) -> None:
+    """Once in a run that has published a batch, delete files that a killed run of the operation did not publish."""
+    if table_name in kept.swept:
+        return
+    table, storage = lake.tables.load(table_name), lake.storage(lake.tables.name(table_name).lake)
+    own = {each.file.file_path for files in kept.files.values() if isinstance(files, tuple) for each in files}
+    left = [file.path for file in storage.walk(_folder(table, lake.stamp)) if file.path not in own]
+    if left:
+        storage.delete_all(still_unreachable(table, left))
+    kept.swept.add(table_name)
+
+
+def _folder(table: Table, stamp: Stamp) -> str:
+    """Where the batches of an operation are written."""
+    return staging_folder(table, replace(stamp, action="rows"))
 
 
 def _tell(lake: Writer, says: str) -> None:

@@ -19,6 +19,8 @@ from lakewarden.lifecycle.request import TableOperation
 from lakewarden.lifecycle.states import Stop
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from lakewarden.lifecycle.action import Action, Outcome
     from lakewarden.lifecycle.ground import Reader, Writer
 
@@ -66,7 +68,13 @@ class Run(TableOperation):
         return {**result, SECONDS: round(result[SECONDS], 3)} if SECONDS in result else result
 
     def tidy(self, action: Action, lake: Writer) -> None:
-        """Nothing: `writing` removes what a killed run left before it writes, once in a run."""
+        writing.tidy(lake, action)
+
+    def ended(self, plan: Plan, failures: Collection[str], lake: Writer) -> None:
+        writing.leave(lake)
+
+    def stopped(self, plan: Plan, lake: Writer) -> None:
+        writing.leave(lake)
 
     def _planned(self, lake: Reader, backfill: Backfill, before: list[Action]) -> Planned:
         """The batches of one backfill. One of many is left out if it cannot be run now."""

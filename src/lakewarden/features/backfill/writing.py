@@ -16,9 +16,9 @@ from lakewarden.engine.commit.staging import StagedRows
 from lakewarden.engine.sql.batches import Reading
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, is_after, is_same
-from lakewarden.errors import StalePlan
+from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.backfill import bad_rows, branch
-from lakewarden.features.backfill.job import Job, Written, bound
+from lakewarden.features.backfill.job import Job, Written, bound, discard, discard_rest, sweep
 from lakewarden.features.backfill.pace import SECONDS
 from lakewarden.features.backfill.planning import PUBLISH, WRITE
 from lakewarden.features.backfill.position import Position, branch_of, key, position, unmoved
@@ -135,7 +135,14 @@ def _publish(
         merges=stamp.complete or stamp.batch % _MERGED == 0,
         check=unmoved(backfill.id, before),
     )
-    lake.part(f"{backfill.id}-{stamp.run}-{action.number('batch')}-{stamp.rows}").commits.publish(change)
+    try:
+        lake.part(f"{backfill.id}-{stamp.run}-{action.number('batch')}-{stamp.rows}").commits.publish(change)
+    except CatalogUnavailable:
+        raise  # the commit may have landed: a resumed run checks
+    except LakewardenError:
+        if not change.beside:
+            discard(lake, action.subject, files)
+        raise
 
 
 def _stamp(
@@ -166,6 +173,16 @@ def _commits(backfill: Backfill, before: Position | None, run: int) -> int:
     """How many commits main has of a backfill, with this one; all that a branch has are one, once it is published."""
     is_next = before is None or backfill.files.meta.mode == "direct" or before.run != run
     return (before.commits if before else 0) + is_next
+
+
+def leave(lake: Writer) -> None:
+    """At the end of a run, delete what it wrote and did not publish."""
+    discard_rest(lake, lake.kept(Written))
+
+
+def tidy(lake: Writer, action: Action) -> None:
+    """Once a resumed run has published, delete what the killed one wrote: before, its last commit may still land."""
+    sweep(lake, action.subject, lake.kept(Written))
 
 
 def _tidy(lake: Writer, action: Action, kept: Written) -> None:

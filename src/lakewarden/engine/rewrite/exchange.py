@@ -1,0 +1,221 @@
+"""Writes the rows of a query to new files, sorted out by a number: the driver of `kernel/exchange_task.py`.
+
+Every task report is checked against the footers of the new files before they are returned, as for rewrites. Spark
+commits nothing: what a Spark Connect server writes after its client has died is never published.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.base.faults import translating
+from lakewarden.engine.base.locations import same_place
+from lakewarden.engine.files.written_files import AddedFile, check_null_counts, new_data_file, read_footer
+from lakewarden.engine.kernel.messages import GroupReport, Layout
+from lakewarden.engine.rewrite.driver import FOOTER_READERS, access_of, explaining_missing_module, raise_failures
+from lakewarden.engine.spark.session import send_by_value, translating_spark
+from lakewarden.engine.spark.time_limit import within
+from lakewarden.errors import VerificationFailed
+from lakewarden.lifecycle.failpoints import reach
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.types import IcebergType
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakewarden.config import LakeSettings
+    from lakewarden.engine.kernel.exchange_task import Piece, Slice
+    from lakewarden.engine.spark.session import Spark
+    from lakewarden.engine.storage.storage import Storage
+
+_OF_A_TASK = 64 << 20  # bytes of rows in memory; a file takes about a third of that
+_OF_A_PIECE = 1 << 30
+_WIDE = 1 << 10
+"""Bytes of a row in a source's files, from which on Spark must measure rows while it sends them to Python."""
+_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BYTES_AT_ONCE = "spark.sql.execution.arrow.maxBytesPerBatch"
+_PLAIN = ["boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string", "binary"]
+
+
+def is_exchangeable(table: Table) -> bool:
+    """Whether new rows of a table can be written this way: else Spark's own writer does what the table asks for."""
+    metadata, properties = table.metadata, table.metadata.properties
+    return (
+        metadata.format_version <= 2
+        and table.spec().is_unpartitioned()
+        and table.sort_order().is_unsorted
+        and properties.get("write.format.default", "parquet").lower() == "parquet"
+        and properties.get("write.object-storage.enabled", "false").lower() != "true"
+        and "write.location-provider.impl" not in properties
+        and all(_is_plain(field.field_type) for field in table.schema().fields)
+    )
+
+
+def _is_plain(kind: IcebergType) -> bool:
+    """Whether Spark and Iceberg have the same idea of a type."""
+    from pyiceberg.types import DecimalType, ListType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return all(_is_plain(field.field_type) for field in kind.fields)
+    if isinstance(kind, ListType):
+        return _is_plain(kind.element_type)
+    if isinstance(kind, MapType):
+        return _is_plain(kind.key_type) and _is_plain(kind.value_type)
+    return isinstance(kind, DecimalType) or str(kind) in _PLAIN
+
+
+class Exchange:
+    """Writes new rows of one table on Spark."""
+
+    def __init__(self, spark: Callable[[], Spark], settings: LakeSettings, storage: Storage) -> None:
+        self._spark, self._settings, self._storage = spark, settings, storage
+
+    def write(
+        self,
+        table: Table,
+        rows: Callable[[SparkSession], DataFrame],
+        layout: Layout,
+        folder: str,
+        row_bytes: float,
+        most_seconds: float,
+        look: Callable[[], None],
+    ) -> dict[int, tuple[AddedFile, ...]]:
+        """Write rows, whose last column is their number, into a folder; returns the new files by number.
+
+        The folder belongs to this call; if anything fails, nothing is left there. `row_bytes` is how long rows of the
+        source are in its files. `look` is called regularly meanwhile.
+        """
+        about = f"table {'.'.join(table.name())}"
+        try:
+            with translating(about):
+                written = self._written(about, rows, layout, folder, row_bytes, most_seconds, look)
+                added = self._checked(about, table, *written)
+                self._clear(folder, {each.file.file_path for files in added.values() for each in files})
+        except BaseException:
+            self._clear(folder, set())
+            raise
+        reach("exchange.checked")
+        return added
+
+    def discard(self, paths: Sequence[str]) -> None:
+        """Delete new files that are not published."""
+        self._storage.delete_all(paths)
+
+    def _written(
+        self,
+        about: str,
+        rows: Callable[[SparkSession], DataFrame],
+        layout: Layout,
+        folder: str,
+        row_bytes: float,
+        most_seconds: float,
+        look: Callable[[], None],
+    ) -> tuple[Counter[int], list[GroupReport]]:
+        """How many rows each number has, and the reports of their files."""
+        from lakewarden.engine.kernel.exchange_task import Spread, gather, parts, spread
+        from lakewarden.engine.kernel.task import REPORT_SCHEMA
+
+        for part in parts():
+            send_by_value(part)
+        access, session = access_of(self._settings), self._spark().session()
+        with explaining_missing_module(), translating_spark(), within(session, most_seconds, look):
+            with _large_batches(session, row_bytes < _WIDE):
+                task = spread(folder, layout.memory_bytes, access)
+                found = [Spread.from_json(row[0]) for row in rows(session).mapInArrow(task, REPORT_SCHEMA).collect()]
+            raise_failures(about, [each.failure for each in found])
+            reach("exchange.spread")
+            slices = [each for task in found for each in task.slices]
+            tasks = list(_tasks(_pieces(slices)))
+            if not tasks:
+                return Counter(), []
+            schema = next(each.schema for each in found if each.schema)
+            work = gather(tasks, schema, folder, layout, access)
+            frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, REPORT_SCHEMA)
+            reports = [GroupReport.from_json(row[0]) for row in frame.collect()]
+        raise_failures(about, [report.failure for report in reports])
+        reach("exchange.written")
+        counts: Counter[int] = Counter()
+        for each in slices:
+            counts[each.number] += each.rows
+        return counts, reports
+
+    def _checked(
+        self, about: str, table: Table, counts: Counter[int], reports: Sequence[GroupReport]
+    ) -> dict[int, tuple[AddedFile, ...]]:
+        """The new files, if their footers have as many rows and nulls as tasks had."""
+        outputs = [(report, output) for report in reports for output in report.outputs]
+        with ThreadPoolExecutor(FOOTER_READERS, thread_name_prefix="footers") as readers:
+            footers = list(readers.map(lambda each: read_footer(self._storage, each[1].path), outputs))
+        files: dict[int, list[AddedFile]] = {}
+        written: Counter[int] = Counter()
+        for (report, output), footer in zip(outputs, footers, strict=True):
+            file = new_data_file(table, footer, output.nans)
+            check_null_counts(about, output.nulls, [file])
+            written[report.number] += file.record_count
+            files.setdefault(report.number, []).append(AddedFile(file, table.metadata.default_spec_id))
+        if written != counts:
+            raise VerificationFailed(
+                f"{about}: {counts.total()} rows were to be written, but the new files have {written.total()}",
+                "Nothing was published. Try again.",
+            )
+        return {number: tuple(some) for number, some in files.items()}
+
+    def _clear(self, folder: str, kept: set[str]) -> None:
+        """Delete all other files in a folder: exchanged rows, and what retried tasks have written."""
+        places = {same_place(path) for path in kept}
+        found = [file.path for file in self._storage.walk(folder) if same_place(file.path) not in places]
+        self._storage.delete_all(found)
+
+
+def _pieces(slices: Iterable[Slice]) -> Iterator[Piece]:
+    """The slices of each number together, by number; in several pieces if they are very large."""
+    from lakewarden.engine.kernel.exchange_task import Piece
+
+    by_number: dict[int, list[Slice]] = {}
+    for each in slices:
+        by_number.setdefault(each.number, []).append(each)
+    for number, own in sorted(by_number.items()):
+        for some in _filled(own, _OF_A_PIECE):
+            yield Piece(number, tuple(some))
+
+
+def _tasks(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    yield from _filled(pieces, _OF_A_TASK)
+
+
+def _filled(items: Iterable[Any], most: int) -> Iterator[list[Any]]:
+    """Consecutive items of about so many bytes together."""
+    some: list[Any] = []
+    size = 0
+    for item in items:
+        if some and size + item.bytes > most:
+            yield some
+            some, size = [], 0
+        some.append(item)
+        size += item.bytes
+    if some:
+        yield some
+
+
+@contextmanager
+def _large_batches(session: SparkSession, are_narrow: bool) -> Iterator[None]:
+    """Have Spark send rows to Python without measuring them, which takes twice as long as all the rest, if it may."""
+    if not are_narrow:
+        yield
+        return
+    wanted = {_AT_ONCE: "4096", _BYTES_AT_ONCE: str((1 << 31) - 1)}
+    before: dict[str, str | None] = {key: session.conf.get(key, None) for key in wanted}
+    for key, value in wanted.items():
+        session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, former in before.items():
+            if former is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, former)
