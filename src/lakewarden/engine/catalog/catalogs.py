@@ -118,13 +118,17 @@ def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
             written = _Written.of_this_thread
             written.place = None
             try:
-                return super().commit_table(*args, **kwargs)
+                landed = super().commit_table(*args, **kwargs)
             except Exception as error:
                 if written.place is not None and _never_landed(error):
                     io, location = written.place
                     with suppress(OSError):
                         io.delete(location)
                 raise
+            with suppress(OSError):  # if it cannot be looked at, it is read when it is needed
+                location = landed.metadata_location
+                known.keep(self._load_file_io(location=location).new_input(location), landed.metadata)
+            return landed
 
         def _update_and_stage_table(self, *args: Any, **kwargs: Any) -> Any:
             staged = super()._update_and_stage_table(*args, **kwargs)

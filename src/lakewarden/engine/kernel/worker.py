@@ -7,13 +7,13 @@ import zipimport
 
 
 def settle() -> None:
-    """Have Python read the jars on its module path once in a worker.
+    """Have Python list the archives on its module path once in a worker.
 
-    Spark has it look for new modules before each task, and reading the list of a jar's files again takes 0.1 s. What is
-    in a jar does not change.
+    Spark has it look for new modules before each task, and to list the files of Spark's own archives again takes 0.1 s.
+    What is in an archive does not change.
     """
     for finder in list(sys.path_importer_cache.values()):
-        if isinstance(finder, zipimport.zipimporter) and finder.archive.endswith(".jar"):
+        if isinstance(finder, zipimport.zipimporter):
             finder.invalidate_caches = _nothing  # type: ignore[method-assign]
 
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -37,9 +38,8 @@ class BackfillFiles:
     def insertion(self, database: Sequence[str], source: str = "") -> Insertion:
         """Its SQL for one database, checked; the source, if the meta file names one."""
         try:
-            return Insertion.parse(
-                self.sql, tuple(database), self.meta.checkpoint_columns, dict(self.meta.custom_fields), source
-            )
+            fields = json.dumps(self.meta.custom_fields)
+            return _parsed(self.sql, tuple(database), self.meta.checkpoint_columns, fields, source)
         except BadValue as error:
             raise BadValue(f"{self.path}: {error.message}", error.hint) from None
 
@@ -53,6 +53,12 @@ class BackfillFiles:
         by = [self.meta.source_table, *self.meta.checkpoint_columns]
         content = json.dumps([self.sql, self.meta.custom_fields, by], sort_keys=True, default=str)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=64)
+def _parsed(sql: str, database: tuple[str, ...], columns: tuple[str, ...], fields: str, source: str) -> Insertion:
+    """The SQL of a backfill, parsed once: a run looks at its files again for each batch."""
+    return Insertion.parse(sql, database, columns, json.loads(fields), source)
 
 
 def all_files(lake: Reader) -> list[BackfillFiles]:
