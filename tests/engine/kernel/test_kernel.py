@@ -819,7 +819,7 @@ class TestTravelling:
         from lakewarden.engine.kernel import compare_task
 
         modules = {path.stem for path in Path(str(lakewarden.engine.kernel.__file__)).parent.glob("[a-z]*.py")}
-        apart = {"executor_functions", "divide_task"}  # sent by those who need them
+        apart = {"executor_functions", "exchange_task"}  # sent by those who need them
         sent = {module.__name__.rpartition(".")[2] for module in compare_task.modules()}
         assert sent == modules - apart
         assert set(parts()) < set(compare_task.modules())

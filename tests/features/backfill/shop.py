@@ -30,14 +30,16 @@ class Shop:
         self.lake = lake
         self.folder = lake.folder / "backfills"
         self.folder.mkdir()
-        config = lake.folder / "lakewarden.yaml"
-        settings = yaml.safe_load(config.read_text()) | {"backfills": {"folders": ["backfills"]}}
-        config.write_text(yaml.safe_dump(settings))
-        lake.warden.close()
-        lake.warden = Warden.open(lake.folder)
+        self.configure(backfills={"folders": ["backfills"]})
         lake.catalog.create_namespace("shop")
         lake.catalog.create_table("shop.orders", ORDERS)
         lake.catalog.create_table("shop.totals", TOTALS)
+
+    def configure(self, **sections: Any) -> None:
+        config = self.lake.folder / "lakewarden.yaml"
+        config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | sections))
+        self.lake.warden.close()
+        self.lake.warden = Warden.open(self.lake.folder)
 
     @property
     def warden(self) -> Warden:
@@ -76,7 +78,18 @@ class Shop:
         found = self.lake.catalog.load_table(table).scan().to_arrow()["id"].to_pylist()
         return sorted(found, key=lambda id: (id is not None, id))
 
+    def unreferenced(self) -> list[Path]:
+        """The files in the target's data folder that no version has."""
+        table = self.lake.catalog.load_table("shop.totals")
+        known = {_path(entry["file_path"]) for entry in table.inspect.all_files().to_pylist()}
+        found = (_path(table.location()) / "data").rglob("*")
+        return sorted(path for path in found if path.is_file() and path not in known and path.suffix != ".crc")
+
     def stamps(self) -> list[dict[str, Any]]:
         key = "lakewarden.backfill.shop_003"
         snapshots = self.lake.catalog.load_table("shop.totals").metadata.snapshots
         return [json.loads(one.summary[key]) for one in snapshots if key in one.summary.additional_properties]
+
+
+def _path(location: str) -> Path:
+    return Path("/" + location.removeprefix("file:").lstrip("/"))

@@ -11,12 +11,15 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from lakewarden.errors import Conflict, Interrupted, LakewardenError, StalePlan
+from lakewarden.engine.rewrite.driver import MissingModule
+from lakewarden.engine.rewrite.exchange import Exchange
+from lakewarden.errors import BadValue, Conflict, Interrupted, LakewardenError, StalePlan, StorageUnavailable
 from lakewarden.lifecycle import failpoints
 from tests.cases import in_soak
 from tests.features.backfill.shop import SQL, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
+RUN = ("backfill", "run", "--database", "shop", "--version", "3")
 
 
 def test_each_batch_is_one_stamped_commit(shop: Shop) -> None:
@@ -46,12 +49,12 @@ def kill() -> None:
 @pytest.mark.parametrize(
     ("point", "with_control_database"),
     [
-        ("staging.written", True),
+        ("exchange.written", True),
         ("commit.landed", True),
         ("commit.landed", False),
         *in_soak(
             *product(
-                ("staging.branched", "staging.written", "backfill.written", "commit.ready", "commit.fenced"),
+                ("exchange.spread", "exchange.checked", "backfill.written", "commit.ready", "commit.fenced"),
                 (True, False),
             )
         ),
@@ -73,6 +76,7 @@ def test_killed_at_any_step_each_row_is_there_once(shop: Shop, point: str, with_
         shop.run()
     assert shop.ids() == list(range(10))
     assert (shop.status().status, len(shop.stamps())) == ("completed", 4)
+    assert not with_control_database or shop.unreferenced() == []
 
 
 def test_a_second_writer_of_the_same_batches_is_refused(shop: Shop) -> None:
@@ -92,8 +96,78 @@ def test_a_second_writer_of_the_same_batches_is_refused(shop: Shop) -> None:
     assert shop.ids() == list(range(6))
 
 
+@pytest.mark.parametrize(
+    ("point", "with_control_database"),
+    in_soak(*product(("staging.branched", "staging.written", "backfill.written", "commit.landed"), (True, False))),
+)
+def test_killed_at_any_step_of_staging_each_row_is_there_once(
+    shop: Shop, point: str, with_control_database: bool
+) -> None:
+    shop.warden.ground.spark.sql("ALTER TABLE main.shop.totals WRITE ORDERED BY id")
+    test_killed_at_any_step_each_row_is_there_once(shop, point, with_control_database)
+    assert list(shop.lake.refs("shop.totals")) == ["main"]
+
+
+def test_what_a_killed_process_left_is_removed_when_it_is_resumed(shop: Shop) -> None:
+    shop.configure(leases={"timeout": "2s"})
+    shop.order(*range(10))
+    shop.register()
+    shop.lake.run(*RUN, failpoints="kill@commit.landed", check=-9)
+    assert (len(shop.ids()), len(shop.unreferenced())) == (3, 3)  # the files of three more batches
+    shop.warden.backfill.resume(database="shop", version="3")
+    assert (shop.ids(), shop.unreferenced()) == (list(range(10)), [])
+
+
+def test_a_pause_leaves_no_unpublished_files(shop: Shop) -> None:
+    shop.order(*range(10))
+    shop.register()
+    failpoints.when("backfill.published", lambda: shop.warden.backfill.pause(database="shop", version="3"))
+    with pytest.raises(Interrupted):
+        shop.run()
+    assert (shop.ids(), shop.unreferenced()) == ([0, 1, 2], [])
+    failpoints.when("backfill.written", refuse)
+    with pytest.raises(BadValue):
+        shop.warden.backfill.resume(database="shop", version="3")
+    assert (shop.ids(), len(shop.unreferenced())) == ([0, 1, 2], 1)  # that of the batch that failed
+    shop.warden.backfill.resume(database="shop", version="3")
+    assert (shop.ids(), shop.unreferenced()) == (list(range(10)), [])
+
+
+def refuse() -> None:
+    raise BadValue("for a test")
+
+
+def test_files_that_others_deleted_are_written_again(shop: Shop) -> None:
+    shop.order(*range(9))
+    shop.register()
+
+    def remove() -> None:
+        for path in shop.unreferenced():
+            path.unlink()
+
+    failpoints.when("backfill.published", remove)
+    shop.run()
+    assert (shop.ids(), len(shop.stamps()), shop.unreferenced()) == (list(range(9)), 3, [])
+
+
+@pytest.mark.parametrize("error", [MissingModule("no pyarrow"), StorageUnavailable("no access")])
+def test_where_tasks_cannot_write_files_spark_does(
+    shop: Shop, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Exchange, "write", refuse)
+    staged = failpoints.when("staging.written", lambda: None)
+    shop.order(*range(9))
+    shop.register()
+    shop.run()
+    assert (shop.ids(), len(shop.stamps()), len(staged)) == (list(range(9)), 3, 1)
+
+
 def test_files_of_a_staging_branch_that_was_removed_are_not_published(shop: Shop) -> None:
     shop.order(*range(9))
+    shop.warden.ground.spark.sql("ALTER TABLE main.shop.totals WRITE ORDERED BY id")
     shop.register()
 
     def remove() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakewarden.engine.spark.time_limit import TookTooLong
+from lakewarden.engine.sql.batches import Batches
 from lakewarden.errors import BadValue, LakewardenError, SparkUnavailable, StalePlan
 from lakewarden.features.backfill import trouble as troubles
 from lakewarden.features.backfill.trouble import Trouble, trouble
@@ -101,14 +103,22 @@ def test_what_is_written_at_once_grows_back(shop: Shop, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_an_error_that_lasts_fails_at_once(shop: Shop) -> None:
+def test_an_error_that_lasts_fails_at_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     session = shop.warden.ground.spark.session()
     session.udf.register("gone", lambda id: id, "bigint")
     shop.order(*range(4))
     shop.register(SQL.replace("SELECT id", "SELECT gone(id)"))
     planned = shop.warden.backfill.run(database="shop", version="3")
     session.sql("DROP TEMPORARY FUNCTION gone")
-    attempts, waits = (failpoints.when(point, lambda: None) for point in ("staging.branched", "backfill.waiting"))
+    attempts: list[str] = []
+    asked = Batches.numbered_rows
+
+    def counted(*given: Any) -> Any:
+        attempts.append("")
+        return asked(*given)
+
+    monkeypatch.setattr(Batches, "numbered_rows", counted)
+    waits = failpoints.when("backfill.waiting", lambda: None)
     with pytest.raises(LakewardenError):
         planned.apply()
     assert (len(attempts), len(waits), shop.ids(), shop.status().status) == (1, 0, [], "failed")

@@ -158,7 +158,10 @@ class _Spill:
             self._append(batch)
 
     def _append(self, batch: Any) -> None:
-        numbers = batch.column(batch.num_columns - 1).to_numpy().astype(np.int16)  # sorted faster than larger ones
+        numbers = batch.column(batch.num_columns - 1).to_numpy()
+        if numbers.min() < 0 or numbers.max() >= MOST_NUMBERS:
+            raise ValueError(f"rows are numbered from 0 to {MOST_NUMBERS - 1}")
+        numbers = numbers.astype(np.int16)  # sorted faster than larger ones
         batch = batch.select(list(range(batch.num_columns - 1))).take(pa.array(np.argsort(numbers, kind="stable")))
         self._schema = batch.schema
         start = 0
