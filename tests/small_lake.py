@@ -114,6 +114,13 @@ class SmallLake:
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "lakewarden", "--config", str(self.folder), *arguments]
 
+    def configure(self, **sections: Any) -> None:
+        """Replace sections of the configuration, and open the lake with them."""
+        config = self.folder / "lakewarden.yaml"
+        config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | sections))
+        self.warden.close()
+        self.warden = Warden.open(self.folder)
+
     def environment(self, failpoints: str = "") -> dict[str, str]:
         return os.environ | {"LAKEWARDEN_FAILPOINTS": failpoints}
 

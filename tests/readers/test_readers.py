@@ -6,16 +6,21 @@ stored is compared with the Iceberg spec. At the end Spark goes on with the tabl
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, StructType
 
+from lakewarden.lifecycle import failpoints
 from tests.readers.cells import comparable, difference
 from tests.readers.engines import Engine, Ref, engines
 from tests.readers.limits import as_shown, refusal
-from tests.readers.lives import long_life, long_life_without_spark, short_life
+from tests.readers.lives import SCHEMA, create, long_life, long_life_without_spark, short_life
 from tests.readers.spark_goes_on import go_on
 from tests.readers.spec import faults
 from tests.readers.tables import Table
@@ -139,3 +144,35 @@ def test_types_that_spark_does_not_read(lake: SmallLake) -> None:
     for operation in (merge_manifests, compact, hide, purge, expire):
         operation(table)
         look(table, operation.__name__, is_checked=by_lakewarden)
+
+
+def test_rows_that_a_backfill_has_written(lake: SmallLake) -> None:
+    """Of every type that its own tasks write: for the others, Spark does."""
+    source = create(lake, "db.people", SCHEMA, UNPARTITIONED_PARTITION_SPEC, {"format-version": "2"})
+    source.insert(range(10))
+    source.insert(range(10, 23))
+    place = SCHEMA.find_field("st")
+    assert isinstance(place.field_type, StructType)
+    inner = [field for field in place.field_type.fields if not field.required]
+    columns = [field for field in SCHEMA.fields if field.name not in ("code", "four", "st")]
+    schema = Schema(*columns, NestedField(place.field_id, "st", StructType(*inner)))
+    target = create(lake, "db.filled", schema, UNPARTITIONED_PARTITION_SPEC, {"format-version": "2"})
+    parts = ", ".join(f"'{field.name}', st.{field.name}" for field in inner)
+    names = ", ".join([*(field.name for field in columns), f"IF(st IS NULL, NULL, named_struct({parts}))"])
+    folder = lake.folder / "backfills"
+    folder.mkdir()
+    sql = f"INSERT INTO {{db}}.filled SELECT {names} FROM {{db}}.people"
+    rest = " WHERE id > {checkpoint_id} ORDER BY id LIMIT {batch_size}"
+    (folder / "001_people.backfill.sql").write_text(sql + rest)
+    meta = {"migration_version": "001", "batch_size": 4, "checkpoint_columns": ["id"]}
+    (folder / "001_people.backfill.meta").write_text(json.dumps(meta))
+    lake.configure(backfills={"folders": ["backfills"]})
+    lake.warden.backfill.register(database="db")
+    exchanged = failpoints.when("exchange.checked", lambda: None)
+    assert lake.warden.backfill.run(database="db", version="1").apply().result["batches"] == 6
+    assert len(exchanged) == 1
+    target.rows["main"] = source.rows["main"]
+    look(target, "a backfill", row_by_row=True)
+    ask(target)
+    purge(target)
+    look(target, "purge")

@@ -56,6 +56,7 @@ def table_of(lake: SmallLake, schema: Any = FLAT, **more: Any) -> Any:
         ({"schema": pa.schema([("nested", pa.list_(pa.struct([("at", pa.timestamp("us"))])))])}, True),
         ({"schema": pa.schema([("money", pa.decimal128(9, 2)), ("by", pa.map_(pa.string(), pa.date32()))])}, True),
         ({"schema": pa.schema([("key", pa.binary(16))])}, False),
+        ({"schema": pa.schema([("place", pa.struct([pa.field("street", pa.string(), False)]))])}, False),
         ({"schema": pa.schema([("nested", pa.struct([("clock", pa.time64("us"))]))])}, False),
     ],
 )

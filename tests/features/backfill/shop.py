@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import yaml
 
 from lakewarden import Warden
 from tests.small_lake import SmallLake
@@ -30,16 +29,10 @@ class Shop:
         self.lake = lake
         self.folder = lake.folder / "backfills"
         self.folder.mkdir()
-        self.configure(backfills={"folders": ["backfills"]})
+        lake.configure(backfills={"folders": ["backfills"]})
         lake.catalog.create_namespace("shop")
         lake.catalog.create_table("shop.orders", ORDERS)
         lake.catalog.create_table("shop.totals", TOTALS)
-
-    def configure(self, **sections: Any) -> None:
-        config = self.lake.folder / "lakewarden.yaml"
-        config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | sections))
-        self.lake.warden.close()
-        self.lake.warden = Warden.open(self.lake.folder)
 
     @property
     def warden(self) -> Warden:

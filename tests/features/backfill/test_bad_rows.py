@@ -43,6 +43,25 @@ def test_they_are_put_aside_and_the_rest_is_written(mixed: Shop) -> None:
     ]
 
 
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_nulls_for_a_required_column_are_put_aside(shop: Shop, is_sorted: bool) -> None:
+    """Whether Lakewarden's own tasks write the rows, or Spark does."""
+    spark = shop.warden.ground.spark.sql
+    spark("DROP TABLE main.shop.totals")
+    spark("CREATE TABLE main.shop.totals (id BIGINT, region STRING NOT NULL, cents BIGINT) USING iceberg")
+    if is_sorted:
+        spark("ALTER TABLE main.shop.totals WRITE ORDERED BY id")
+    shop.order(*range(6))
+    shop.order(6, 8, region=None)
+    shop.order(7)
+    shop.register(on_bad_rows="quarantine")
+    shop.run()
+    assert (shop.ids(), shop.status().status) == ([*range(6), 7], "completed")
+    rows = shop.lake.catalog.load_table("shop.totals__bad_rows").scan().to_arrow().to_pylist()
+    assert [row["checkpoint"] for row in rows] == ["[6]", "[8]"]
+    assert shop.lake.catalog.load_table("shop.totals").schema().find_field("region").required
+
+
 def test_no_value_is_logged_while_rows_are_hidden(mixed: Shop, caplog: pytest.LogCaptureFixture) -> None:
     mixed.order(9, region="hidden")
     mixed.warden.erasure.request("shop.orders", key="region", value=["hidden"])

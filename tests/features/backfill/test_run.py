@@ -109,7 +109,7 @@ def test_killed_at_any_step_of_staging_each_row_is_there_once(
 
 
 def test_what_a_killed_process_left_is_removed_when_it_is_resumed(shop: Shop) -> None:
-    shop.configure(leases={"timeout": "2s"})
+    shop.lake.configure(leases={"timeout": "2s"})
     shop.order(*range(10))
     shop.register()
     shop.lake.run(*RUN, failpoints="kill@commit.landed", check=-9)

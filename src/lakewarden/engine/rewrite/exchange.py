@@ -56,15 +56,18 @@ def is_exchangeable(table: Table) -> bool:
 
 
 def _is_plain(kind: IcebergType) -> bool:
-    """Whether Spark and Iceberg have the same idea of a type."""
+    """Whether Spark and Iceberg have the same idea of a type.
+
+    Not if something within it is required: Spark sends nulls for it where a struct above it is null.
+    """
     from pyiceberg.types import DecimalType, ListType, MapType, StructType
 
     if isinstance(kind, StructType):
-        return all(_is_plain(field.field_type) for field in kind.fields)
+        return all(_is_plain(field.field_type) and not field.required for field in kind.fields)
     if isinstance(kind, ListType):
-        return _is_plain(kind.element_type)
+        return _is_plain(kind.element_type) and not kind.element_required
     if isinstance(kind, MapType):
-        return _is_plain(kind.key_type) and _is_plain(kind.value_type)
+        return _is_plain(kind.key_type) and _is_plain(kind.value_type) and not kind.value_required
     return isinstance(kind, DecimalType) or str(kind) in _PLAIN
 
 
