@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.errors import IllegalTransition, Interrupted
+from lakewarden.errors import IllegalTransition, Interrupted, StorageUnavailable
 from lakewarden.lifecycle.action import Action
+from lakewarden.lifecycle.ground import Writer
+from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.states import State, Stop
 from tests.lifecycle.house import House, Mark
 from tests.small_lake import SmallLake
@@ -86,6 +88,27 @@ def test_an_interrupted_one_is_no_paused_one(house: House) -> None:
 
     assert house.runner.pause("op-0").state is State.PAUSED  # now it is meant
     assert house.runner.unfinished() == ([], []) and [r.id for r in house.runner.paused()] == ["op-0"]
+
+
+@pytest.mark.parametrize("stop", [Stop.PAUSE, Stop.CANCEL, None])
+def test_an_operation_hears_that_its_run_stops(
+    house: House, stop: Stop | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To discard what only this run could publish; that it fails changes nothing."""
+    heard: list[str] = []
+
+    def stopped(self: Mark, plan: Plan, lake: Writer) -> None:
+        heard.append(f"{len(plan.actions)} of {lake.stamp.operation}")
+        raise StorageUnavailable("not now")
+
+    monkeypatch.setattr(Mark, "stopped", stopped)
+    if stop is not None:
+        ask(house, stop, at="mark t a")
+        with pytest.raises(Interrupted):
+            house.start("t")
+    else:
+        house.start("t")
+    assert heard == ([] if stop is None else ["2 of op-0"])
 
 
 def test_what_its_process_never_heard_is_paused_all_the_same(house: House) -> None:

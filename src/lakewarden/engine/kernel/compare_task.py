@@ -31,6 +31,7 @@ from lakewarden.engine.kernel.row_hash import combined, hash_column, is_null_in_
 from lakewarden.engine.kernel.row_pairs import ColumnChanges, Tally, keyed, paired
 from lakewarden.engine.kernel.storage import fault
 from lakewarden.engine.kernel.task import parts as rewrite_parts
+from lakewarden.engine.kernel.worker import settle
 
 _PARTS = (
     "compare_messages",
@@ -301,6 +302,7 @@ def reading(groups: Sequence[Sequence[Part]], compared: Compared) -> Callable[[I
     """The first stage as `mapInArrow` runs it over the numbers of groups of parts."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
+        settle()
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 yield from packed(hashed(groups[number], compared))
@@ -312,6 +314,7 @@ def over_rows(stage: Stage, sample_size: int) -> Callable[[Iterable[Any]], Itera
     """A stage as `mapInArrow` runs it: items come and go as rows; reports pass through, put together."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
+        settle()
         whole: Report | None = None
 
         def items() -> Iterator[Item]:

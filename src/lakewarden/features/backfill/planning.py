@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.rewrite.exchange import is_exchangeable
 from lakewarden.engine.rows.read import version_schema
 from lakewarden.engine.sql.batches import NoVersion, Reading
 from lakewarden.engine.sql.sorted_column import Range
@@ -29,6 +30,7 @@ _NONE = ""  # in place of a snapshot, if a table had none
 _OF_A_TASK = 256 << 20  # source bytes
 _BYTES_PER_SECOND = 20 << 20  # a rough guess, for estimates, as are the next ones
 _UNPACKED, _ROW_GROUP, _BUFFERS = 4, 128 << 20, 48 << 20  # what Spark's shuffle and Iceberg's writer hold in memory
+_PROCESS, _EXCHANGED = 100 << 20, 256 << 20  # what a process of Lakewarden's own tasks holds
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,8 @@ def _actions(
     before, rows = (last.batch, last.rows) if last else (0, 0)
     ends = [rows + so_far for so_far in accumulate(each.rows for each in ranges)]
     common = _common(lake, backfill, table, reading, run)
+    exchanged = len(ranges) > 1 and not reading.insertion.why_range_by_range() and is_exchangeable(table)
+    memory = _PROCESS + min(_UNPACKED * reading.bytes, _EXCHANGED) if exchanged else None
     return tuple(
         replace(
             common,
@@ -242,7 +246,7 @@ def _actions(
                 "is_last": number == before + len(ranges),
                 "plan": whole,
             },
-            estimate=_estimate(each.rows, int(each.rows * share)),
+            estimate=_estimate(each.rows, int(each.rows * share), memory),
         )
         for number, (each, (lower, upper), end) in enumerate(zip(ranges, bounds, ends, strict=True), start=before + 1)
     )
@@ -291,9 +295,10 @@ def _pins(reading: Reading) -> dict[str, str]:
     }
 
 
-def _estimate(rows: int, size: int) -> Estimate:
+def _estimate(rows: int, size: int, memory: int | None) -> Estimate:
     of_a_task = min(_UNPACKED * size // tasks_of(size), _ROW_GROUP)
-    return Estimate(1, size, rows, round(size / _BYTES_PER_SECOND, 3), _BUFFERS + of_a_task)
+    seconds = round(size / _BYTES_PER_SECOND, 3)
+    return Estimate(1, size, rows, seconds, _BUFFERS + of_a_task if memory is None else memory)
 
 
 def tasks_of(size: int) -> int:

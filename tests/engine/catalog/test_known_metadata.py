@@ -1,0 +1,60 @@
+"""Metadata files are parsed once, and not at all if they were just written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.serializers import FromInputFile
+
+from lakewarden import Warden
+from tests.small_lake import SmallLake
+
+ROWS = pa.table({"id": [1, 2, 3], "city": ["a", "b", None]})
+
+
+@pytest.fixture
+def parsed(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The metadata files that are parsed."""
+    lake.catalog.create_namespace("db")
+    lake.catalog.create_table("db.t", ROWS.schema).append(ROWS)
+    parsed: list[str] = []
+    honest = FromInputFile.table_metadata
+
+    def counted(file: Any, *given: Any) -> Any:
+        parsed.append(file.location)
+        return honest(file, *given)
+
+    monkeypatch.setattr(FromInputFile, "table_metadata", counted)
+    return parsed
+
+
+def test_what_was_committed_is_not_read_back(lake: SmallLake, parsed: list[str]) -> None:
+    lake.warden.version.tag("db.t", "first").apply()
+    lake.warden.version.branch("db.t", "audit").apply()
+    lake.warden.version.rollback("db.t@first").apply()
+    kept = lake.warden.ground.tables.load("db.t")
+    assert parsed == []
+    stored = FromInputFile.table_metadata(PyArrowFileIO().new_input(kept.metadata_location))
+    assert kept.metadata == stored
+    assert kept.metadata.model_dump_json() == stored.model_dump_json()
+
+
+def test_what_others_committed_is_read(lake: SmallLake, parsed: list[str]) -> None:
+    with Warden.open(lake.folder) as other:
+        other.version.tag("db.t", "first").apply()
+    parsed.clear()
+    assert "first" in lake.warden.ground.tables.load("db.t").metadata.refs
+    assert parsed == [lake.warden.ground.tables.load("db.t").metadata_location]
+
+
+def test_a_file_of_another_length_is_not_the_one_that_was_written(lake: SmallLake, parsed: list[str]) -> None:
+    lake.warden.version.tag("db.t", "first").apply()
+    location = lake.warden.ground.tables.load("db.t").metadata_location
+    written = Path(location.removeprefix("file://"))
+    written.write_text(written.read_text() + " ")
+    lake.warden.ground.tables.load("db.t")
+    assert parsed == [location]
