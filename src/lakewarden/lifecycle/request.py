@@ -260,7 +260,7 @@ class Operation(Request):
         """Called at the end of each run, also if there was nothing to do; `failures` are the subjects that failed."""
 
     def stopped(self, plan: Plan, lake: Writer) -> None:
-        """Called instead of `ended` if a run stops on request or for a signal, and may be resumed."""
+        """Called instead of `ended` if a run stops on request or for a signal."""
 
     def skips_held(self) -> bool:
         """Whether a subject held by another operation is skipped without a failure, as in regular upkeep."""

@@ -209,8 +209,7 @@ class Runner:
                     run.emit("started")
                     return self._sequence(run, means)
             except KeyboardInterrupt:
-                with suppress(LakewardenError):
-                    run.operation.stopped(run.plan, self._at_the_end(run, means))
+                self._leave(run, means)
                 return self._stopped(run)
 
     def _check_barred(self, operation: Operation) -> None:
@@ -271,6 +270,13 @@ class Runner:
             raise
         run.operation.ended(run.plan, failures, lake)
         return report
+
+    def _leave(self, run: Run, means: RunContext) -> None:
+        """Let the operation discard what it has not published; whatever happens, its state is recorded."""
+        try:
+            run.operation.stopped(run.plan, self._at_the_end(run, means))
+        except Exception:
+            log.warning("operation %s could not discard everything", run.record.id, exc_info=True)
 
     def _at_the_end(self, run: Run, means: RunContext) -> Writer:
         """What an operation writes with when a run ends."""

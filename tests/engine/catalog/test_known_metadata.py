@@ -11,6 +11,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
 
 from lakewarden import Warden
+from lakewarden.engine.catalog.known_metadata import KnownMetadata
 from tests.small_lake import SmallLake
 
 ROWS = pa.table({"id": [1, 2, 3], "city": ["a", "b", None]})
@@ -58,3 +59,16 @@ def test_a_file_of_another_length_is_not_the_one_that_was_written(lake: SmallLak
     written.write_text(written.read_text() + " ")
     lake.warden.ground.tables.load("db.t")
     assert parsed == [location]
+
+
+def test_a_commit_that_has_landed_does_not_fail_any_more(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a storage library raises: its manifests would be taken back, as of a commit that was refused."""
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("of a library")
+
+    monkeypatch.setattr(KnownMetadata, "keep", refuse)
+    lake.catalog.create_namespace("db")
+    lake.catalog.create_table("db.t", ROWS.schema).append(ROWS)
+    lake.warden.version.tag("db.t", "first").apply()
+    assert "first" in lake.refs("db.t") and lake.catalog.load_table("db.t").scan().to_arrow().num_rows == 3

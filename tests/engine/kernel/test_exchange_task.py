@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.engine.kernel.exchange_task import Piece, Slice, Spread, gather, spread
+from lakewarden.engine.kernel.exchange_task import Piece, Slice, Spread, gather, packed, spread
 from lakewarden.engine.kernel.messages import Access, GroupReport
 from tests.engine.kernel_files import field, layout
 from tests.examples import examples
@@ -53,8 +53,8 @@ def gathered(folder: Path, spreads: Sequence[Spread], **options: Any) -> list[Gr
         by_number.setdefault(each.number, []).append(each)
     pieces = [Piece(number, tuple(slices)) for number, slices in sorted(by_number.items())]
     schema = next(task.schema for task in spreads if task.schema)
-    task = gather([pieces], schema, str(folder), layout(ROWS, **options), Access())
-    (reports,) = task([pa.record_batch({"id": [0]})])
+    task = gather(schema, str(folder), layout(ROWS, **options), Access())
+    (reports,) = task([pa.record_batch({"pieces": [packed(pieces)]})])
     return [GroupReport.from_json(report) for report in reports.column(0).to_pylist()]
 
 
@@ -120,6 +120,14 @@ def test_a_dictionary_is_for_columns_whose_values_come_again(tmp_path: Path) -> 
     group = pq.read_metadata(report.outputs[0].path).row_group(0)
     encodings = {group.column(place).path_in_schema: group.column(place).encodings for place in range(3)}
     assert "RLE_DICTIONARY" in encodings["text"] and "RLE_DICTIONARY" not in encodings["id"]
+
+
+def test_a_small_piece_does_not_decide_for_larger_ones(tmp_path: Path) -> None:
+    rows = batch([(0, 0), *((id, 1) for id in range(1, 4001))])
+    few = rows.set_column(1, "text", pa.array(["one", *["north", "south"] * 2000]))
+    (_, report) = gathered(tmp_path, [spread_out(tmp_path, [few])])
+    column = pq.read_metadata(report.outputs[0].path).row_group(0).column(1)
+    assert column.path_in_schema == "text" and "RLE_DICTIONARY" in column.encodings
 
 
 def test_problems_with_files_are_reported_and_leave_nothing(tmp_path: Path) -> None:

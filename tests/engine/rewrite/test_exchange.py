@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -114,6 +115,39 @@ def test_rows_by_number_and_nothing_else_is_left(writing: Writing) -> None:
         for path in paths:
             Path(path).unlink()
     assert writing.write(lambda session: numbered(session).where("false")) == {}
+    assert writing.stored() == []
+
+
+class Conf(dict[str, str]):
+    """The settings of a session."""
+
+    def set(self, key: str, value: str) -> None:
+        self[key] = value
+
+    def unset(self, key: str) -> None:
+        self.pop(key, None)
+
+
+def test_the_last_of_several_threads_restores_the_settings() -> None:
+    conf = Conf({SETTINGS[0]: "17"})
+    session: Any = SimpleNamespace(conf=conf)
+    batches = exchange._LargeBatches()
+    first, second = batches.within(session, True), batches.within(session, True)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert conf == exchange._UNMEASURED
+    second.__exit__(None, None, None)
+    assert conf == {SETTINGS[0]: "17"}
+    with batches.within(session, False):
+        assert conf == {SETTINGS[0]: "17"}
+
+
+@pytest.mark.spark
+def test_rows_with_other_columns_than_the_table_are_refused(writing: Writing) -> None:
+    """By a change between loading the table and reading it on Spark."""
+    with pytest.raises(VerificationFailed, match="its columns changed meanwhile"):
+        writing.write(lambda session: numbered(session).withColumnRenamed("text", "words"))
     assert writing.stored() == []
 
 

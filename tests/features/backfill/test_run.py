@@ -6,17 +6,32 @@ Covers `features/backfill/planning.py`, `features/backfill/job.py`, `features/ba
 
 from __future__ import annotations
 
+import signal
+import time
 from itertools import product
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from lakewarden.engine.commit.new_rows import Append
 from lakewarden.engine.rewrite.driver import MissingModule
 from lakewarden.engine.rewrite.exchange import Exchange
-from lakewarden.errors import BadValue, Conflict, Interrupted, LakewardenError, StalePlan, StorageUnavailable
+from lakewarden.errors import (
+    BadValue,
+    BrokenTable,
+    CatalogUnavailable,
+    Conflict,
+    Interrupted,
+    LakewardenError,
+    SparkUnavailable,
+    StalePlan,
+    StorageUnavailable,
+)
 from lakewarden.lifecycle import failpoints
 from tests.cases import in_soak
 from tests.features.backfill.shop import SQL, TOTALS, Shop
+from tests.killing import bury
 
 pytestmark = pytest.mark.spark
 RUN = ("backfill", "run", "--database", "shop", "--version", "3")
@@ -109,11 +124,62 @@ def test_killed_at_any_step_of_staging_each_row_is_there_once(
 
 
 def test_what_a_killed_process_left_is_removed_when_it_is_resumed(shop: Shop) -> None:
-    shop.lake.configure(leases={"timeout": "2s"})
     shop.order(*range(10))
     shop.register()
     shop.lake.run(*RUN, failpoints="kill@commit.landed", check=-9)
+    bury(shop.lake)
     assert (len(shop.ids()), len(shop.unreferenced())) == (3, 3)  # the files of three more batches
+    shop.warden.backfill.resume(database="shop", version="3")
+    assert (shop.ids(), shop.unreferenced()) == (list(range(10)), [])
+
+
+def test_a_run_that_comes_back_finds_its_files_or_is_refused(shop: Shop, tmp_path: Path) -> None:
+    """Suspended right before a commit; another run has taken over, and has not published anything yet."""
+    shop.order(*range(9))
+    shop.register()
+    shop.lake.run(*RUN, failpoints="kill@action.journaled", check=-9)
+    bury(shop.lake)
+    gate = tmp_path / "gate"
+    first = shop.lake.start("operation", "resume", failpoints=f"wait@commit.fenced:{gate}")
+    while not gate.exists():
+        assert first.poll() is None, first.communicate()
+        time.sleep(0.05)
+    first.send_signal(signal.SIGSTOP)
+    gate.unlink()
+    bury(shop.lake)
+
+    def come_back() -> None:
+        first.send_signal(signal.SIGCONT)
+        first.communicate(timeout=120)
+
+    failpoints.when("action.journaled", come_back)  # the first batch, which is there already
+    shop.warden.operation.resume()
+    assert (shop.ids(), len(shop.stamps())) == (list(range(9)), 3)
+    assert shop.warden.backfill.status(database="shop", version="3").status == "completed"
+
+
+def test_a_new_run_removes_what_a_killed_one_of_the_backfill_left(shop: Shop) -> None:
+    shop.order(*range(10))
+    shop.register()
+    shop.lake.run(*RUN, failpoints="kill@commit.landed", check=-9)
+    assert len(shop.unreferenced()) == 3
+    bury(shop.lake)
+    shop.run()
+    assert (shop.ids(), shop.unreferenced()) == (list(range(10)), [])
+
+
+def test_a_commit_whose_result_is_unknown_keeps_its_files(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.order(*range(10))
+    shop.register()
+
+    def lost(*_: object) -> None:
+        raise CatalogUnavailable("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Append, "publish", lost)
+        with pytest.raises(CatalogUnavailable):
+            shop.run()
+    assert (shop.ids(), len(shop.unreferenced())) == ([], 4)
     shop.warden.backfill.resume(database="shop", version="3")
     assert (shop.ids(), shop.unreferenced()) == (list(range(10)), [])
 
@@ -128,7 +194,7 @@ def test_a_pause_leaves_no_unpublished_files(shop: Shop) -> None:
     failpoints.when("backfill.written", refuse)
     with pytest.raises(BadValue):
         shop.warden.backfill.resume(database="shop", version="3")
-    assert (shop.ids(), len(shop.unreferenced())) == ([0, 1, 2], 1)  # that of the batch that failed
+    assert (shop.ids(), shop.unreferenced()) == ([0, 1, 2], [])
     shop.warden.backfill.resume(database="shop", version="3")
     assert (shop.ids(), shop.unreferenced()) == (list(range(10)), [])
 
@@ -150,7 +216,17 @@ def test_files_that_others_deleted_are_written_again(shop: Shop) -> None:
     assert (shop.ids(), len(shop.stamps()), shop.unreferenced()) == (list(range(9)), 3, [])
 
 
-@pytest.mark.parametrize("error", [MissingModule("no pyarrow"), StorageUnavailable("no access")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MissingModule("no pyarrow"),
+        StorageUnavailable("no access"),
+        BrokenTable("a slice is gone"),
+        LakewardenError("TypeError: of an older pyarrow"),
+        SparkUnavailable("Python worker exited unexpectedly"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
 def test_where_tasks_cannot_write_files_spark_does(
     shop: Shop, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +234,7 @@ def test_where_tasks_cannot_write_files_spark_does(
         raise error
 
     monkeypatch.setattr(Exchange, "write", refuse)
+    monkeypatch.setattr("lakewarden.features.backfill.job.pause_before", lambda attempt: 0.0)
     staged = failpoints.when("staging.written", lambda: None)
     shop.order(*range(9))
     shop.register()

@@ -125,7 +125,7 @@ def _open_sql(lake: str, properties: dict[str, str]) -> Catalog:
                     with suppress(OSError):
                         io.delete(location)
                 raise
-            with suppress(OSError):  # if it cannot be looked at, it is read when it is needed
+            with suppress(Exception):  # the commit has landed: whatever this raises, the file is read when needed
                 location = landed.metadata_location
                 known.keep(self._load_file_io(location=location).new_input(location), landed.metadata)
             return landed

@@ -124,9 +124,14 @@ def check_null_counts(about: str, nulls: Mapping[int, int], files: Sequence[Data
         found = sum(count or 0 for count in counts)
         if found != expected:
             raise VerificationFailed(
-                f"{about}: column {field_id} had {expected} nulls and has {found} after rewriting",
+                f"{about}: column {field_id} had {expected} nulls, and the new files have {found}",
                 "Nothing was published.",
             )
+
+
+def target_bytes_of(table: Table) -> int:
+    """The size at which the next file of new rows begins."""
+    return _number(table.metadata.properties, "write.target-file-size-bytes", 512 * _MB)
 
 
 def layout_for(

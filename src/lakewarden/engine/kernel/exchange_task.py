@@ -16,6 +16,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -35,7 +36,7 @@ from lakewarden.engine.kernel.writing import DictionaryVotes, Outputs, naming
 
 MOST_NUMBERS = 1 << 15
 _SHARE = 8  # buffered rows take this part of a task's memory: they are there three times while they are sorted
-_SAMPLE = 1 << 14  # rows that determine encodings
+_SAMPLE, _TELLING = 1 << 14, 1 << 10  # rows that determine encodings, and how many of them do so for other pieces too
 
 
 def parts() -> list[ModuleType]:
@@ -144,6 +145,8 @@ class _Spill:
     def abandon(self) -> None:
         self._pending = []
         if self._sink is not None:
+            with suppress(Exception):  # an object store has the file only now
+                self._sink.close()
             self._storage.remove(self._path)
 
     def report(self) -> Spread:
@@ -176,18 +179,31 @@ class _Spill:
                     start += rows
 
 
-def gather(
-    tasks: Sequence[Sequence[Piece]], schema: bytes, folder: str, layout: Layout, access: Access
-) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """What `mapInArrow` runs over `spark.range(0, len(tasks), 1, len(tasks))`: a `GroupReport` of each piece."""
+def packed(pieces: Sequence[Piece]) -> str:
+    """Pieces as a text, for `gather`."""
+    paths = {path: place for place, path in enumerate({each.path: None for piece in pieces for each in piece.slices})}
+    content = [
+        (piece.number, [(paths[each.path], each.start, each.bytes, each.rows) for each in piece.slices])
+        for piece in pieces
+    ]
+    return json.dumps([list(paths), content])
+
+
+def _unpacked(text: str) -> list[Piece]:
+    paths, content = json.loads(text)
+    return [Piece(n, tuple(Slice(n, paths[path], *place) for path, *place in slices)) for n, slices in content]
+
+
+def gather(schema: bytes, folder: str, layout: Layout, access: Access) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """What `mapInArrow` runs over rows with `packed` pieces: a `GroupReport` of each piece."""
 
     def task(batches: Iterable[Any]) -> Iterator[Any]:
         settle()
         for batch in batches:
-            for number in batch.column("id").to_pylist():
+            for pieces in batch.column(0).to_pylist():
                 with plain_allocation():
                     gathering = _Gathering(schema, folder, layout, TaskStorage(access))
-                    reports = [gathering.report(piece).to_json() for piece in tasks[number]]
+                    reports = [gathering.report(piece).to_json() for piece in _unpacked(pieces)]
                 yield pa.RecordBatch.from_pydict({"report": reports})
 
     return task
@@ -229,21 +245,29 @@ class _Gathering:
         )
 
     def _write(self, piece: Piece, outputs: Outputs) -> None:
-        first: list[Any] = []
         rows = self._rows(piece)
-        if self._votes is None:
-            for batch in rows:
-                first.append(batch)
-                if sum(each.num_rows for each in first) >= _SAMPLE:
-                    break
-            self._votes = _votes(self._target, pa.Table.from_batches(first))
-        outputs.begin(self._target, self._votes)
-        for batch in first:
-            outputs.add(batch)
-        first.clear()
+        first = [] if self._votes else self._first(rows)
+        sampled = sum(batch.num_rows for batch in first)
+        votes = self._votes or _votes(self._target, pa.Table.from_batches(first))
+        if sampled >= _TELLING:
+            self._votes = votes
+        outputs.begin(self._target, votes)
+        while first:
+            outputs.add(first.pop(0))
         for batch in rows:
             outputs.add(batch)
         outputs.end()
+
+    def _first(self, rows: Iterator[Any]) -> list[Any]:
+        """As many batches as a sample needs and memory allows."""
+        first: list[Any] = []
+        taken = size = 0
+        for batch in rows:
+            first.append(batch)
+            taken, size = taken + batch.num_rows, size + batch.nbytes
+            if taken >= _SAMPLE or size >= self._budget.batch:
+                break
+        return first
 
     def _rows(self, piece: Piece) -> Iterator[Any]:
         """The rows of a piece as the target's columns, slice by slice."""

@@ -7,7 +7,6 @@ the files may be published. Files that no report names, such as those of a retri
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from lakewarden.engine.files.bounds import Bounds, bounds_of
 from lakewarden.engine.files.written_files import AddedFile, Footer, check_null_counts, data_file, read_footer
 from lakewarden.engine.kernel.messages import Access, Drop, Failure, Group, GroupReport, Input, Layout
 from lakewarden.engine.rewrite.single_files import HERE_THREADS, RewrittenFile, checked, fits_here, shared_out
+from lakewarden.engine.spark.session import MISSING_MODULE
 from lakewarden.errors import BrokenTable, LakewardenError, SparkUnavailable, StorageUnavailable, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
 
@@ -272,7 +272,7 @@ def explaining_missing_module() -> Iterator[None]:
     try:
         yield
     except SparkUnavailable as error:
-        lacking = re.search(r"No module named '(\w+)'", str(error.__cause__))
+        lacking = MISSING_MODULE.search(f"{error.__cause__} {error}")
         if lacking is None:
             raise
         raise MissingModule(

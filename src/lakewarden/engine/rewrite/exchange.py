@@ -6,10 +6,13 @@ commits nothing: what a Spark Connect server writes after its client has died is
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import translating
@@ -19,8 +22,9 @@ from lakewarden.engine.kernel.messages import GroupReport, Layout
 from lakewarden.engine.rewrite.driver import FOOTER_READERS, access_of, explaining_missing_module, raise_failures
 from lakewarden.engine.spark.session import send_by_value, translating_spark
 from lakewarden.engine.spark.time_limit import within
-from lakewarden.errors import VerificationFailed
+from lakewarden.errors import LakewardenError, VerificationFailed
 from lakewarden.lifecycle.failpoints import reach
+from lakewarden.lifecycle.interrupts import deferred
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -36,8 +40,11 @@ _OF_A_TASK = 64 << 20  # bytes of rows in memory; a file takes about a third of 
 _OF_A_PIECE = 1 << 30
 _WIDE = 1 << 10
 """Bytes of a row in a source's files, from which on Spark must measure rows while it sends them to Python."""
-_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"
-_BYTES_AT_ONCE = "spark.sql.execution.arrow.maxBytesPerBatch"
+_UNMEASURED: Mapping[str, str] = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
+}
+log = logging.getLogger(__name__)
 _PLAIN = ["boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string", "binary"]
 
 
@@ -99,14 +106,11 @@ class Exchange:
                 added = self._checked(about, table, *written)
                 self._clear(folder, {each.file.file_path for files in added.values() for each in files})
         except BaseException:
-            self._clear(folder, set())
+            with suppress(LakewardenError):  # the first error is raised
+                self._clear(folder, set())
             raise
         reach("exchange.checked")
         return added
-
-    def discard(self, paths: Sequence[str]) -> None:
-        """Delete new files that are not published."""
-        self._storage.delete_all(paths)
 
     def _written(
         self,
@@ -119,26 +123,34 @@ class Exchange:
         look: Callable[[], None],
     ) -> tuple[Counter[int], list[GroupReport]]:
         """How many rows each number has, and the reports of their files."""
-        from lakewarden.engine.kernel.exchange_task import Spread, gather, parts, spread
+        from lakewarden.engine.kernel.exchange_task import Spread, gather, packed, parts, spread
         from lakewarden.engine.kernel.task import REPORT_SCHEMA
 
         for part in parts():
             send_by_value(part)
         access, session = access_of(self._settings), self._spark().session()
-        with explaining_missing_module(), translating_spark(), within(session, most_seconds, look):
-            with _large_batches(session, row_bytes < _WIDE):
-                task = spread(folder, layout.memory_bytes, access)
-                found = [Spread.from_json(row[0]) for row in rows(session).mapInArrow(task, REPORT_SCHEMA).collect()]
-            raise_failures(about, [each.failure for each in found])
-            reach("exchange.spread")
-            slices = [each for task in found for each in task.slices]
-            tasks = list(_tasks(_pieces(slices)))
-            if not tasks:
-                return Counter(), []
-            schema = next(each.schema for each in found if each.schema)
-            work = gather(tasks, schema, folder, layout, access)
-            frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, REPORT_SCHEMA)
-            reports = [GroupReport.from_json(row[0]) for row in frame.collect()]
+        until = time.monotonic() + most_seconds
+
+        def collected(frame: Callable[[], DataFrame]) -> list[str]:
+            left = max(until - time.monotonic(), 0.1)
+            with explaining_missing_module(), translating_spark(), within(session, left, look):
+                return [row[0] for row in frame().collect()]
+
+        task = spread(folder, layout.memory_bytes, access)
+        with _large_batches.within(session, row_bytes < _WIDE):
+            texts = collected(lambda: rows(session).mapInArrow(task, REPORT_SCHEMA))
+        found = [Spread.from_json(text) for text in texts]
+        raise_failures(about, [each.failure for each in found])
+        reach("exchange.spread")
+        slices = [each for of_task in found for each in of_task.slices]
+        if not slices:
+            return Counter(), []
+        schema = next(each.schema for each in found if each.schema)
+        _check_columns(about, schema, layout)
+        work = gather(schema, folder, layout, access)
+        tasks = [(packed(pieces),) for pieces in _tasks(_pieces(slices))]
+        texts = collected(lambda: session.createDataFrame(tasks, "pieces string").mapInArrow(work, REPORT_SCHEMA))
+        reports = [GroupReport.from_json(text) for text in texts]
         raise_failures(about, [report.failure for report in reports])
         reach("exchange.written")
         counts: Counter[int] = Counter()
@@ -171,7 +183,19 @@ class Exchange:
         """Delete all other files in a folder: exchanged rows, and what retried tasks have written."""
         places = {same_place(path) for path in kept}
         found = [file.path for file in self._storage.walk(folder) if same_place(file.path) not in places]
-        self._storage.delete_all(found)
+        removed = self._storage.delete_all(found)
+        if removed.failed:
+            log.warning("%d temporary files in %s could not be deleted", len(removed.failed), folder)
+
+
+def _check_columns(about: str, schema: bytes, layout: Layout) -> None:
+    """Refuse rows with other columns than the table had when it was loaded."""
+    import pyarrow as pa
+
+    assert layout.schema is not None
+    sent, wanted = (pa.ipc.read_schema(pa.py_buffer(each)).names for each in (schema, layout.schema))
+    if sent != wanted:
+        raise VerificationFailed(f"{about}: its columns changed meanwhile", "Nothing was published. Try again.")
 
 
 def _pieces(slices: Iterable[Slice]) -> Iterator[Piece]:
@@ -204,21 +228,39 @@ def _filled(items: Iterable[Any], most: int) -> Iterator[list[Any]]:
         yield some
 
 
-@contextmanager
-def _large_batches(session: SparkSession, are_narrow: bool) -> Iterator[None]:
-    """Have Spark send rows to Python without measuring them, which takes twice as long as all the rest, if it may."""
-    if not are_narrow:
-        yield
-        return
-    wanted = {_AT_ONCE: "4096", _BYTES_AT_ONCE: str((1 << 31) - 1)}
-    before: dict[str, str | None] = {key: session.conf.get(key, None) for key in wanted}
-    for key, value in wanted.items():
-        session.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, former in before.items():
-            if former is None:
-                session.conf.unset(key)
-            else:
-                session.conf.set(key, former)
+class _LargeBatches:
+    """Has Spark send rows to Python without measuring each, which takes twice as long as all the rest.
+
+    The settings are those of the session, which several threads may use: the last one restores them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before: dict[str, str | None] = {}
+
+    @contextmanager
+    def within(self, session: SparkSession, are_narrow: bool) -> Iterator[None]:
+        """If rows are narrow: how many are sent at once is then enough of a limit."""
+        if not are_narrow:
+            yield
+            return
+        self._count(session, 1)
+        try:
+            yield
+        finally:
+            self._count(session, -1)
+
+    def _count(self, session: SparkSession, change: int) -> None:
+        with deferred(), self._lock:
+            if not self._users:
+                self._before = {key: session.conf.get(key, None) for key in _UNMEASURED}
+            self._users += change
+            for key, value in (_UNMEASURED if self._users else self._before).items():
+                if value is None:
+                    session.conf.unset(key)
+                else:
+                    session.conf.set(key, value)
+
+
+_large_batches = _LargeBatches()

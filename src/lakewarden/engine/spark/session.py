@@ -228,7 +228,11 @@ def send_by_value(module: ModuleType) -> None:
 
 _QUOTING = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers of pyspark that print errors with values of rows, hidden ones too."""
-_OUT_OF_MEMORY = re.compile("OutOfMemoryError|Java heap space|GC overhead limit")
+OUT_OF_MEMORY = re.compile(
+    r"OutOfMemory(?:Error|Exception)|OversizedAllocationException|Java heap space|GC overhead limit|MemoryError"
+    r"|malloc of size \d+ failed|Cannot allocate memory|exit code:? 137"
+)
+MISSING_MODULE = re.compile(r"No module named '(\w+)'")
 _redacts: ContextVar[bool] = ContextVar("redacts", default=False)
 
 
@@ -265,7 +269,9 @@ def _condition(error: Exception) -> str:
     """The kind of an error, such as [CAST_INVALID_INPUT] SQLSTATE: 22018, without its message."""
     from pyspark.errors import PySparkException
 
+    known = OUT_OF_MEMORY.search(str(error)) or MISSING_MODULE.search(str(error))
+    if known:
+        return known[0]
     if isinstance(error, PySparkException) and error.getCondition():
         return f"[{error.getCondition()}] SQLSTATE: {error.getSqlState() or 'unknown'}"
-    memory = _OUT_OF_MEMORY.search(str(error))
-    return memory[0] if memory else type(error).__name__
+    return type(error).__name__

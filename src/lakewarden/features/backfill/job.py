@@ -10,26 +10,27 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.staging import StagedRows
 from lakewarden.engine.files.unreachable import still_unreachable
-from lakewarden.engine.files.written_files import layout_for
-from lakewarden.engine.rewrite.driver import MissingModule
+from lakewarden.engine.files.written_files import layout_for, target_bytes_of
 from lakewarden.engine.rewrite.exchange import is_exchangeable
 from lakewarden.engine.spark.time_limit import TookTooLong
 from lakewarden.engine.sql.batches import Reading
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple
-from lakewarden.errors import LakewardenError, StorageUnavailable
+from lakewarden.errors import LakewardenError, VerificationFailed
 from lakewarden.features.backfill import bad_rows
 from lakewarden.features.backfill.pace import Pace
 from lakewarden.features.backfill.planning import reading_of, tasks_of
 from lakewarden.features.backfill.registration import Backfill
 from lakewarden.features.backfill.throttle import wait
-from lakewarden.features.backfill.trouble import Trouble, pause_before, trouble
+from lakewarden.features.backfill.trouble import Trouble, is_of_the_route, pause_before, trouble
 from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.run import Halted
+from lakewarden.lifecycle.states import State
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -38,12 +39,13 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.basics import Stamp
     from lakewarden.lifecycle.ground import Reader, Writer
 
-_MOST = 200  # batches of one job: more would be sorted on their way to their tasks
+_MOST = 200  # batches of one job: Spark would sort more on their way to their tasks
 _JOBS = 8
 _LEAST = 2 << 30  # bytes of one job
 _LONGEST = 300.0  # seconds that one job should take
 _GROWTH = 1.2
-_FILE, _MEMORY = 512 << 20, 512 << 20  # bytes of a file, unless the table says so, and of a task's process
+_MEMORY = 512 << 20  # bytes of a task's process
+_ENOUGH = 2  # attempts after which Spark's own writer is used
 log = logging.getLogger(__name__)
 
 
@@ -53,8 +55,6 @@ class Written:
 
     files: dict[tuple[str, int], tuple[AddedFile, ...] | StagedRows] = field(default_factory=dict)
     """By backfill and batch."""
-    table: str = ""
-    """The table that they are for."""
     staged: dict[str, int] = field(default_factory=dict)
     """The branch that holds these files until the last of them is published, and its snapshot."""
     limit: int | None = None
@@ -62,7 +62,13 @@ class Written:
     tidy: set[str] = field(default_factory=set)
     """Tables where no staging branch of a killed run is left."""
     swept: set[str] = field(default_factory=set)
-    """The same for files."""
+    """Backfills of which no files of a killed run are left."""
+    folders: dict[str, set[str]] = field(default_factory=dict)
+    """By table, where this run has written files."""
+    published: set[str] = field(default_factory=set)
+    """Files of this run that are published for sure."""
+    is_unsure: bool = False
+    """Whether a commit of this run was sent and its result is not known."""
     exchanges: bool = True
     """Whether batches are written by Lakewarden's own tasks, if the target allows it."""
     readings: dict[str, Reading] = field(default_factory=dict)
@@ -98,8 +104,7 @@ class Job:
         is_begun = action.arguments["lower"] != (self._reading.columns.dump(lower) if lower else None)
         attempt, failed = 0, math.inf
         while batch not in self._kept.files or is_begun or self._is_gone(self._kept.files[batch], action):
-            discard_rest(self._lake, self._kept)
-            self._kept.table = action.subject
+            self._kept.files.clear()
             limit = self._kept.limit
             parts = [whole]
             if is_begun or (limit is not None and whole.rows > limit):
@@ -114,11 +119,12 @@ class Job:
                 if found is Trouble.DATA:
                     self._put_aside(ranges, action, error)
                 elif found is Trouble.TOO_MUCH:
-                    self._kept.exchanges &= isinstance(error, TookTooLong)  # Spark's writer takes row by row
+                    self._kept.exchanges &= isinstance(error, TookTooLong)  # Spark's writer takes rows one by one
                     self._halve(error, rows, failed)
                     failed = rows
                 else:
                     attempt += 1
+                    self._kept.exchanges &= attempt < _ENOUGH
                     self._pause(error, attempt)
                 continue
             if not some:
@@ -180,7 +186,9 @@ class Job:
         if len(ranges) > 1 and self._kept.exchanges and is_exchangeable(table):
             try:
                 return self._exchange(ranges, action, table)
-            except (MissingModule, StorageUnavailable) as error:
+            except LakewardenError as error:
+                if not is_of_the_route(error):
+                    raise
                 log.warning("%s: %s; Spark's own writer is used", self._backfill.id, error.message)
                 self._kept.exchanges = False
         return self._stage(ranges, action)
@@ -188,18 +196,21 @@ class Job:
     def _exchange(self, ranges: list[Range], action: Action, table: Table) -> list[tuple[AddedFile, ...] | StagedRows]:
         """Have tasks write files, sorted out by batch: faster, unless a table asks for what only Spark can do."""
         lake, name = self._lake, self._lake.tables.name(action.subject)
-        target_bytes = table.metadata.properties.get("write.target-file-size-bytes", "")
-        layout = layout_for(table, int(target_bytes) if target_bytes.isdigit() else _FILE, "counts", _MEMORY)
+        layout = layout_for(table, target_bytes_of(table), "counts", _MEMORY)
+        folder = f"{_folder(table, lake.stamp)}/{secrets.token_hex(4)}"
+        self._kept.folders.setdefault(str(name), set()).add(folder)
         with lake.batches.numbered_rows(self._reading, ranges, (name.lake, *name.identifier)) as rows:
             files = lake.exchange(name.lake).write(
                 table,
                 rows,
                 layout,
-                f"{_folder(table, lake.stamp)}/{secrets.token_hex(4)}",
+                folder,
                 self._reading.bytes / max(self._reading.rows, 1),
                 self._backfill.files.meta.timeout_seconds * len(ranges),
                 lambda: _tell(lake, self._says(ranges, action)),
             )
+        if set(files) - set(range(len(ranges))):
+            raise VerificationFailed(f"{name}: rows of another batch were written", "Nothing was published.")
         self._kept.staged = {}
         return [files.get(place, ()) for place in range(len(ranges))]
 
@@ -250,29 +261,42 @@ class Job:
         return some
 
 
-def discard_rest(lake: Writer, kept: Written) -> None:
-    """Delete the files of batches that will not be published by this run."""
-    rest = [files for files in kept.files.values() if not isinstance(files, StagedRows)] if not kept.staged else []
-    kept.files.clear()
-    discard(lake, kept.table, tuple(each for files in rest for each in files))
+def sweep(lake: Writer, backfill: Backfill, table_name: str, kept: Written) -> None:
+    """Once in a run, delete files that killed runs of a backfill have not published.
 
-
-def discard(lake: Writer, table: str, files: tuple[AddedFile, ...]) -> None:
-    """Delete files that were not published."""
-    if files:
-        lake.exchange(lake.tables.name(table).lake).discard([each.file.file_path for each in files])
-
-
-def sweep(lake: Writer, table_name: str, kept: Written) -> None:
-    """Once in a run that has published a batch, delete files that a killed run of the operation did not publish."""
-    if table_name in kept.swept:
+    To be called right after this run has published a batch of it. A commit that a killed run had sent requires that
+    main, or the backfill's branch, is where it was before: it cannot land any more.
+    """
+    if backfill.id in kept.swept:
         return
-    table, storage = lake.tables.load(table_name), lake.storage(lake.tables.name(table_name).lake)
-    own = {each.file.file_path for files in kept.files.values() if isinstance(files, tuple) for each in files}
-    left = [file.path for file in storage.walk(_folder(table, lake.stamp)) if file.path not in own]
-    if left:
-        storage.delete_all(still_unreachable(table, left))
-    kept.swept.add(table_name)
+    kept.swept.add(backfill.id)
+    table, name = lake.tables.load(table_name), lake.tables.name(table_name)
+    killed = lake.journal.list(states=(State.RUNNING, State.VERIFYING), subjects=[str(name)])
+    begun = [record for record in killed if record.plan.target == backfill.id]
+    own = {same_place(folder) for folder in kept.folders.get(str(name), ())}
+    for operation in {lake.stamp.operation, *(record.id for record in begun)}:
+        folder = _folder(table, replace(lake.stamp, operation=operation))
+        found = [file.path for file in lake.storage(name.lake).walk(folder)]
+        _delete_unreachable(lake, str(name), [path for path in found if same_place(path.rpartition("/")[0]) not in own])
+
+
+def leave(lake: Writer, kept: Written) -> None:
+    """At the end of a run, delete what it wrote and did not publish, also what tasks wrote after they were given up."""
+    kept.files.clear()
+    if kept.is_unsure:
+        return  # a resumed run knows
+    for table, folders in kept.folders.items():
+        storage = lake.storage(lake.tables.name(table).lake)
+        found = [file.path for folder in folders for file in storage.walk(folder)]
+        _delete_unreachable(lake, table, [path for path in found if same_place(path) not in kept.published])
+
+
+def _delete_unreachable(lake: Writer, table: str, paths: list[str]) -> None:
+    if not paths:
+        return
+    removed = lake.storage(lake.tables.name(table).lake).delete_all(still_unreachable(lake.tables.load(table), paths))
+    if removed.failed:
+        log.warning("%d files of %s that were not published could not be deleted", len(removed.failed), table)
 
 
 def _folder(table: Table, stamp: Stamp) -> str:

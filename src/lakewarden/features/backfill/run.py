@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from lakewarden.errors import BadValue, Conflict
+from lakewarden.errors import BadValue, Conflict, LakewardenError
 from lakewarden.features.backfill import planning, writing
-from lakewarden.features.backfill.job import Written
+from lakewarden.features.backfill.job import Written, leave
 from lakewarden.features.backfill.pace import SECONDS
 from lakewarden.features.backfill.planning import Planned
 from lakewarden.features.backfill.registration import Backfill, Database, backfill_of, registered
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from lakewarden.lifecycle.action import Action, Outcome
     from lakewarden.lifecycle.ground import Reader, Writer
+
+log = logging.getLogger(__name__)
 
 
 class Run(TableOperation):
@@ -68,13 +71,19 @@ class Run(TableOperation):
         return {**result, SECONDS: round(result[SECONDS], 3)} if SECONDS in result else result
 
     def tidy(self, action: Action, lake: Writer) -> None:
-        writing.tidy(lake, action)
+        """Nothing: a run removes what killed ones left when it writes and publishes itself, once."""
 
     def ended(self, plan: Plan, failures: Collection[str], lake: Writer) -> None:
-        writing.leave(lake)
+        self._leave(lake)
 
     def stopped(self, plan: Plan, lake: Writer) -> None:
-        writing.leave(lake)
+        self._leave(lake)
+
+    def _leave(self, lake: Writer) -> None:
+        try:
+            leave(lake, lake.kept(Written))
+        except LakewardenError as error:  # what was published stays so
+            log.warning("files that were not published could not be deleted: %s", error.message)
 
     def _planned(self, lake: Reader, backfill: Backfill, before: list[Action]) -> Planned:
         """The batches of one backfill. One of many is left out if it cannot be run now."""

@@ -6,12 +6,11 @@ import random
 import re
 from enum import StrEnum
 
+from lakewarden.engine.rewrite.driver import MissingModule
+from lakewarden.engine.spark.session import OUT_OF_MEMORY
 from lakewarden.engine.spark.time_limit import TookTooLong
-from lakewarden.errors import LakewardenError, Unavailable
+from lakewarden.errors import BrokenTable, LakewardenError, StorageUnavailable, Unavailable, VerificationFailed
 
-_MEMORY = re.compile(
-    r"OutOfMemoryError|Java heap space|GC overhead limit|MemoryError|Cannot allocate memory|exit code:? 137"
-)
 _STATE = re.compile(r"SQLSTATE: (\w{5})")
 _DATA = ("22", "P0")  # data exceptions, and errors that SQL itself raises
 _LONGEST = 60.0
@@ -33,7 +32,7 @@ class Trouble(StrEnum):
 def trouble(error: LakewardenError) -> Trouble:
     """Why a batch failed, by the error and what caused it."""
     text = f"{error} {error.__cause__ or ''}"
-    if isinstance(error, TookTooLong) or _MEMORY.search(text):
+    if isinstance(error, TookTooLong) or OUT_OF_MEMORY.search(text):
         return Trouble.TOO_MUCH
     state = _STATE.search(text)
     if state is not None and state[1].startswith(_DATA):
@@ -41,6 +40,13 @@ def trouble(error: LakewardenError) -> Trouble:
     if not isinstance(error, Unavailable) or (state is not None and state[1].startswith("42")):
         return Trouble.LASTING
     return Trouble.PASSING
+
+
+def is_of_the_route(error: LakewardenError) -> bool:
+    """Whether only Lakewarden's own tasks fail in this way, so that Spark's writer may succeed."""
+    return isinstance(error, MissingModule | StorageUnavailable | BrokenTable | VerificationFailed) or (
+        type(error) is LakewardenError and trouble(error) is Trouble.LASTING
+    )
 
 
 def pause_before(attempt: int) -> float:

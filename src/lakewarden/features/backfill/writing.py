@@ -10,6 +10,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.new_rows import Append
 from lakewarden.engine.commit.staging import StagedRows
@@ -18,7 +19,7 @@ from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, is_after, is_same
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.backfill import bad_rows, branch
-from lakewarden.features.backfill.job import Job, Written, bound, discard, discard_rest, sweep
+from lakewarden.features.backfill.job import Job, Written, bound, sweep
 from lakewarden.features.backfill.pace import SECONDS
 from lakewarden.features.backfill.planning import PUBLISH, WRITE
 from lakewarden.features.backfill.position import Position, branch_of, key, position, unmoved
@@ -135,14 +136,17 @@ def _publish(
         merges=stamp.complete or stamp.batch % _MERGED == 0,
         check=unmoved(backfill.id, before),
     )
+    kept = lake.kept(Written)
     try:
         lake.part(f"{backfill.id}-{stamp.run}-{action.number('batch')}-{stamp.rows}").commits.publish(change)
-    except CatalogUnavailable:
-        raise  # the commit may have landed: a resumed run checks
-    except LakewardenError:
-        if not change.beside:
-            discard(lake, action.subject, files)
+    except LakewardenError as error:
+        kept.is_unsure |= isinstance(error, CatalogUnavailable)  # the commit may have landed: a resumed run checks
         raise
+    except BaseException:
+        kept.is_unsure = True
+        raise
+    kept.published |= {same_place(each.file.file_path) for each in files}
+    sweep(lake, backfill, action.subject, kept)
 
 
 def _stamp(
@@ -175,18 +179,8 @@ def _commits(backfill: Backfill, before: Position | None, run: int) -> int:
     return (before.commits if before else 0) + is_next
 
 
-def leave(lake: Writer) -> None:
-    """At the end of a run, delete what it wrote and did not publish."""
-    discard_rest(lake, lake.kept(Written))
-
-
-def tidy(lake: Writer, action: Action) -> None:
-    """Once a resumed run has published, delete what the killed one wrote: before, its last commit may still land."""
-    sweep(lake, action.subject, lake.kept(Written))
-
-
 def _tidy(lake: Writer, action: Action, kept: Written) -> None:
-    """Once in a run, delete what a killed run of the operation wrote and did not publish."""
+    """Once in a run, remove staging branches that killed runs of the operation have left."""
     if action.subject not in kept.tidy:
         lake.staging.sweep(action.subject, whole_operation=True)
         kept.tidy.add(action.subject)
