@@ -21,7 +21,7 @@ from lakewarden.engine.kernel import exchange_task
 from lakewarden.engine.kernel.exchange_task import Slice
 from lakewarden.engine.kernel.messages import GroupReport
 from lakewarden.engine.rewrite import exchange
-from lakewarden.engine.rewrite.exchange import Exchange, is_exchangeable
+from lakewarden.engine.rewrite.exchange import Exchange, NumberedRows, is_exchangeable
 from lakewarden.engine.storage.storage import Storage
 from lakewarden.errors import BrokenTable, SparkUnavailable, StorageUnavailable, VerificationFailed
 from lakewarden.lifecycle import failpoints
@@ -86,11 +86,11 @@ class Writing:
 
     def write(self, rows: Callable[[SparkSession], DataFrame], row_bytes: float = 10, seconds: float = 60) -> Any:
         layout = layout_for(self.table, 512 << 20, "counts", 512 << 20)
-        return self._exchange.write(self.table, rows, layout, self.folder, row_bytes, seconds, lambda: None)
+        return self._exchange.write(self.table, NumberedRows(rows, row_bytes, seconds), layout, self.folder)
 
     def stored(self) -> list[str]:
-        folder = Path(self.folder.removeprefix("file://"))
-        return sorted(str(path) for path in folder.rglob("*") if path.is_file())
+        found = Storage(self.lake.warden.ground.stores["main"]).walk(self.folder)
+        return sorted(file.path.removeprefix("file://") for file in found)
 
 
 @pytest.fixture
@@ -205,4 +205,20 @@ def test_numbers_that_do_not_fit_are_refused(writing: Writing) -> None:
     most = exchange_task.MOST_NUMBERS
     with pytest.raises(SparkUnavailable):
         writing.write(lambda session: numbered(session).selectExpr("id", "text", f"CAST(id + {most} AS INT) AS number"))
+    assert writing.stored() == []
+
+
+@pytest.mark.spark
+@pytest.mark.own_processes  # the server is Java
+def test_on_s3(on_s3: SmallLake) -> None:
+    """Objects come to be when they are closed: those of tasks that fail are not left either."""
+    writing = Writing(on_s3)
+    found = writing.write(numbered)
+    paths = sorted(each.file.file_path for files in found.values() for each in files)
+    assert writing.stored() == paths and all(path.startswith("s3://") for path in paths)
+    assert sum(each.file.record_count for files in found.values() for each in files) == 1000
+    Storage(on_s3.warden.ground.stores["main"]).delete_all(paths)
+    wide = "CASE WHEN id = 990 THEN 1 div (id - 990) ELSE id END AS id", "repeat(text, 50000) AS text", "number"
+    with pytest.raises(SparkUnavailable, match="DIVIDE_BY_ZERO"):
+        writing.write(lambda session: numbered(session).coalesce(1).selectExpr(*wide))
     assert writing.stored() == []

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import translating
@@ -78,31 +80,34 @@ def _is_plain(kind: IcebergType) -> bool:
     return isinstance(kind, DecimalType) or str(kind) in _PLAIN
 
 
+@dataclass(frozen=True)
+class NumberedRows:
+    """The rows of a query, and how they are read."""
+
+    frame: Callable[[SparkSession], DataFrame]
+    """Gives them; the last column is their number."""
+    row_bytes: float
+    """How long a row of the source is in its files."""
+    most_seconds: float = inf
+    look: Callable[[], None] = lambda: None
+    """Called regularly while Spark works."""
+
+
 class Exchange:
     """Writes new rows of one table on Spark."""
 
     def __init__(self, spark: Callable[[], Spark], settings: LakeSettings, storage: Storage) -> None:
         self._spark, self._settings, self._storage = spark, settings, storage
 
-    def write(
-        self,
-        table: Table,
-        rows: Callable[[SparkSession], DataFrame],
-        layout: Layout,
-        folder: str,
-        row_bytes: float,
-        most_seconds: float,
-        look: Callable[[], None],
-    ) -> dict[int, tuple[AddedFile, ...]]:
-        """Write rows, whose last column is their number, into a folder; returns the new files by number.
+    def write(self, table: Table, rows: NumberedRows, layout: Layout, folder: str) -> dict[int, tuple[AddedFile, ...]]:
+        """Write rows into a folder that belongs to this call; returns the new files by number.
 
-        The folder belongs to this call; if anything fails, nothing is left there. `row_bytes` is how long rows of the
-        source are in its files. `look` is called regularly meanwhile.
+        If anything fails, nothing is left there, but for what tasks write that do not hear of it in time.
         """
         about = f"table {'.'.join(table.name())}"
         try:
             with translating(about):
-                written = self._written(about, rows, layout, folder, row_bytes, most_seconds, look)
+                written = self._written(about, rows, layout, folder)
                 added = self._checked(about, table, *written)
                 self._clear(folder, {each.file.file_path for files in added.values() for each in files})
         except BaseException:
@@ -113,14 +118,7 @@ class Exchange:
         return added
 
     def _written(
-        self,
-        about: str,
-        rows: Callable[[SparkSession], DataFrame],
-        layout: Layout,
-        folder: str,
-        row_bytes: float,
-        most_seconds: float,
-        look: Callable[[], None],
+        self, about: str, rows: NumberedRows, layout: Layout, folder: str
     ) -> tuple[Counter[int], list[GroupReport]]:
         """How many rows each number has, and the reports of their files."""
         from lakewarden.engine.kernel.exchange_task import Spread, gather, packed, parts, spread
@@ -129,16 +127,16 @@ class Exchange:
         for part in parts():
             send_by_value(part)
         access, session = access_of(self._settings), self._spark().session()
-        until = time.monotonic() + most_seconds
+        until = time.monotonic() + rows.most_seconds
 
         def collected(frame: Callable[[], DataFrame]) -> list[str]:
             left = max(until - time.monotonic(), 0.1)
-            with explaining_missing_module(), translating_spark(), within(session, left, look):
+            with explaining_missing_module(), translating_spark(), within(session, left, rows.look):
                 return [row[0] for row in frame().collect()]
 
         task = spread(folder, layout.memory_bytes, access)
-        with _large_batches.within(session, row_bytes < _WIDE):
-            texts = collected(lambda: rows(session).mapInArrow(task, REPORT_SCHEMA))
+        with _large_batches.within(session, rows.row_bytes < _WIDE):
+            texts = collected(lambda: rows.frame(session).mapInArrow(task, REPORT_SCHEMA))
         found = [Spread.from_json(text) for text in texts]
         raise_failures(about, [each.failure for each in found])
         reach("exchange.spread")

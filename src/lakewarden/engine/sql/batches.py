@@ -159,7 +159,7 @@ class Batches:
     def numbered_rows(
         self, reading: Reading, ranges: Sequence[Range], target: Sequence[str]
     ) -> Iterator[Callable[[SparkSession], DataFrame]]:
-        """What gives the rows of ranges in any order, as the target's columns, and last the number of each row's range."""
+        """What gives the rows of ranges in any order, as the target's columns and the number of each row's range."""
 
         def frame(session: SparkSession) -> DataFrame:
             from pyspark.sql import functions as F

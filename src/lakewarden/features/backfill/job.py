@@ -15,7 +15,7 @@ from lakewarden.engine.commit.abandoned_files import staging_folder
 from lakewarden.engine.commit.staging import StagedRows
 from lakewarden.engine.files.unreachable import still_unreachable
 from lakewarden.engine.files.written_files import layout_for, target_bytes_of
-from lakewarden.engine.rewrite.exchange import is_exchangeable
+from lakewarden.engine.rewrite.exchange import NumberedRows, is_exchangeable
 from lakewarden.engine.spark.time_limit import TookTooLong
 from lakewarden.engine.sql.batches import Reading
 from lakewarden.engine.sql.sorted_column import Range
@@ -200,15 +200,13 @@ class Job:
         folder = f"{_folder(table, lake.stamp)}/{secrets.token_hex(4)}"
         self._kept.folders.setdefault(str(name), set()).add(folder)
         with lake.batches.numbered_rows(self._reading, ranges, (name.lake, *name.identifier)) as rows:
-            files = lake.exchange(name.lake).write(
-                table,
-                rows,
-                layout,
-                folder,
-                self._reading.bytes / max(self._reading.rows, 1),
-                self._backfill.files.meta.timeout_seconds * len(ranges),
-                lambda: _tell(lake, self._says(ranges, action)),
+            numbered = NumberedRows(
+                frame=rows,
+                row_bytes=self._reading.bytes / max(self._reading.rows, 1),
+                most_seconds=self._backfill.files.meta.timeout_seconds * len(ranges),
+                look=lambda: _tell(lake, self._says(ranges, action)),
             )
+            files = lake.exchange(name.lake).write(table, numbered, layout, folder)
         if set(files) - set(range(len(ranges))):
             raise VerificationFailed(f"{name}: rows of another batch were written", "Nothing was published.")
         self._kept.staged = {}
