@@ -120,7 +120,8 @@ def test_killed_at_any_step_of_staging_each_row_is_there_once(
 ) -> None:
     shop.warden.ground.spark.sql("ALTER TABLE main.shop.totals WRITE ORDERED BY id")
     test_killed_at_any_step_each_row_is_there_once(shop, point, with_control_database)
-    assert list(shop.lake.refs("shop.totals")) == ["main"]
+    if with_control_database:  # else it is not known whose the branch is
+        assert list(shop.lake.refs("shop.totals")) == ["main"]
 
 
 def test_what_a_killed_process_left_is_removed_when_it_is_resumed(shop: Shop) -> None:

@@ -119,6 +119,22 @@ def test_a_backfill_that_it_runs_keeps_others_from_its_target(shop: Shop) -> Non
     assert f"table:{uuid}" in held and shop.ids() == [1, 2]
 
 
+@pytest.mark.spark
+def test_a_backfill_that_fails_leaves_no_unpublished_files(shop: Shop) -> None:
+    shop.lake.catalog.create_table("shop.totals", TOTALS)
+    shop.order(*range(3, 12))
+    shop.write(run_on_startup=True)
+    migrate(shop, "ALTER TABLE {db}.totals ADD COLUMN more INT")
+
+    def refuse() -> None:
+        raise BadValue("for a test")
+
+    failpoints.when("backfill.published", refuse)
+    with pytest.raises(BadValue, match="for a test"):
+        shop.warden.migration.apply(database="shop").apply()
+    assert (len(shop.ids()), shop.unreferenced()) == (3, [])
+
+
 def test_what_is_no_definition_is_refused(shop: Shop) -> None:
     path = migrate(shop, "INSERT INTO {db}.totals SELECT 1")
     with pytest.raises(BadValue, match=f"{path}: not a statement that defines a table: INSERT"):

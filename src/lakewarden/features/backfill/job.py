@@ -278,15 +278,19 @@ def sweep(lake: Writer, backfill: Backfill, table_name: str, kept: Written) -> N
         _delete_unreachable(lake, str(name), [path for path in found if same_place(path.rpartition("/")[0]) not in own])
 
 
-def leave(lake: Writer, kept: Written) -> None:
+def leave(lake: Writer) -> None:
     """At the end of a run, delete what it wrote and did not publish, also what tasks wrote after they were given up."""
+    kept = lake.kept(Written)
     kept.files.clear()
     if kept.is_unsure:
         return  # a resumed run knows
-    for table, folders in kept.folders.items():
-        storage = lake.storage(lake.tables.name(table).lake)
-        found = [file.path for folder in folders for file in storage.walk(folder)]
-        _delete_unreachable(lake, table, [path for path in found if same_place(path) not in kept.published])
+    try:
+        for table, folders in kept.folders.items():
+            storage = lake.storage(lake.tables.name(table).lake)
+            found = [file.path for folder in folders for file in storage.walk(folder)]
+            _delete_unreachable(lake, table, [path for path in found if same_place(path) not in kept.published])
+    except LakewardenError as error:  # what was published stays so
+        log.warning("files that were not published could not be deleted: %s", error.message)
 
 
 def _delete_unreachable(lake: Writer, table: str, paths: list[str]) -> None:

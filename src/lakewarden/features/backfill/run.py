@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from lakewarden.errors import BadValue, Conflict, LakewardenError
+from lakewarden.errors import BadValue, Conflict
 from lakewarden.features.backfill import planning, writing
 from lakewarden.features.backfill.job import Written, leave
 from lakewarden.features.backfill.pace import SECONDS
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
     from lakewarden.lifecycle.action import Action, Outcome
     from lakewarden.lifecycle.ground import Reader, Writer
-
-log = logging.getLogger(__name__)
 
 
 class Run(TableOperation):
@@ -74,16 +71,10 @@ class Run(TableOperation):
         """Nothing: a run removes what killed ones left when it writes and publishes itself, once."""
 
     def ended(self, plan: Plan, failures: Collection[str], lake: Writer) -> None:
-        self._leave(lake)
+        leave(lake)
 
     def stopped(self, plan: Plan, lake: Writer) -> None:
-        self._leave(lake)
-
-    def _leave(self, lake: Writer) -> None:
-        try:
-            leave(lake, lake.kept(Written))
-        except LakewardenError as error:  # what was published stays so
-            log.warning("files that were not published could not be deleted: %s", error.message)
+        leave(lake)
 
     def _planned(self, lake: Reader, backfill: Backfill, before: list[Action]) -> Planned:
         """The batches of one backfill. One of many is left out if it cannot be run now."""

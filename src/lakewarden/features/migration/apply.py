@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.backfill import planning, writing
 from lakewarden.features.backfill.files import all_files
+from lakewarden.features.backfill.job import leave
 from lakewarden.features.backfill.position import position
 from lakewarden.features.backfill.registration import Backfill, Database, Place, place_of, register, registered_at
 from lakewarden.features.migration.files import Migration, all_migrations
@@ -19,6 +20,8 @@ from lakewarden.lifecycle.request import Operation
 from lakewarden.lifecycle.requirement import table_lease
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from lakewarden.lifecycle.ground import Reader, Writer
 
 CREATE, DEFINE, COMPLETE, START = "create-namespace", "define", "complete", "start"
@@ -93,6 +96,12 @@ class Apply(Operation):
         reach("migration.applied")
         note(lake, place, migration, replace(known, done=number + 1, before=""))
         return Outcome({"statements": 1})
+
+    def ended(self, plan: Plan, failures: Collection[str], lake: Writer) -> None:
+        leave(lake)
+
+    def stopped(self, plan: Plan, lake: Writer) -> None:
+        leave(lake)
 
     def _actions(self, lake: Reader, place: Place, migration: Migration, done: int) -> list[Action]:
         """What is left of one migration."""
