@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
+from lakewarden.engine.spark.session import translating_spark, without_values
 from lakewarden.engine.spark.time_limit import TookTooLong
 from lakewarden.engine.sql.batches import Batches
 from lakewarden.errors import BadValue, LakewardenError, SparkUnavailable, StalePlan
@@ -158,3 +160,23 @@ def test_what_passes_is_tried_again(shop: Shop, tmp_path: Path, monkeypatch: pyt
     shop.run()
     assert shop.ids() == list(range(4))
     assert 0.5 <= troubles.pause_before(1) <= 1.5 and troubles.pause_before(100) <= 90
+
+
+def test_the_kind_of_an_error_is_named_before_words_in_its_message() -> None:
+    """While rows are hidden: a value may read like another error."""
+
+    class Refused(PySparkException):
+        __module__ = "pyspark.errors"
+
+        def getCondition(self) -> str:
+            return "CAST_INVALID_INPUT"
+
+        def getSqlState(self) -> str:
+            return "22018"
+
+    with pytest.raises(SparkUnavailable) as error, without_values(True), translating_spark():
+        raise Refused("the value 'MemoryError: No module named 'secret'' cannot be cast")
+    assert "secret" not in str(error.value) and trouble(error.value) is Trouble.DATA
+    with pytest.raises(SparkUnavailable) as error, without_values(True), translating_spark():
+        raise PySparkException("ModuleNotFoundError: No module named 'pyarrow'")
+    assert "No module named 'pyarrow'" in error.value.message

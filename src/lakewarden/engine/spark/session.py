@@ -269,9 +269,7 @@ def _condition(error: Exception) -> str:
     """The kind of an error, such as [CAST_INVALID_INPUT] SQLSTATE: 22018, without its message."""
     from pyspark.errors import PySparkException
 
-    known = OUT_OF_MEMORY.search(str(error)) or MISSING_MODULE.search(str(error))
-    if known:
-        return known[0]
     if isinstance(error, PySparkException) and error.getCondition():
         return f"[{error.getCondition()}] SQLSTATE: {error.getSqlState() or 'unknown'}"
-    return type(error).__name__
+    known = OUT_OF_MEMORY.search(str(error)) or MISSING_MODULE.search(str(error))
+    return known[0] if known else type(error).__name__
