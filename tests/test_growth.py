@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.serializers import FromInputFile
 
 from bench.scale import make_table
 from lakewarden import Warden
 from lakewarden.errors import LakewardenError
 from lakewarden.features.lake.init import Init
 from tests.cases import in_soak
+from tests.metadata_parsed import metadata_parsed
 
 FEW, MANY = 500, 2_500
 TABLES = 3
@@ -68,16 +68,7 @@ def test_a_file_takes_less_than_a_kilobyte(lake: Path, ask: Callable[[Warden, st
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The metadata files that are parsed, as often as they are."""
-    seen: list[str] = []
-    read = FromInputFile.table_metadata
-
-    def counted(file: Any, *args: Any) -> Any:
-        seen.append(file.location)
-        return read(file, *args)
-
-    monkeypatch.setattr(FromInputFile, "table_metadata", counted)
-    return seen
+    return metadata_parsed(monkeypatch)
 
 
 def test_a_metadata_file_is_parsed_once(lake: Path, parsed: list[str]) -> None:

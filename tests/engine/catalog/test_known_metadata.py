@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +11,7 @@ from pyiceberg.serializers import FromInputFile
 
 from lakewarden import Warden
 from lakewarden.engine.catalog.known_metadata import KnownMetadata
+from tests.metadata_parsed import metadata_parsed
 from tests.small_lake import SmallLake
 
 ROWS = pa.table({"id": [1, 2, 3], "city": ["a", "b", None]})
@@ -22,15 +22,7 @@ def parsed(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The metadata files that are parsed."""
     lake.catalog.create_namespace("db")
     lake.catalog.create_table("db.t", ROWS.schema).append(ROWS)
-    parsed: list[str] = []
-    honest = FromInputFile.table_metadata
-
-    def counted(file: Any, *given: Any) -> Any:
-        parsed.append(file.location)
-        return honest(file, *given)
-
-    monkeypatch.setattr(FromInputFile, "table_metadata", counted)
-    return parsed
+    return metadata_parsed(monkeypatch)
 
 
 def test_what_was_committed_is_not_read_back(lake: SmallLake, parsed: list[str]) -> None:

@@ -13,6 +13,7 @@ from pyiceberg.transforms import IdentityTransform
 from tests.features.backfill.shop import SQL, Shop
 
 SLOW = SQL.replace("SELECT id", "SELECT id + aggregate(sequence(1, 3000000 + id), 0L, (a, b) -> (a + b) % 7) * 0")
+pytestmark = [pytest.mark.spark, pytest.mark.own_processes, pytest.mark.slow, pytest.mark.soak]
 RUN = ("backfill", "run", "--database", "shop", "--version", "3")
 
 
@@ -33,10 +34,6 @@ def remote(shop: Shop, spark_connect: str) -> Shop:
     return shop
 
 
-@pytest.mark.spark
-@pytest.mark.own_processes
-@pytest.mark.slow
-@pytest.mark.soak
 def test_rows_that_a_server_sorts_out_after_its_client_was_killed_are_never_published(remote: Shop) -> None:
     data = remote.lake.folder / "lake/warehouse/shop/totals/data"
     remote.write(SLOW)
@@ -55,10 +52,6 @@ def test_rows_that_a_server_sorts_out_after_its_client_was_killed_are_never_publ
     assert (remote.ids(), len(remote.stamps())) == (list(range(9)), 3)
 
 
-@pytest.mark.spark
-@pytest.mark.own_processes
-@pytest.mark.slow
-@pytest.mark.soak
 def test_what_a_server_writes_after_its_client_was_killed_is_never_published(remote: Shop) -> None:
     table = remote.lake.folder / "lake/warehouse/shop/totals/data"
 
@@ -84,10 +77,6 @@ def test_what_a_server_writes_after_its_client_was_killed_is_never_published(rem
     assert (remote.ids(), len(remote.stamps())) == (list(range(9)), 3)
 
 
-@pytest.mark.spark
-@pytest.mark.own_processes
-@pytest.mark.slow
-@pytest.mark.soak
 def test_a_batch_that_takes_too_long_is_interrupted(remote: Shop) -> None:
     sleeps = "SELECT id + coalesce(CAST(java_method('java.lang.Thread', 'sleep', id + 30000) AS BIGINT), 0)"
     remote.write(SQL.replace("SELECT id", sleeps), batch_size=1, timeout_seconds=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.storage.storage import StoredFiles
 
 _MB = 1 << 20
+_FOOTER_READERS = 8
 _LEVELLED = ("zstd", "gzip", "brotli")  # the others have no levels
 _BLOOM = "write.parquet.bloom-filter-enabled.column."
 _BLOOM_FPP = "write.parquet.bloom-filter-fpp.column."
@@ -53,6 +55,12 @@ def read_footer(storage: StoredFiles, path: str) -> Footer:
             return Footer(path, stream.size(), pq.read_metadata(stream))
     except (OSError, pa.ArrowInvalid) as error:
         raise StorageUnavailable(f"the new file {path} cannot be read back", "Nothing was published.") from error
+
+
+def read_footers(storage: StoredFiles, paths: Sequence[str]) -> dict[str, Footer]:
+    """The footers of many new files, by path."""
+    with ThreadPoolExecutor(_FOOTER_READERS, thread_name_prefix="footers") as readers:
+        return dict(zip(paths, readers.map(lambda path: read_footer(storage, path), paths), strict=True))
 
 
 def data_file(table: Table, footer: Footer, nans: Mapping[int, int], inputs: Sequence[LiveFile]) -> DataFile:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.engine.base.faults import translating
 from lakewarden.engine.commit.rewritten_files import RewrittenGroup
 from lakewarden.engine.files.bounds import Bounds, bounds_of
-from lakewarden.engine.files.written_files import AddedFile, Footer, check_null_counts, data_file, read_footer
+from lakewarden.engine.files.written_files import AddedFile, Footer, check_null_counts, data_file, read_footers
 from lakewarden.engine.kernel.messages import Access, Drop, Failure, Group, GroupReport, Input, Layout
 from lakewarden.engine.rewrite.single_files import HERE_THREADS, RewrittenFile, checked, fits_here, shared_out
 from lakewarden.engine.spark.session import MISSING_MODULE
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["FileGroup", "RewriteResult", "Rewriter", "RewrittenFile", "access_of"]
 
 Progress = Callable[[int, int], None]
-FOOTER_READERS = 8
 
 
 @dataclass(frozen=True)
@@ -197,10 +196,7 @@ class Rewriter:
         return RewriteResult(tuple(rewritten), max((report.peak_bytes for report in reports.values()), default=0))
 
     def _footers(self, reports: Mapping[int, GroupReport]) -> dict[str, Footer]:
-        outputs = [output.path for report in reports.values() for output in report.outputs]
-        with ThreadPoolExecutor(FOOTER_READERS, thread_name_prefix="footers") as readers:
-            found = readers.map(lambda path: read_footer(self._storage, path), outputs)
-            return dict(zip(outputs, found, strict=True))
+        return read_footers(self._storage, [output.path for report in reports.values() for output in report.outputs])
 
 
 def access_of(settings: LakeSettings) -> Access:

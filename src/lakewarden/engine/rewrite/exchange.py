@@ -11,7 +11,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
@@ -19,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.locations import same_place
-from lakewarden.engine.files.written_files import AddedFile, check_null_counts, new_data_file, read_footer
+from lakewarden.engine.files.written_files import AddedFile, check_null_counts, new_data_file, read_footers
 from lakewarden.engine.kernel.messages import GroupReport, Layout
-from lakewarden.engine.rewrite.driver import FOOTER_READERS, access_of, explaining_missing_module, raise_failures
+from lakewarden.engine.rewrite.driver import access_of, explaining_missing_module, raise_failures
 from lakewarden.engine.spark.session import send_by_value, translating_spark
 from lakewarden.engine.spark.time_limit import within
 from lakewarden.errors import LakewardenError, VerificationFailed
@@ -161,12 +160,11 @@ class Exchange:
     ) -> dict[int, tuple[AddedFile, ...]]:
         """The new files, if their footers have as many rows and nulls as tasks had."""
         outputs = [(report, output) for report in reports for output in report.outputs]
-        with ThreadPoolExecutor(FOOTER_READERS, thread_name_prefix="footers") as readers:
-            footers = list(readers.map(lambda each: read_footer(self._storage, each[1].path), outputs))
+        footers = read_footers(self._storage, [output.path for _, output in outputs])
         files: dict[int, list[AddedFile]] = {}
         written: Counter[int] = Counter()
-        for (report, output), footer in zip(outputs, footers, strict=True):
-            file = new_data_file(table, footer, output.nans)
+        for report, output in outputs:
+            file = new_data_file(table, footers[output.path], output.nans)
             check_null_counts(about, output.nulls, [file])
             written[report.number] += file.record_count
             files.setdefault(report.number, []).append(AddedFile(file, table.metadata.default_spec_id))
