@@ -1,0 +1,272 @@
+"""A walk over a backfill: its source and its target are changed by others between all of its steps.
+
+The model knows for every snapshot of the target which rows of the backfill it has, which are left of the run that wrote
+them, and which version of the source that run reads. So a rollback by others is a step back in the model too.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakewarden.errors import LakewardenError
+from tests.features.backfill.shop import Shop
+from tests.walks.others import Others
+
+Row = tuple[int, float]
+"""What the SQL reads of an order: its id and amount."""
+Rows = Counter[Row]
+SIZE = 3
+SQL = """INSERT INTO {db}.totals (id, cents)
+SELECT id, CAST(amount * 100 AS BIGINT) FROM {db}.orders WHERE id > {checkpoint_id} ORDER BY id LIMIT {batch_size}
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What one snapshot of the target has."""
+
+    written: Rows = field(default_factory=Counter)
+    foreign: frozenset[int] = frozenset()
+    left: Rows | None = None
+    """Of a run: rows that it has not written. None before the first run, and after an undo."""
+    reads: int | None = None
+    """The snapshot of the source that the last run reads, or has read."""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.left is not None and not self.left
+
+
+class BackfillWalk:
+    """One backfill and its tables, and what must be in them."""
+
+    def __init__(self, shop: Shop, chance: random.Random) -> None:
+        self.shop, self.chance = shop, chance
+        self.source, self.target = Others(shop.lake, "shop.orders"), Others(shop.lake, "shop.totals")
+        self.targets: dict[int | None, Target] = {None: Target()}
+        self.sources: dict[int | None, Rows] = {None: Counter()}
+        self.tally: Counter[str] = Counter()
+        self._next_id = 0
+        self._line_is_lost = False
+        """Others rolled the target back, and expired what says so."""
+        self._is_rolled_back = False
+        shop.register(SQL, batch_size=SIZE)
+
+    def round(self) -> str:
+        """Others do something, then Lakewarden does; answers with what they did."""
+        done = []
+        for _ in range(self.chance.choice((1, 1, 2))):
+            step: Callable[[], None] = self.chance.choices(
+                (
+                    self._order,
+                    self._change,
+                    self._expire,
+                    self._roll_back,
+                    self._rewrite,
+                    self._alter,
+                    self._add_foreign,
+                ),
+                (6, 3, 3, 2, 3, 2, 1),
+            )[0]
+            step()
+            done.append(step.__name__.strip("_"))
+        own = self.chance.choices((self._run, self._undo, self._upkeep, self._lose), (8, 2, 2, 1))[0]
+        done.append(f"then {own()}")
+        self.check(" ".join(done))
+        return " ".join(done)
+
+    def check(self, why: str) -> None:
+        """The target has the rows that it must have, and its status does not promise others."""
+        now, (found, foreign) = self.now, self._found()
+        assert found == now.written, f"{why}: {found - now.written} too much, {now.written - found} missing"
+        assert foreign == now.foreign, why
+        status = self.shop.status()
+        if status.status == "completed":
+            assert now.is_complete, f"{why}: {status} but {now}"
+            if status.late_rows is not None and now.reads in self.sources:
+                late = (self.sources[self.source.head] - self.sources[now.reads]).total()
+                assert status.late_rows == late, f"{why}: {status.late_rows} late rows, not {late}"
+
+    @property
+    def now(self) -> Target:
+        return self.targets[self.target.head]
+
+    # what others do
+
+    def _order(self) -> None:
+        before, rows = self.sources[self.source.head], Counter[Row]()
+        for _ in range(self.chance.randint(1, 7)):
+            self._next_id += 1
+            rows[(self._next_id, self.chance.choice((1.5, 2.0, -0.5)))] += self.chance.choice((1, 1, 1, 2))
+        values = ", ".join(f"('north', {id}, {amount})" for id, amount in rows.elements())
+        self.source.sql(f"INSERT INTO {{t}} (region, id, amount) VALUES {values}")
+        self.sources[self.source.head] = before + rows
+
+    def _change(self) -> None:
+        before = self.sources[self.source.head]
+        if not before:
+            return self._order()
+        row = self.chance.choice(sorted(before))
+        kind = self.chance.choice(("read", "unread", "delete"))
+        after = before.copy()
+        if kind == "unread":
+            self.source.sql(f"UPDATE {{t}} SET region = 'south' WHERE id = {row[0]}")
+        else:
+            same = {each: count for each, count in before.items() if each[0] == row[0]}
+            for each in same:
+                del after[each]
+            if kind == "delete":
+                self.source.sql(f"DELETE FROM {{t}} WHERE id = {row[0]}")
+            else:
+                self.source.sql(f"UPDATE {{t}} SET amount = amount + 1 WHERE id = {row[0]}")
+                after.update({(id, amount + 1): count for (id, amount), count in same.items()})
+        self.sources[self.source.head] = after
+
+    def _expire(self) -> None:
+        for table in self._some():
+            table.expire()
+            if table is self.target and self._is_rolled_back:
+                self._line_is_lost = True
+
+    def _roll_back(self) -> None:
+        for table in self._some():
+            others = [id for id in table.snapshots() if id != table.head]
+            if others:
+                table.roll_back(self.chance.choice(others[-4:]))
+                self._is_rolled_back = self._is_rolled_back or table is self.target
+
+    def _rewrite(self) -> None:
+        for table in self._some():
+            before = table.head
+            self.chance.choice((table.compact, table.compact, table.merge_manifests))()
+            self._same(table, before)
+
+    def _alter(self) -> None:
+        match self.chance.choice(("source", "source", "target", "rename", "upgrade")):
+            case "source":
+                self.source.drop_and_add("region", self.chance.choice(("STRING", "INT")))
+                if self._is_int("region"):
+                    self.source.drop_and_add("region", "STRING")
+            case "target":
+                self.target.drop_and_add("region", "STRING")
+            case "rename":
+                self.source.sql("ALTER TABLE {t} ADD COLUMN extra INT")
+                self.source.sql("ALTER TABLE {t} RENAME COLUMN extra TO once")
+                self.source.sql("ALTER TABLE {t} DROP COLUMN once")
+            case _:
+                if self.chance.random() < 0.3:
+                    self.source.upgrade()
+
+    def _add_foreign(self) -> None:
+        before = self.now
+        id = -len(before.foreign) - 1
+        self.target.sql(f"INSERT INTO {{t}} (id, cents) VALUES ({id}, 0)")
+        self.targets[self.target.head] = replace(before, foreign=before.foreign | {id})
+
+    # what Lakewarden does
+
+    def _run(self) -> str:
+        now, again = self.now, self.chance.random() < 0.5
+        most = self.chance.choice((None, None, 1, 2))
+        left, reads = now.left, now.reads
+        if left is None or (now.is_complete and again):
+            left, reads = self.sources[self.source.head].copy(), self.source.head
+            if now.left is not None:
+                left -= self.sources[now.reads]
+        excuse = self._excuse(now, again)
+        try:
+            self.shop.run(again=again, max_batches=most)
+        except LakewardenError as error:
+            if not excuse:
+                raise AssertionError("refused without a reason") from error
+            self.tally["run refused"] += 1
+            return f"run (again: {again}, most: {most}) refused: {error}"
+        written = self._found()[0] - now.written
+        if now.is_complete and not again:
+            left, reads = now.left, now.reads
+        assert left is not None
+        self._check_batches(written, left, most)
+        self.targets[self.target.head] = replace(now, written=now.written + written, left=left - written, reads=reads)
+        self.tally["run"] += bool(written)
+        return f"run (again: {again}, most: {most}) wrote {sorted(written.elements())}"
+
+    def _check_batches(self, written: Rows, left: Rows, most: int | None) -> None:
+        """The first rows that were left, in their order, rows with the same id together."""
+        reached = max((id for id, _ in written), default=0)
+        assert written == Counter({row: count for row, count in left.items() if row[0] <= reached}), (written, left)
+        if most is None:
+            assert written == left, f"{left - written} are left although it ran to its end"
+        elif left:
+            assert written, "nothing was written"
+
+    def _excuse(self, now: Target, again: bool) -> str:
+        """Why a run may be refused."""
+        there = {None, *self.source.snapshots()}
+        if self._line_is_lost:
+            return "which commits were in line is not known"
+        if self._is_rolled_back and not again:
+            return "rolled back"
+        if now.left is not None and now.reads not in there and (again or not now.is_complete):
+            return "the version of the source is gone"
+        return ""
+
+    def _undo(self) -> str:
+        now = self.now
+        try:
+            self.shop.warden.backfill.undo(database="shop", version="3").apply()
+        except LakewardenError as error:
+            self.tally["undo refused"] += 1
+            return f"undo refused: {error}"
+        if now.written or now.left is not None:
+            self.tally["undo"] += 1
+        self.targets[self.target.head] = Target(foreign=now.foreign)
+        return "undo"
+
+    def _upkeep(self) -> str:
+        before = {table.table: table.head for table in (self.source, self.target)}
+        name = self.chance.choice(list(before))
+        what = self.chance.choice(("expire", "compact"))
+        try:
+            if what == "expire":
+                self.shop.warden.retention.expire(name, keep_last=1, keep_days=0).apply()
+            else:
+                self.shop.warden.compaction.compact(name, rewrite_all=True).apply()
+        except LakewardenError as error:
+            self.tally["upkeep refused"] += 1
+            return f"{what} {name} refused: {error}"
+        self.tally[what] += 1
+        for table in (self.source, self.target):
+            self._same(table, before[table.table])
+        if what == "expire" and name == self.target.table and self._is_rolled_back:
+            self._line_is_lost = True
+        return f"{what} {name}"
+
+    def _lose(self) -> str:
+        self.shop.lose_control_database()
+        return "lost the control database"
+
+    # how it is seen
+
+    def _found(self) -> tuple[Rows, frozenset[int]]:
+        """The rows of the target, as anybody's Spark sees them."""
+        rows = [(row["id"], row["cents"]) for row in self.target.sql("SELECT id, cents FROM {t}")]
+        return (
+            Counter((id, cents / 100) for id, cents in rows if id > 0),
+            frozenset(id for id, _ in rows if id < 0),
+        )
+
+    def _some(self) -> list[Others]:
+        return self.chance.choice(([self.source], [self.target], [self.target], [self.source, self.target]))
+
+    def _same(self, table: Others, before: int | None) -> None:
+        """A commit that changed no row."""
+        known: dict[int | None, Any] = self.targets if table is self.target else self.sources
+        known[table.head] = known[before]
+
+    def _is_int(self, column: str) -> bool:
+        table = self.shop.lake.catalog.load_table(self.source.table)
+        return str(table.schema().find_field(column).field_type) == "int"
