@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound, Conflict, SomeFailed
-from lakewarden.features.viewset.history import columns_with_ids, history_of
+from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound, SomeFailed
+from lakewarden.features.viewset.definition import columns_with_ids
+from lakewarden.features.viewset.history import history_of
 from tests.features.viewset.logs import DEFINITION, RANGE, SCHEMA, SQL, Logs
 
 pytestmark = pytest.mark.spark
@@ -94,21 +95,32 @@ def test_what_partitions_are_written_with_is_recorded(logs: Logs) -> None:
     assert then.reads["raw.logs"].ids == {"inserted_at": 1, "time": 2, "process_id": 3, "level": 4, "msg": 5}
 
 
-def test_a_schema_that_comes_back_reads_its_partitions_again(logs: Logs) -> None:
+def test_partitions_count_as_current_again_if_no_column_had_been_dropped(logs: Logs) -> None:
     logs.insert(0)
     first = logs.define()["schema_hash"]
     logs.write(1)
-    without = SQL.replace(", msg", "")
-    assert logs.define(without)["schema_hash"] != first
+    assert logs.define(SQL.replace("msg", "msg, 1 AS one"))["schema_hash"] != first
     assert logs.define()["schema_hash"] == first
-    assert [row["msg"] for row in logs.rows()] == ["m0"]
-    assert logs.viewset.incompatible() == []
+    assert [row["msg"] for row in logs.rows()] == ["m0"] and logs.viewset.incompatible() == []
 
     changed = logs.viewset.register({**DEFINITION, "sql": SQL.replace("msg", "upper(msg) AS msg")})
     assert "the SQL computes msg in another way now" in changed.plan.warnings[0]
 
+
+def test_a_column_that_comes_back_is_another_one(logs: Logs) -> None:
+    """Its hash is another too: it never stands for values that files may no longer have."""
+    logs.insert(0)
+    first = logs.define()["schema_hash"]
+    logs.write(1)
+    without = logs.define(SQL.replace(", msg", ""))["schema_hash"]
+    back = logs.define()["schema_hash"]
+    assert len({first, without, back}) == 3 and logs.define() == {"actions": 0, "subjects": 0}
+    assert [one.incompatible_schema_hash for one in logs.viewset.incompatible()] == [first]
+    assert [action.verb for action in logs.viewset.heal("entries").plan.actions] == ["rewrite"]
+    logs.viewset.heal("entries").apply()
+    assert [(row["msg"], row["file_schema_hash"]) for row in logs.rows()] == [("m0", back)]
+
     logs.define(SQL.replace("level", "CAST(level AS BIGINT) AS level"))
     logs.write(1)
-    with pytest.raises(Conflict, match="other field ids"):
-        logs.define()  # level is stored as a long by now, and cannot be an int under the same id
-    assert logs.define(schema_version=2)["schema_hash"] != first
+    narrow = logs.define()["schema_hash"]  # level is stored as a long by now, and cannot be an int under the same id
+    assert narrow not in (first, back) and back in {one.incompatible_schema_hash for one in logs.viewset.incompatible()}

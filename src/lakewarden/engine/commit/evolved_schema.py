@@ -1,4 +1,4 @@
-"""Adds, drops, renames and widens columns, or makes an earlier schema current again, in one commit.
+"""Adds, drops, renames and widens columns in one commit.
 
 Columns, including new ones, are identified by id, which shows whether a change was made already: a resumed run changes
 nothing. Refused if others changed the schema since planning.
@@ -53,28 +53,21 @@ class EvolveSchema(Change[int]):
     widen: Mapping[int, IcebergType] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     """Properties of the table to set in the same commit; not through Spark."""
-    back_to: int | None = None
-    """An earlier schema of the table to make current again, instead of other changes; not through Spark."""
 
     @property
     def changes(self) -> bool:
         """Whether it changes columns, and not only properties."""
-        return bool(self.add or self.drop or self.rename or self.widen) or self.back_to is not None
+        return bool(self.add or self.drop or self.rename or self.widen)
 
     def publish(self, desk: Desk) -> int:
         def attempt(table: Table) -> Attempt | None:
             from pyiceberg.table.update import AssertLastAssignedFieldId, SetPropertiesUpdate
 
             known = table.metadata.properties
-            is_back = self.back_to in (None, table.metadata.current_schema_id)
-            if (
-                is_back
-                and all(self._done(table.schema()))
-                and all(known.get(k) == v for k, v in self.properties.items())
-            ):
+            if all(self._done(table.schema())) and all(known.get(k) == v for k, v in self.properties.items()):
                 return None
             self._check(table)
-            updates, requires = self._update(table) if self.back_to is None else self._back(table)
+            updates, requires = self._update(table)
             if self.properties:
                 updates = (*updates, SetPropertiesUpdate(updates=dict(self.properties)))
             last = AssertLastAssignedFieldId.model_validate({"last-assigned-field-id": table.metadata.last_column_id})
@@ -138,14 +131,6 @@ class EvolveSchema(Change[int]):
                 f"{self.table} is partitioned, sorted or identified by column {schema.find_column_name(needed[0])}",
                 "Nothing was changed. Change that first, then drop the column.",
             )
-
-    def _back(self, table: Table) -> tuple[tuple[TableUpdate, ...], tuple[TableRequirement, ...]]:
-        from pyiceberg.table.update import AssertCurrentSchemaId, SetCurrentSchemaUpdate
-
-        if self.back_to not in {schema.schema_id for schema in table.metadata.schemas}:
-            raise BadValue(f"{self.table} has no schema {self.back_to}", "Nothing was changed.")
-        expected = AssertCurrentSchemaId.model_validate({"current-schema-id": self.expects})
-        return (SetCurrentSchemaUpdate.model_validate({"schema-id": self.back_to}),), (expected,)
 
     def _update(self, table: Table) -> tuple[tuple[TableUpdate, ...], tuple[TableRequirement, ...]]:
         from pyiceberg.exceptions import ValidationError

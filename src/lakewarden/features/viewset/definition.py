@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 PROPERTY = "lakewarden.viewset"
 KEPT = "lakewarden.viewset.kept"
 """The table property with the former schema hashes whose partitions count as current, by the hash they count as."""
+HISTORY = "lakewarden.viewset.history"
+"""The table property with former definitions and their columns, by schema hash: see `history.py`."""
 EMPTY_SUFFIX = "__empty"
 """The table beside a view set's own that lists partitions without rows: they have no file."""
 NAMESPACE = "viewsets"
@@ -91,7 +94,8 @@ class ViewSet:
 
     @cached_property
     def schema_hash(self) -> str:
-        return schema_hash(self.columns, self.definition.schema_version)
+        columns = columns_with_ids(self.table.schema())
+        return hash_of(columns, self.definition.schema_version, self.table.metadata.properties)
 
     @cached_property
     def kept(self) -> frozenset[str]:
@@ -116,9 +120,32 @@ def columns_of(schema: Schema) -> list[tuple[str, str]]:
     return [(field.name, type_text(field.field_type)) for field in schema.fields if field.name not in OWN]
 
 
+def columns_with_ids(schema: Schema) -> dict[str, tuple[int, str]]:
+    """The columns of a view set's SQL, each with its field id and type."""
+    return {f.name: (f.field_id, type_text(f.field_type)) for f in schema.fields if f.name not in OWN}
+
+
+def hash_of(columns: Mapping[str, tuple[int, str]], version: int | None, properties: Mapping[str, str]) -> str:
+    """The schema hash of columns in a view set's table.
+
+    It covers their field ids if the table had the same columns under other ids: a column that was dropped and added
+    again is another one. So a hash never claims values that a rewrite dropped, since no field id comes back.
+    """
+    named = [(name, kind) for name, (_, kind) in columns.items()]
+    plain, ids = schema_hash(named, version), {name: id for name, (id, _) in columns.items()}
+    before = json.loads(properties.get(HISTORY) or "{}").get(plain)
+    if before is None or any(ids == {name: id for name, (id, _) in one["columns"].items()} for one in before):
+        return plain
+    return _short({"columns": sorted(named), "version": version, "ids": ids})
+
+
 def schema_hash(columns: list[tuple[str, str]], version: int | None) -> str:
     """The hash of the columns, whatever their order, and of the declared version, as short text."""
-    canonical = json.dumps({"columns": sorted(columns), "version": version}, sort_keys=True, separators=(",", ":"))
+    return _short({"columns": sorted(columns), "version": version})
+
+
+def _short(hashed: Mapping[str, Any]) -> str:
+    canonical = json.dumps(hashed, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:_HASH_DIGITS]
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
 from lakewarden.features.shared.columns import promotes
-from lakewarden.features.viewset.definition import OWN, PROPERTY, Definition, columns_of, type_text
-from lakewarden.features.viewset.history import columns_with_ids
+from lakewarden.features.viewset.definition import OWN, PROPERTY, Definition, columns_with_ids, type_text
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -19,7 +18,7 @@ def evolution(name: str, table: Table, wanted: Schema, definition: Definition) -
     """The change after which a table has the wanted columns.
 
     A column with the same name and the same or a promotable type stays the same column, any other is dropped and added.
-    If the table had all of them before, that schema comes back.
+    One that the table had before is added under a new id: files that were rewritten since lack its former values.
     """
     known = {field.name: field for field in table.schema().fields if field.name not in OWN}
     asked = {field.name: field for field in wanted.fields if field.name not in OWN}
@@ -39,30 +38,14 @@ def evolution(name: str, table: Table, wanted: Schema, definition: Definition) -
             next_id += 1 + _inner(new.field_type)
     uuid, expects = str(table.metadata.table_uuid), table.metadata.current_schema_id
     properties = {PROPERTY: definition.model_dump_json()}
-    earlier = _earlier(table, wanted) if add else None
-    if earlier is not None:
-        return EvolveSchema(name, uuid, expects, properties=properties, back_to=earlier.schema_id)
     return EvolveSchema(name, uuid, expects, tuple(add), tuple(drop), widen=widen, properties=properties)
 
 
 def columns_after(table: Table, wanted: Schema, change: EvolveSchema) -> dict[str, tuple[int, str]]:
     """The columns of the SQL as the table has them after a change."""
-    if change.back_to is not None:
-        return columns_with_ids(next(one for one in table.metadata.schemas if one.schema_id == change.back_to))
     ids = {name: id for name, (id, _) in columns_with_ids(table.schema()).items() if id not in change.drop}
     ids |= {new.name: new.id for new in change.add}
     return {name: (ids[name], kind) for name, (_, kind) in columns_with_ids(wanted).items()}
-
-
-def _earlier(table: Table, wanted: Schema) -> Schema | None:
-    """An earlier schema with the same columns, if files written since can be read with it too."""
-    stored = [column for schema in table.metadata.schemas for column in columns_with_ids(schema).values()]
-    for schema in reversed(table.metadata.schemas):
-        own = dict(columns_with_ids(schema).values())
-        fits = all(kind == own.get(id, kind) or promotes(kind, own[id]) for id, kind in stored)
-        if fits and sorted(columns_of(schema)) == sorted(columns_of(wanted)):
-            return schema
-    return None
 
 
 def _inner(kind: IcebergType) -> int:

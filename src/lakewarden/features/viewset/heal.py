@@ -17,6 +17,7 @@ from lakewarden.features.viewset.ways import keeping, rewriting
 from lakewarden.features.viewset.ways.incompatible_partitions import Partition, Sorted, sort_out
 from lakewarden.features.viewset.ways.options import WAYS, Group, Way, group, rank, transitions
 from lakewarden.features.viewset.ways.regenerating import regeneration
+from lakewarden.features.viewset.ways.stored_values import by_stored_values
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Positional, TableOperation
@@ -158,9 +159,11 @@ def _groups(lake: Reader, view: ViewSet, changes: dict[str, Transition], found: 
         by_hash.setdefault(one.schema_hash, []).append(one)
     groups = []
     for schema_hash, some in sorted(by_hash.items()):
-        paths = [row.file_path for one in some for row in one.rows if row.file_path is not None]
-        has_deletes = any(live[path].deletes for path in paths if path in live)
-        groups.append(group(lake, view, changes[schema_hash], some, schema_hash in overlapping, has_deletes))
+        for part in by_stored_values(lake, view, changes[schema_hash], some):
+            paths = [row.file_path for one in part.partitions for row in one.rows if row.file_path is not None]
+            has_deletes = any(live[path].deletes for path in paths if path in live)
+            is_shared = schema_hash in overlapping
+            groups.append(group(lake, view, part.change, part.partitions, is_shared, has_deletes))
     return groups
 
 

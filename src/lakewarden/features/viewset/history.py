@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from lakewarden.features.viewset.definition import OWN, Definition, type_text
+from lakewarden.features.viewset.definition import HISTORY, Definition
 
 if TYPE_CHECKING:
-    from pyiceberg.schema import Schema
-
     from lakewarden.lifecycle.ground import Reader
 
-HISTORY = "lakewarden.viewset.history"
 _REMEMBERED = 50  # schemas; each takes a few kilobytes of every metadata file
 
 
@@ -52,13 +49,16 @@ def history_of(properties: Mapping[str, str]) -> dict[str, list[Former]] | None:
 
 
 def recorded(properties: Mapping[str, str], schema_hash: str, now: Former) -> dict[str, str]:
-    """The property with one more definition; none if the table's earlier definitions are not known."""
+    """The property with one more definition; none if the table's earlier definitions are not known.
+
+    Of schemas long ago only the hash stays: it must not be given to other field ids.
+    """
     known = history_of(properties)
     if known is None:
         return {}
     same = [one for one in known.pop(schema_hash, []) if one != now]
-    kept = list(known.items())[-_REMEMBERED + 1 :]
-    return {HISTORY: _History.dump_json({**dict(kept), schema_hash: [*same, now]}).decode()}
+    kept = {**{key: list[Former]() for key in known}, **dict(list(known.items())[-_REMEMBERED + 1 :])}
+    return {HISTORY: _History.dump_json({**kept, schema_hash: [*same, now]}).decode()}
 
 
 def begun(schema_hash: str, now: Former) -> dict[str, str]:
@@ -75,8 +75,3 @@ def reads_of(lake: Reader, definition: Definition) -> dict[str, ReadColumns]:
         used = definition.statement.columns_of(list(ids))
         found[spelled] = ReadColumns(uuid=str(table.metadata.table_uuid), ids={name: ids[name] for name in used})
     return found
-
-
-def columns_with_ids(schema: Schema) -> dict[str, tuple[int, str]]:
-    """The columns of a view set's SQL, each with its field id and type."""
-    return {f.name: (f.field_id, type_text(f.field_type)) for f in schema.fields if f.name not in OWN}

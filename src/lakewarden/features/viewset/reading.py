@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.read import version_schema
 from lakewarden.features.viewset.catalogue import PartitionRow, partitions
-from lakewarden.features.viewset.definition import GLOBAL, HASH, INSTANCE, ViewSet, columns_of, of_table, schema_hash
+from lakewarden.features.viewset.definition import GLOBAL, HASH, INSTANCE, ViewSet, columns_with_ids, hash_of, of_table
 from lakewarden.features.viewset.history import history_of
 from lakewarden.quantities import counted
 
@@ -43,10 +43,10 @@ def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Select
     view = of_table(version.name, version.table)
     if view is None:
         return None
-    columns = columns_of(version_schema(version))
+    columns = columns_with_ids(version_schema(version))
     is_head = version.snapshot.snapshot_id == version.table.metadata.current_snapshot_id
     rows = partitions(lake, view, at=None if is_head else version.snapshot)
-    current = schema_hash(columns, view.definition.schema_version)
+    current = hash_of(columns, view.definition.schema_version, view.table.metadata.properties)
     if not is_head:
         current = _then(view, columns, rows) or current
     there = {row.identity for row in rows}
@@ -58,17 +58,18 @@ def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Select
     ]
     return Selection(
         And(_is(INSTANCE, [instance]), _is(HASH, view.stored_as(current))),
-        tuple(name for name, _ in columns),
+        tuple(columns),
         f"{view.name}, instance {instance}: left out {' and '.join(parts)}" if parts else "",
     )
 
 
-def _then(view: ViewSet, columns: list[tuple[str, str]], rows: list[PartitionRow]) -> str | None:
+def _then(view: ViewSet, columns: dict[str, tuple[int, str]], rows: list[PartitionRow]) -> str | None:
     """The hash that was current in an earlier version: of those with its columns, whatever their schema_version, the
     one that was written last."""
-    history = history_of(view.table.metadata.properties) or {}
+    properties = view.table.metadata.properties
+    history = history_of(properties) or {}
     versions = {one.definition.schema_version for former in history.values() for one in former}
-    known = {schema_hash(columns, one) for one in versions}
+    known = {hash_of(columns, one, properties) for one in versions}
     written = [(row.updated or _LONG_AGO, row.file_schema_hash) for row in rows if row.file_schema_hash in known]
     return max(written)[1] if written else None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from lakewarden.engine.commit.created_table import CreateTable
-from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound, Conflict, TableNotFound, did_you_mean
+from lakewarden.errors import AlreadyExists, BadValue, ColumnNotFound, TableNotFound, did_you_mean
 from lakewarden.features.viewset.catalogue import partitions
 from lakewarden.features.viewset.definition import (
     BEGIN,
@@ -27,11 +27,13 @@ from lakewarden.features.viewset.definition import (
     ViewSet,
     all_view_sets,
     columns_of,
+    columns_with_ids,
+    hash_of,
     of_table,
     schema_hash,
 )
 from lakewarden.features.viewset.evolution import columns_after, evolution
-from lakewarden.features.viewset.history import Former, begun, columns_with_ids, history_of, reads_of, recorded
+from lakewarden.features.viewset.history import Former, begun, history_of, reads_of, recorded
 from lakewarden.features.viewset.ways.transition import Transition, transition
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
@@ -61,8 +63,9 @@ class Register(Operation):
 
     Its table is created, partitioned by instance, begin, end and schema hash. Registering the name again with other SQL
     changes the table's schema: a column with the same name and the same or a promotable type stays the same column, any
-    other is dropped and added under a new field id. Partitions that were written before are then incompatible. If an
-    earlier schema comes back, its partitions count as current again.
+    other is dropped and added under a new field id. Partitions that were written before are then incompatible. If a
+    column that was dropped comes back, partitions that had it stay incompatible until viewset heal moves its values:
+    files that were rewritten meanwhile, by any engine, lack them.
     """
 
     definition: Annotated[Definition, Positional(), Document()] = Field(description="What the view set is.")
@@ -123,7 +126,7 @@ class Register(Operation):
             change = evolution(str(name), table, schema, self.definition)
             properties = {**change.properties, **self._recorded(lake, table, schema, change)}
             lake.commits.publish(replace(change, properties=properties))
-            return Outcome({"schema_hash": self._hash(schema)})
+            return Outcome({"schema_hash": self._hash_after(table, schema, change)})
         lake.tables.catalog(name).create_namespace_if_not_exists(name.namespace)
         is_empty = action.verb == "create-empty"
         if not is_empty:
@@ -150,11 +153,15 @@ class Register(Operation):
         now = Former(definition=self.definition, columns=columns, reads=reads_of(lake, self.definition))
         known = table.metadata.properties
         before = ViewSet(Definition.model_validate_json(known[PROPERTY]), lake.tables.name(change.table), table)
-        new = self._hash(schema)
+        new = self._hash_after(table, schema, change)
         return {**recorded(known, new, now), **({KEPT: "{}"} if KEPT in known and new != before.schema_hash else {})}
 
     def _hash(self, schema: Schema) -> str:
         return schema_hash(columns_of(schema), self.definition.schema_version)
+
+    def _hash_after(self, table: Table, wanted: Schema, change: EvolveSchema) -> str:
+        columns = columns_after(table, wanted, change)
+        return hash_of(columns, self.definition.schema_version, table.metadata.properties)
 
     def _create(self, name: TableName, schema: Schema) -> Action:
         return Action(
@@ -173,12 +180,10 @@ class Register(Operation):
         }
 
     def _change(self, name: TableName, table: Table, schema: Schema, before: ViewSet) -> tuple[Action, ...]:
-        is_same = (
-            before.definition == self.definition and not evolution(str(name), table, schema, self.definition).changes
-        )
-        if is_same:
+        change = evolution(str(name), table, schema, self.definition)
+        if before.definition == self.definition and not change.changes:
             return ()
-        new = self._hash(schema)
+        new = self._hash_after(table, schema, change)
         says = f"change its definition; the schema stays {new}"
         if new != before.schema_hash:
             says = (
@@ -197,20 +202,15 @@ class Register(Operation):
         )
 
     def _warnings(self, lake: Reader, before: ViewSet, wanted: Schema) -> tuple[str, ...]:
-        """Partitions with the new schema's hash may be there already, written with other SQL or other field ids."""
-        table, new = before.table, self._hash(wanted)
-        former = (history_of(table.metadata.properties) or {}).get(new, [])
+        """Partitions with the new schema's hash may be there already, written with other SQL."""
+        table = before.table
         change = evolution(str(before.table_name), table, wanted, self.definition)
-        columns = columns_after(table, wanted, change)
+        columns, new = columns_after(table, wanted, change), self._hash_after(table, wanted, change)
+        former = (history_of(table.metadata.properties) or {}).get(new, [])
         now = Former(definition=self.definition, columns=columns, reads=reads_of(lake, self.definition))
         found = transition(former, now) if former else Transition()
         if found.reads_as_it_is or not any(row.file_schema_hash == new for row in partitions(lake, before)):
             return ()
-        if any(one.columns != columns for one in former):
-            raise Conflict(
-                f"{before.name} has partitions of schema {new} whose columns have other field ids: they would be null",
-                "Give it another schema_version, or retire those partitions first.",
-            )
         told = f"partitions of schema {new} are there already and count as current, but {found.why_not}"
         return (f"{told}; regenerate them, or give the view set another schema_version",)
 

@@ -10,14 +10,12 @@ from pydantic import Field
 
 from lakewarden.engine.catalog.snapshots import notes_of, operation_of
 from lakewarden.engine.commit.new_rows import Append
-from lakewarden.engine.files.file_schemas import written_files
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.errors import BadValue, Conflict, LakewardenError, NotFound
 from lakewarden.features.shared.each import joined, refusal
 from lakewarden.features.viewset.catalogue import Identity, parse_identity, partitions
-from lakewarden.features.viewset.definition import HASH, IDENTITY, ViewSet, all_view_sets, view_set_of
-from lakewarden.features.viewset.history import columns_with_ids, history_of
+from lakewarden.features.viewset.definition import IDENTITY, ViewSet, all_view_sets, view_set_of
 from lakewarden.features.viewset.overlap import doubled, unshared
 from lakewarden.features.viewset.retiring import EMPTY_WITH_IT
 from lakewarden.features.viewset.writing import bring_back_empty, empty_before, removed_empty
@@ -82,7 +80,6 @@ class Restore(TableOperation):
         back = {file.path: found.files[file.path] for file in action.files.items if file.path not in there}
         check = unshared(lake, view, _coming(view, back.values(), empty_before(lake, view, self.operation)))
         if back:
-            _refuse_other_ids(lake, found, back)
             uuid = str(view.table.metadata.table_uuid)
             lake.commits.publish(Append(str(view.table_name), uuid, tuple(back.values()), check=check))
         else:
@@ -104,7 +101,6 @@ class Restore(TableOperation):
                 "or another that overlaps with it",
                 "Restoring it would double its rows. Retire that one first.",
             )
-        _refuse_other_ids(lake, found, missing)
         files = FileList.of(PlannedFile(path, a.file.file_size_in_bytes, "data") for path, a in missing.items())
         if not files.count and not empty:
             return Plan(self.kind(), target)
@@ -183,23 +179,3 @@ def _coming(view: ViewSet, files: Iterable[AddedFile], empty: Iterable[str]) -> 
         instance, begin, end, stored = (added.file.partition[place] for place in range(len(IDENTITY)))
         found.append((instance, from_micros(begin), from_micros(end), view.counts_as(stored)))
     return found
-
-
-def _refuse_other_ids(lake: Reader, found: _Retired, back: Mapping[str, AddedFile]) -> None:
-    """Refuse files of the current schema's hash that were written under other field ids: their values would be null."""
-    view = found.view
-    now = columns_with_ids(view.table.schema())
-    history = history_of(view.table.metadata.properties)
-    if history is not None and all(one.columns == now for one in history.get(view.schema_hash, ())):
-        return
-    hash_place = IDENTITY.index(HASH)
-    current = {path for path, added in back.items() if added.file.partition[hash_place] == view.schema_hash}
-    ids, storage = {id for id, _ in now.values()}, lake.storage(view.table_name.lake)
-    for version in found.before if current else ():
-        for file in written_files(view.table, view.table.snapshot_by_id(version), storage, len(current)):
-            stored = {field.field_id for field in file.schema.fields} if file.schema is not None else set[int]()
-            if file.path in current and not ids <= stored:
-                raise Conflict(
-                    f"{view.name}: columns of {file.path} have other field ids than those of the same schema now",
-                    "Restored, they would be null. Materialize those partitions instead.",
-                )

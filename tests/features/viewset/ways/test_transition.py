@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakewarden.features.shared.columns import promotes
-from lakewarden.features.viewset.definition import Definition
+from lakewarden.features.viewset.definition import Definition, hash_of
 from lakewarden.features.viewset.history import Former, ReadColumns, begun, history_of, recorded
 from lakewarden.features.viewset.ways.transition import Transition, transition
 from tests.features.viewset.logs import RANGE
@@ -82,7 +82,21 @@ def test_the_history_has_every_definition_of_a_hash() -> None:
     assert recorded({}, "a", _THEN) == {}  # what came before is not known, and never will be
     for number in range(60):
         properties = recorded(properties, f"x{number}", _THEN)
-    assert len(history_of(properties) or ()) == 50
+    known = history_of(properties) or {}
+    assert sum(1 for formers in known.values() if formers) == 50 and known["a"] == []
+
+
+def test_a_hash_stands_for_the_field_ids_that_it_was_first_given_to() -> None:
+    first = hash_of(_THEN.columns, None, {})
+    properties = begun(first, _THEN)
+    again = {**_THEN.columns, "msg": (7, "string")}
+    other = hash_of(again, None, properties)
+    assert hash_of(_THEN.columns, None, properties) == first != other
+    properties = recorded(properties, other, _former("level, msg", again))
+    assert (hash_of(_THEN.columns, None, properties), hash_of(again, None, properties)) == (first, other)
+    for number in range(60):
+        properties = recorded(properties, f"x{number}", _THEN)
+    assert hash_of({**_THEN.columns, "msg": (9, "string")}, None, properties) not in (first, other)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from lakewarden.errors import NotFound
-from lakewarden.features.viewset.history import Former, columns_with_ids, history_of, reads_of
+from lakewarden.features.viewset.definition import columns_with_ids
+from lakewarden.features.viewset.history import Former, history_of, reads_of
 from lakewarden.features.viewset.ways.transition import Transition, transition
 from lakewarden.lifecycle.action import Estimate
 from lakewarden.quantities import show_size
