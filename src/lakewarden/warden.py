@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakewarden.engine.comparison.compare import Comparisons
+    from lakewarden.engine.comparison.new_rows import NewRows
     from lakewarden.engine.history.spark_route import SparkCleansing
     from lakewarden.engine.rewrite.exchange import Exchange
     from lakewarden.engine.spark.database_rows import DatabaseRows
@@ -129,7 +130,13 @@ class Ground:
     def batches(self) -> Batches:
         from lakewarden.engine.sql.batches import Batches
 
-        return Batches(lambda: self.spark, self.rows)
+        return Batches(lambda: self.spark, self.rows, self.new_rows)
+
+    @made_once
+    def new_rows(self) -> NewRows:
+        from lakewarden.engine.comparison.new_rows import NewRows
+
+        return NewRows(lambda: self.spark, self.rows, lambda: self.comparisons)
 
     def _hidden(self, version: Resolved) -> Sequence[HiddenKey]:
         """The hidden keys of a table; an error if another control database has its requests."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lakewarden.engine.files.live_files import Files, LiveFile, SnapshotFiles
     from lakewarden.engine.rows.read import Rows
     from lakewarden.engine.spark.session import Spark
+    from lakewarden.records.erasure import HiddenKey
 
 _MIB = 1 << 20
 _PROFILED_WHOLE = 500_000  # rows: files of up to this many are all profiled
@@ -144,12 +145,13 @@ class Comparisons:
         take_rows: TakeRows,
     ) -> Result:
         """Compare the files that differ."""
-        hidden: dict[Side, tuple[Drop, ...]] = {"from": self._drops(wanted.before), "to": self._drops(wanted.after)}
-        lineage = self._lineage(wanted, files)
+        versions: dict[Side, Resolved] = {"from": wanted.before, "to": wanted.after}
+        hidden = {side: drops(self._rows.hidden(version)) for side, version in versions.items()}
+        lineage = self.lineage(wanted, files)
         counted = self._counted(wanted, live)
-        parts = list(self._parts(wanted, files, live, counted, lineage))
+        parts = list(self.parts(wanted, files, live, counted, lineage))
         compared = replace(
-            self._compared(wanted, hidden),
+            self.compared(wanted, hidden),
             sampled_below=_sampled_below(parts) if wanted.where is None else {},
             by_lineage=bool(lineage),
         )
@@ -171,7 +173,8 @@ class Comparisons:
         method = _method(files, here, size) + ("; rows that kept their row lineage are equal" if lineage else "")
         return _checked(Result(report, rows, strata, files, method, report.counted.bytes), about)
 
-    def _lineage(self, wanted: Wanted, files: FileDifference) -> Lineage:
+    def lineage(self, wanted: Wanted, files: FileDifference) -> Lineage:
+        """The row lineage of the files that differ, if it may be relied on."""
         if not wanted.is_one_table or not self._settings.compare.row_lineage:
             return {}
         with translating(f"table {wanted.after.name}"):
@@ -181,7 +184,7 @@ class Comparisons:
         self, wanted: Wanted, files: FileDifference, reason: str, progress: Progress, take_rows: TakeRows
     ) -> Result:
         """Compare whole versions, copied to temporary files."""
-        compared = self._compared(wanted, {})
+        compared = self.compared(wanted, {})
         about = f"table {wanted.after.name}"
         with translating(about), tempfile.TemporaryDirectory(prefix="lakewarden-compare-") as folder:
             parts: list[Part] = []
@@ -209,12 +212,8 @@ class Comparisons:
                 found[side] = may_hold(version.table, live[side], self._rows.hidden(version))
         return found
 
-    def _drops(self, version: Resolved) -> tuple[Drop, ...]:
-        """What erasure requests hide of a table."""
-        keys = self._rows.hidden(version)
-        return tuple(Drop(key.field_id, pack(widest(key.kind, key.values))) for key in keys if key.values)
-
-    def _compared(self, wanted: Wanted, hidden: dict[Side, tuple[Drop, ...]]) -> Compared:
+    def compared(self, wanted: Wanted, hidden: dict[Side, tuple[Drop, ...]]) -> Compared:
+        """What tasks are given."""
         return Compared(
             schemas={side: wanted.matched.schema(side) for side in SIDES},
             width=wanted.width,
@@ -229,7 +228,7 @@ class Comparisons:
             access=access_of(self._settings.lake(wanted.after.name.lake)),
         )
 
-    def _parts(
+    def parts(
         self,
         wanted: Wanted,
         files: FileDifference,
@@ -237,6 +236,7 @@ class Comparisons:
         counted: dict[Side, set[str]],
         lineage: Lineage,
     ) -> Iterator[Part]:
+        """The files that are read, each for what its rows are needed for."""
         states: list[tuple[Purpose, LiveFile | None, LiveFile | None, int | None]] = [
             ("compare", each.before, each.after, None) for each in files.differing
         ]
@@ -264,6 +264,11 @@ class Comparisons:
             share = min(1.0, (most or file.rows) / max(file.rows, 1))
             size = math.ceil(file.bytes * share)
             yield Part(number, file.path, file.rows, size, purpose, deletes, most, lineage.get(file.path))
+
+
+def drops(keys: Iterable[HiddenKey]) -> tuple[Drop, ...]:
+    """What erasure requests hide of a table, as tasks leave it out."""
+    return tuple(Drop(key.field_id, pack(widest(key.kind, key.values))) for key in keys if key.values)
 
 
 def _profiled(states: Sequence[State]) -> Iterator[tuple[State, int | None]]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewarden.engine.kernel.compare_messages import Part, Side
-from lakewarden.engine.kernel.schema import Projection
+from lakewarden.engine.kernel.schema import Projection, field_id
 from lakewarden.engine.rows.read import version_schema
 
 if TYPE_CHECKING:
@@ -42,11 +42,17 @@ def reason_to_copy(files: Sequence[LiveFile], versions: Sequence[Resolved]) -> s
     return None
 
 
-def copy(rows: Rows, version: Resolved, side: Side, columns: Sequence[MatchedColumn], folder: Path) -> Part:
-    """Copy the rows of a version to one file, which is a part of the comparison."""
+def copy(
+    rows: Rows, version: Resolved, side: Side, columns: Sequence[MatchedColumn], folder: Path, raw: bool = False
+) -> Part:
+    """Copy the rows of a version to one file, which is a part of the comparison; `raw` includes hidden rows.
+
+    A column that the version does not have is NULL.
+    """
     schema = version_schema(version)
-    names = [column.old_name if side == "from" else column.name for column in columns]
-    read, batches = rows.batches(version, columns=names)
+    wanted = {field_id(column.fields[side]) for column in columns}
+    names = [field.name for field in schema.fields if field.field_id in wanted]
+    read, batches = rows.batches(version, columns=names, raw=raw)
     source = _with_ids(read, {field.name: field for field in schema.fields})
     target = pa.schema([column.fields[side] for column in columns])
     projection = Projection(source, target)

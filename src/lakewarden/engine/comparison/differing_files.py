@@ -55,7 +55,7 @@ class FileDifference:
 
 def difference(files: Files, table: Table, before: Snapshot, after: Snapshot) -> FileDifference:
     """What differs between two versions of one table."""
-    direct = _direct(files.of(table, before), files.of(table, after))
+    direct = at_the_ends(files.of(table, before), files.of(table, after))
     if not direct.differing:
         return direct
     chain = _chain(table, before, after)
@@ -75,7 +75,8 @@ def apart(before: SnapshotFiles, after: SnapshotFiles) -> FileDifference:
     return FileDifference((*(Differing(file, None) for file in one), *(Differing(None, file) for file in other)), ())
 
 
-def _direct(before: SnapshotFiles, after: SnapshotFiles) -> FileDifference:
+def at_the_ends(before: SnapshotFiles, after: SnapshotFiles) -> FileDifference:
+    """What differs between two versions of one table, whatever lies between them."""
     old, new = before.by_path, after.by_path
     shared = tuple(file for path, file in new.items() if path in old and _known(old[path]) == _known(file))
     same = {file.path for file in shared}

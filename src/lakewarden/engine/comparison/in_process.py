@@ -22,6 +22,7 @@ from lakewarden.engine.kernel.compare_task import (
     hashing,
     pairing,
     settling,
+    taking,
 )
 from lakewarden.engine.kernel.memory import Budget, plain_allocation, resident_bytes
 
@@ -45,6 +46,12 @@ def run(parts: Sequence[Part], compared: Compared, progress: Progress) -> Iterat
             yield from _Run(Path(folder) / "keys", parts, compared, progress).check_keys(keys)
 
 
+def added(parts: Sequence[Part], compared: Compared) -> Iterator[Item | Report]:
+    """The rows that only the `to` side has, and reports."""
+    with tempfile.TemporaryDirectory(prefix="lakewarden-compare-") as folder, plain_allocation():
+        yield from _Run(Path(folder), parts, compared, lambda done, total: None).added(parts)
+
+
 class _Run:
     def __init__(self, folder: Path, parts: Sequence[Part], compared: Compared, progress: Progress) -> None:
         self._folder, self._parts, self._progress = folder, parts, progress
@@ -55,6 +62,24 @@ class _Run:
         self._compared = replace(compared, hash_buckets=buckets, part_buckets=min(buckets * 2, _PART_BUCKETS))
 
     def compare(self, parts: Sequence[Part]) -> Iterator[Report]:
+        by_part = Exchange(self._folder / "parts")
+        yield from self._settle(parts, by_part)
+        width = max((part.bytes / max(part.rows, 1) for part in self._parts), default=0.0)
+        needed = by_part.rows * width * 6  # files are compressed
+        compared = replace(self._compared, key_buckets=max(1, math.ceil(needed / _BYTES_A_BUCKET)))
+        by_key = Exchange(self._folder / "keyed")
+        yield from self._stage(by_part, fetching(self._parts, compared), by_key)
+        yield from self._stage(by_key, pairing(compared), None)
+
+    def added(self, parts: Sequence[Part]) -> Iterator[Item | Report]:
+        by_part = Exchange(self._folder / "parts")
+        yield from self._settle(parts, by_part)
+        take = taking(self._parts, self._compared)
+        for bucket in by_part.buckets():
+            yield from take(by_part.take(bucket))
+
+    def _settle(self, parts: Sequence[Part], by_part: Exchange) -> Iterator[Report]:
+        """Find the rows that have no equal on the other side."""
         by_hash = Exchange(self._folder / "hashes")
         yield from self._hash(parts, by_hash)
         if self._compared.by_lineage:
@@ -62,14 +87,7 @@ class _Run:
             yield from self._stage(by_hash, settling(self._compared), left)
             by_hash = Exchange(self._folder / "values")
             yield from self._stage(left, hashing(self._parts, self._compared), by_hash)
-        by_part = Exchange(self._folder / "parts")
         yield from self._stage(by_hash, settling(self._compared), by_part)
-        width = max((part.bytes / max(part.rows, 1) for part in self._parts), default=0.0)
-        needed = by_part.rows * width * 6  # files are compressed
-        compared = replace(self._compared, key_buckets=max(1, math.ceil(needed / _BYTES_A_BUCKET)))
-        by_key = Exchange(self._folder / "keyed")
-        yield from self._stage(by_part, fetching(self._parts, compared), by_key)
-        yield from self._stage(by_key, pairing(compared), None)
 
     def check_keys(self, parts: Sequence[Part]) -> Iterator[Report]:
         by_hash = Exchange(self._folder)

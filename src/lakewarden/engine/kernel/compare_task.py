@@ -3,6 +3,7 @@
     hashed ──bucket of the hash──▶ settled ──part──▶ fetched ──bucket of the key──▶ paired
 
 With row lineage, the first two stages run twice: first over row ids, then over the values of the rows that are left.
+If only the rows that the second side has more of are wanted, `taking` takes the place of the last two.
 
 Each stage yields items: batches with the bucket they go to, and reports, which pass through all later stages. A
 fault is a report too: raised on an executor, it would be retried and buried in a stack trace. How items travel, in
@@ -29,6 +30,7 @@ from lakewarden.engine.kernel.profile import Profile, priorities
 from lakewarden.engine.kernel.row_difference import HashedRows, in_buckets, repeated, settled
 from lakewarden.engine.kernel.row_hash import combined, hash_column, is_null_in_any, spread
 from lakewarden.engine.kernel.row_pairs import ColumnChanges, Tally, keyed, paired
+from lakewarden.engine.kernel.spark_values import as_spark_rows
 from lakewarden.engine.kernel.storage import fault
 from lakewarden.engine.kernel.task import parts as rewrite_parts
 from lakewarden.engine.kernel.worker import settle
@@ -41,6 +43,7 @@ _PARTS = (
     "row_difference",
     "row_hash",
     "row_pairs",
+    "spark_values",
     "vectors",
 )
 ITEM_SCHEMA = "bucket int, is_report boolean, content binary"
@@ -128,6 +131,20 @@ def fetching(parts: Sequence[Part], compared: Compared) -> Stage:
                 yield from in_buckets(rows, hashes, compared.key_buckets)
 
     return lambda items: _guarded(fetch(items))
+
+
+def taking(parts: Sequence[Part], compared: Compared) -> Stage:
+    """The stage that reads the rows that only the `to` side has, and counts those that only the other has."""
+
+    def take(items: Iterable[Item]) -> Iterator[Item | Report]:
+        batches = [batch for _, batch in items]
+        files = ComparedFiles(compared)
+        for number, positions, is_to in _by_part(batches) if batches else ():
+            yield Report(tally=Tally(removed=int((~is_to).sum())))
+            if is_to.any():
+                yield from ((0, batch) for batch, _ in files.fetch(parts[number], positions[is_to]))
+
+    return lambda items: _guarded(take(items))
 
 
 def hashing(parts: Sequence[Part], compared: Compared) -> Stage:
@@ -334,6 +351,40 @@ def over_rows(stage: Stage, sample_size: int) -> Callable[[Iterable[Any]], Itera
             yield from packed([whole])
 
     return run
+
+
+def as_rows(stage: Stage | None, schema: bytes) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """A last stage as `mapInArrow` runs it, whose rows are those of a DataFrame; a fault fails the task.
+
+    Without a stage, the items are the rows already.
+    """
+
+    def run(batches: Iterable[Any]) -> Iterator[Any]:
+        settle()
+        wanted = pa.ipc.read_schema(pa.py_buffer(schema))
+        items = _without_reports(_unpacked(batches))
+        for _, rows in items if stage is None else _without_reports(stage(items)):
+            yield as_spark_rows(rows, wanted)
+
+    return run
+
+
+def _unpacked(batches: Iterable[Any]) -> Iterator[Item | Report]:
+    for batch in batches:
+        for is_report, content in zip(batch.column("is_report").to_pylist(), batch.column("content"), strict=True):
+            if is_report:
+                yield Report.from_bytes(content.as_py())
+            else:
+                with pa.ipc.open_stream(content.as_buffer()) as stream:
+                    yield from ((0, each) for each in stream)
+
+
+def _without_reports(items: Iterable[Item | Report]) -> Iterator[Item]:
+    for item in items:
+        if not isinstance(item, Report):
+            yield item
+        elif item.failure is not None:
+            raise RuntimeError(f"{item.failure.file}: {item.failure.message}")
 
 
 def _item_row(bucket: int, is_report: bool, content: bytes) -> Any:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import first_line, translating
 from lakewarden.engine.base.quoting import identifier
-from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.engine.catalog.tables import Resolved
 from lakewarden.engine.kernel import executor_functions
 from lakewarden.engine.rows.hidden_filter import Hiding
@@ -128,22 +127,6 @@ class Rows:
             frame = frame if only is None else frame.where(as_column(only, schema))
             return without_hidden(session, frame, keys, schema)
 
-    def dataframe_since(self, before: Resolved, version: Resolved, raw: bool = False) -> DataFrame:
-        """The rows that a version has and an earlier one does not; a row that was changed since counts as new.
-
-        `raw` includes hidden rows.
-        """
-        name, schema = version.name, version_schema(version)
-        keys = [] if raw else self.hidden(version)
-        with translating_spark():
-            if not _only_appended(before, version):
-                earlier, later = self.dataframe(before, raw), self.dataframe(version, raw)
-                return later.exceptAll(earlier.select(*later.columns))
-            session = self._spark().session()
-            reader = session.read.option("start-snapshot-id", str(before.snapshot.snapshot_id))
-            reader = reader.option("end-snapshot-id", str(version.snapshot.snapshot_id))
-            return without_hidden(session, reader.table(identifier(name.lake, name.identifier)), keys, schema)
-
     def _through_spark(
         self,
         version: Resolved,
@@ -160,19 +143,6 @@ class Rows:
             frame = frame.limit(limit) if limit is not None else frame
             schema = frame.limit(0).toArrow().schema
         return schema, _spark_batches(frame)
-
-
-def _only_appended(before: Resolved, version: Resolved) -> bool:
-    """Whether only appends and rewrites without changes lie between two versions."""
-    for id in ancestors(version.table, version.snapshot.snapshot_id):
-        if id == before.snapshot.snapshot_id:
-            return True
-        found = version.table.snapshot_by_id(id)
-        if found is None or found.parent_snapshot_id is None or found.summary is None:
-            return False
-        if found.summary.operation.value not in ("append", "replace"):
-            return False
-    return False
 
 
 def _hidden_left_out(

@@ -14,24 +14,30 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.snapshots import notes_of
+from lakewarden.engine.rows.read import version_schema
 from lakewarden.engine.spark.session import Spark, translating_spark, without_values
 from lakewarden.engine.sql.insertion import RANGE, Insertion
 from lakewarden.engine.sql.range_binding import BATCH_SIZE, CHECKPOINT, RANGED
 from lakewarden.engine.sql.sorted_column import HERE, Range, SortedColumn, is_sortable
-from lakewarden.engine.sql.tuples import Tuple, TupleColumns
+from lakewarden.engine.sql.tuples import Tuple, TupleColumns, order
 from lakewarden.errors import BadValue
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.schema import Schema
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Resolved
+    from lakewarden.engine.comparison.new_rows import NewRows, Since
     from lakewarden.engine.rows.read import Rows
+    from lakewarden.records.erasure import HiddenKey
 
 FEW = 200_000
 """Up to so many rows are planned exactly by Spark; of more, so many are sampled."""
+COUNTED = 32 << 20
+"""Up to so many bytes are read to count rows outside of a run."""
 _SEED = 17
 
 
@@ -53,6 +59,8 @@ class Reading:
     versions: Mapping[str, Resolved | NoVersion]
     since: Resolved | None = None
     """Only the rows that the source has got since this version."""
+    hidden_before: tuple[HiddenKey, ...] = ()
+    """What was hidden when that version was read: rows that are no longer hidden are new."""
     initial: Tuple | None = None
     """Rows up to this tuple are not read."""
     without: tuple[Tuple, ...] = ()
@@ -67,6 +75,18 @@ class Reading:
         """All versions that it reads."""
         versions = [version for version in self.versions.values() if not isinstance(version, NoVersion)]
         return [*versions, *([self.since] if self.since else [])]
+
+    @property
+    def new(self) -> Since | None:
+        """Which rows of the source are read, if not all: those that differ in what the SQL reads."""
+        from lakewarden.engine.comparison.new_rows import Since
+
+        if self.since is None or isinstance(self.pinned, NoVersion):
+            return None
+        known = [field.name for field in version_schema(self.pinned).fields]
+        read = {*self.insertion.columns_read(known), *self.columns.names}
+        columns = tuple(name for name in known if name in read)
+        return Since(self.since, self.pinned, columns, self.hidden_before)
 
     @property
     def rows(self) -> int:
@@ -85,8 +105,8 @@ class Reading:
 class Batches:
     """Plans and reads ranges of pinned sources."""
 
-    def __init__(self, spark: Callable[[], Spark], rows: Rows) -> None:
-        self._spark, self._rows = spark, rows
+    def __init__(self, spark: Callable[[], Spark], rows: Rows, new_rows: NewRows) -> None:
+        self._spark, self._rows, self._new_rows = spark, rows, new_rows
 
     def check(self, reading: Reading, target: Sequence[str]) -> None:
         """Have Spark refuse SQL that does not fit its tables, before a row moves."""
@@ -117,6 +137,33 @@ class Batches:
             fraction = 1.0 if is_exact else min(1.0, FEW / max(reading.rows, 1))
             return _ranges(frame, reading.columns, after, size, fraction)
 
+    def count(self, reading: Reading) -> int | None:
+        """How many rows of the source are read; None if that takes reading too much of it here."""
+        if isinstance(reading.pinned, NoVersion):
+            return 0
+        if reading.initial is None:
+            if reading.new is None:
+                return self._rows.count(reading.pinned, "", raw=False, known=None, most_bytes=COUNTED)
+            return self._new_rows.count(reading.new, COUNTED)
+        if reading.new is None:
+            if reading.bytes > COUNTED:
+                return None
+            _, batches = self._rows.batches(reading.pinned, columns=reading.columns.names)
+        else:
+            found = self._new_rows.here(reading.new, COUNTED)
+            if found is None:
+                return None
+            batches = iter(found.batches)
+        after = order(reading.initial)
+        return sum(order(values) > after for batch in batches for values in _values_of(batch, reading.columns))
+
+    def removed(self, reading: Reading) -> int | None:
+        """How many rows of the version that was read before the source no longer has; None as for `count`."""
+        if reading.new is None or self._new_rows.appended(reading.new) is not None:
+            return 0
+        found = self._new_rows.here(reading.new, COUNTED)
+        return None if found is None else found.removed
+
     def tuple_after(self, reading: Reading, rows: int, total: int) -> Tuple | None:
         """The tuple of the last of so many rows; None if it is in the midst of equal ones, or the total is another."""
         with translating_spark():
@@ -137,6 +184,12 @@ class Batches:
             return None
         lower = after if after is not None else reading.initial
         return SortedColumn.of((batch.column(0) for batch in batches), reading.columns.kinds[0], lower)
+
+    def added(self, before: Resolved, after: Resolved) -> DataFrame:
+        """The rows that a version of a target has and an earlier one does not, hidden ones too."""
+        from lakewarden.engine.comparison.new_rows import Since
+
+        return self._new_rows.frame(Since(before, after, raw=True))
 
     def evaluate(self, reading: Reading, one: Range, target: Sequence[str]) -> None:
         """Compute the rows of a range and write them nowhere; raises what the SQL fails on."""
@@ -181,10 +234,8 @@ class Batches:
         return without_values(any(self._rows.hidden(one) for one in versions))
 
     def _source(self, reading: Reading) -> DataFrame:
-        if reading.since is None or isinstance(reading.pinned, NoVersion):
-            frame = self._whole(reading.pinned)
-        else:
-            frame = self._rows.dataframe_since(reading.since, reading.pinned)
+        new = reading.new
+        frame = self._whole(reading.pinned) if new is None else self._new_rows.frame(new)
         if reading.initial is not None:
             frame = frame.where(reading.columns.within(reading.initial, None))
         return frame.where(reading.columns.is_none_of(reading.without)) if reading.without else frame
@@ -249,6 +300,10 @@ def _tuples(frame: DataFrame, columns: TupleColumns) -> list[tuple[Tuple, int]]:
     found = frame.groupBy(*names).count().orderBy(*names).toArrow()
     values = zip(*(found.column(place).to_pylist() for place in range(len(names))), strict=True)
     return list(zip(values, found.column(len(names)).to_pylist(), strict=True))
+
+
+def _values_of(batch: pa.RecordBatch, columns: TupleColumns) -> Iterator[Tuple]:
+    return zip(*(batch.column(name).to_pylist() for name in columns.names), strict=True)
 
 
 def _divided(tuples: list[tuple[Tuple, int]], after: Tuple | None, size: int) -> list[Range]:

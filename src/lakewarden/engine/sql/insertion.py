@@ -7,7 +7,7 @@ if each row of the result comes from one row of the source; otherwise each range
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ RANGE = "lw_range"
 DATABASE, PREDICATE = "db", "range_predicate"
 _DIALECT = "spark"
 _CHANGING = ("RAND", "RANDN", "RANDSTR", "UUID", "NOW", "LOCALTIMESTAMP", "SHUFFLE", "MONOTONICALLY_INCREASING_ID")
+_NAMED_LIKE_FUNCTIONS = ("current_", "localtime", "session_user", "user")  # a column is taken for the function
 _WHOLE = ("group", "having", "distinct", "limit", "offset", "qualify", "order", "sort", "cluster", "distribute")
 
 
@@ -121,6 +122,19 @@ class Insertion:
     def views(self) -> tuple[str, ...]:
         """The names of what it reads: `RANGED` are the rows of a range, and others are whole tables."""
         return tuple(dict.fromkeys(spelled(table) for table in table_references(self._bound)))
+
+    def columns_read(self, known: Sequence[str]) -> tuple[str, ...]:
+        """Those of the source's columns whose names it mentions, whatever they stand for there; all by a star."""
+        from sqlglot import exp
+
+        tree = self._bound
+        if any(_is_of_range(star) for star in tree.find_all(exp.Star)) or _renames_columns(tree):
+            return tuple(known)
+        names = [node for node in tree.find_all(exp.Identifier, exp.Var) if not _is_given_name(node)]
+        mentioned = {node.name.lower() for node in names}
+        return tuple(
+            name for name in known if name.lower() in mentioned or name.lower().startswith(_NAMED_LIKE_FUNCTIONS)
+        )
 
     def needs_values(self) -> bool:
         """Whether it selects the checkpoint's values: then each range is a query of its own."""
@@ -220,6 +234,33 @@ def _direct(tree: exp.Select) -> str:
     """What the outermost SELECT calls the rows of a range; empty if only a subquery reads them."""
     places = (tree.args["from_"], *(tree.args.get("joins") or ()))
     return next((place.this.alias for place in places if place.this.name == RANGED), "")
+
+
+def _is_of_range(star: exp.Star) -> bool:
+    """Whether a star stands for all columns of the rows of a range."""
+    from sqlglot import exp
+
+    select = star.find_ancestor(exp.Select)
+    if select is None or isinstance(star.parent, exp.Count):
+        return select is None
+    of = star.parent.table.lower() if isinstance(star.parent, exp.Column) else ""
+    tables = [table for table in _own(select, exp.Table) if table.name == RANGED]
+    return any(not of or of in (table.alias.lower(), RANGED) for table in tables)
+
+
+def _renames_columns(tree: exp.Query) -> bool:
+    """Whether columns are named by their place, or joined by names that are not there to be read."""
+    from sqlglot import exp
+
+    joins = any((join.args.get("method") or "").upper() == "NATURAL" for join in tree.find_all(exp.Join))
+    return joins or tree.find(exp.Pivot) is not None
+
+
+def _is_given_name(node: exp.Expr) -> bool:
+    """Whether it is what the SQL calls a column of its result."""
+    from sqlglot import exp
+
+    return isinstance(node.parent, exp.Alias) and node.arg_key == "alias"
 
 
 def _own(tree: exp.Select, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:

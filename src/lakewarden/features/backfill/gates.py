@@ -146,10 +146,10 @@ class Check:
             raise self._failed("sample_batches", f"in the batch up to {upto}, {figures}")
 
     def _rows_of(self, unit: _Unit) -> DataFrame:
-        after, rows = self._version(unit.after), self._lake.rows
+        after = self._version(unit.after)
         if unit.before is None:
-            return rows.dataframe(after, raw=True)
-        return rows.dataframe_since(self._version(unit.before), after, raw=True)
+            return self._lake.rows.dataframe(after, raw=True)
+        return self._lake.batches.added(self._version(unit.before), after)
 
     def _version(self, ref: int | str) -> Resolved:
         return self._lake.tables.resolve(f"{self._name}@{ref}")

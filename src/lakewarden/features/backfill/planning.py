@@ -12,7 +12,7 @@ from lakewarden.engine.rows.read import version_schema
 from lakewarden.engine.sql.batches import NoVersion, Reading
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, TupleColumns
-from lakewarden.errors import BadValue, Conflict, VersionNotFound
+from lakewarden.errors import BadValue, Conflict, LakewardenError, VersionNotFound
 from lakewarden.features.backfill import bad_rows, gates, throttle
 from lakewarden.features.backfill.position import Found, Position, branch_of, whereabouts
 from lakewarden.features.backfill.registration import Backfill
@@ -161,9 +161,21 @@ def _continued(lake: Reader, backfill: Backfill, last: Position | None) -> tuple
         return check(lake, backfill), 1, ()
     if not last.complete:
         return _as_pinned(lake, backfill, last.source, last.since), last.run, ()
-    reading = _as_pinned(lake, backfill, {}, last.source[backfill.source])
-    is_same = _pins(reading)[backfill.source] == last.source[backfill.source]
-    return reading, None if is_same else last.run + 1, ()
+    read = last.source[backfill.source]
+    reading = _as_pinned(lake, backfill, {}, read)
+    if _has_nothing_new(backfill, reading, read):
+        return reading, None, ()
+    return reading, last.run + 1, _about_changes(lake, backfill, reading)
+
+
+def _about_changes(lake: Reader, backfill: Backfill, reading: Reading) -> tuple[str, ...]:
+    """A warning if the source no longer has rows that were read before: they may have been changed."""
+    removed = lake.batches.removed(reading)
+    if removed == 0:
+        return ()
+    gone = "rows may have been" if removed is None else f"{removed:,} rows were"
+    stays = f"its former row stays in {backfill.target(lake)}, as do rows that were deleted"
+    return (f"{gone} changed or deleted in {backfill.source} since: a changed row is written again, and {stays}",)
 
 
 def _as_pinned(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: str | None) -> Reading:
@@ -307,17 +319,17 @@ def tasks_of(size: int) -> int:
 
 
 def late_rows(lake: Reader, backfill: Backfill, found: Found) -> int | None:
-    """How many rows the source has got since a run read it, by its snapshots; None if they do not say."""
-    from lakewarden.engine.catalog.snapshots import ancestors
+    """How many rows of the source `--again` would read; None if they cannot be counted cheaply."""
+    read = found.position.source.get(backfill.source)
+    if read is None:
+        return None
+    try:
+        reading = _reading(lake, backfill, {}, read or None)
+        return 0 if _has_nothing_new(backfill, reading, read) else lake.batches.count(reading)
+    except LakewardenError:  # a version is gone, or columns of the SQL
+        return None
 
-    table = lake.tables.load(backfill.table(lake, backfill.source))
-    read, rows = found.position.source.get(backfill.source), 0
-    for id in ancestors(table, table.metadata.current_snapshot_id):
-        snapshot = table.snapshot_by_id(id)
-        if str(id) == read:
-            return rows
-        if snapshot is None or snapshot.summary is None:
-            return None
-        if snapshot.summary.operation.value == "append":
-            rows += int(snapshot.summary.additional_properties.get("added-records", 0))
-    return rows if read == _NONE else None
+
+def _has_nothing_new(backfill: Backfill, reading: Reading, read: str) -> bool:
+    """Whether the source is at the version that was read, and nothing of it was hidden then."""
+    return _pins(reading)[backfill.source] == read and not reading.hidden_before
