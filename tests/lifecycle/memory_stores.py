@@ -52,6 +52,21 @@ class MemoryJournal:
                 and (not subjects or any(step.subject in subjects for step in record.steps))
             ][:limit]
 
+    def failed_requiring(self, requirement: str) -> Sequence[Record]:
+        begun = [r for r in self.list(limit=10**9) if r.state is not State.PLANNED]
+        newest = {(r.kind, r.target, step.subject): r.id for r in reversed(begun) for step in r.steps}
+        return [
+            r
+            for r in begun
+            if r.state is State.FAILED
+            and any(need.kind == requirement for action in r.plan.actions for need in action.requires)
+            and all(newest[r.kind, r.target, step.subject] == r.id for step in r.steps)
+        ]
+
+    def last_begun(self, kinds: Sequence[str], argument: str, value: str) -> Record | None:
+        begun = [r for r in self.list(limit=10**9) if r.state is not State.PLANNED and r.kind in kinds]
+        return next((r for r in begun if any(a.arguments.get(argument) == value for a in r.plan.actions)), None)
+
     def planned(self, plan_id: str) -> Record | None:
         found = [r for r in self.list(states=[State.PLANNED], limit=10**9) if r.plan.id == plan_id]
         return found[0] if found else None

@@ -65,6 +65,17 @@ def test_a_failed_operation_keeps_what_it_reads_until_another_takes_its_place(jo
     assert snapshots_in_use(journal)["a.b"] == {2: "op-3"}
 
 
+def test_no_number_of_operations_makes_a_failed_one_forgotten(journal: Journal) -> None:
+    begin(journal, "op-1", reading("a.b", 1), state=State.FAILED)
+    begin(journal, "op-2", reading("c.d", 2), state=State.FAILED)
+    for number in range(201):
+        begin(journal, f"failed-{number}", Action("x", "e.f", "e.f", "x", {}), state=State.FAILED)
+        journal.add(an_operation(f"planned-{number}", Plan("some.kind", "all", (reading("a.b", 1),))))
+    assert snapshots_in_use(journal)["a.b"] == {1: "op-1"}
+    begin(journal, "op-3", reading("a.b", 3), state=State.CANCELLED)
+    assert snapshots_in_use(journal) == {"c.d": {2: "op-2"}, "uuid-of-c.d": {2: "op-2"}}
+
+
 def test_what_is_verified_is_needed_no_more(journal: Journal) -> None:
     begin(journal, "one", reading("a.b", 1), reading("c.d", 2))
     journal.step("one", replace(journal.get("one").steps[0], progress=Progress.DONE))

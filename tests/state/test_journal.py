@@ -94,6 +94,21 @@ def test_the_list_is_newest_first_and_filtered(journal: Journal) -> None:
     assert journal.list(limit=10**9) == [journal.get(id) for id in ("both", "expire", "tag")]
 
 
+def test_the_last_operation_with_an_argument_is_found_beyond_any_number_of_others(journal: Journal) -> None:
+    def begin(id: str, backfill: str, kind: str = "backfill.run") -> None:
+        actions = (Action("write", "a.b", "a.b", "write", {"backfill": backfill}),)
+        journal.add(an_operation(id, Plan(kind, "all", actions)))
+
+    for number, backfill in enumerate(("shop_003", "shop_003", *["shopx003"] * 201)):
+        begin(f"op-{number}", backfill)
+        journal.move(f"op-{number}", State.RUNNING, NOON)
+    begin("planned", "shop_003")
+    kinds = ("backfill.run", "migration.apply")
+    found = journal.last_begun(kinds, "backfill", "shop_003")
+    assert found is not None and found.id == "op-1"
+    assert journal.last_begun(kinds[1:], "backfill", "shop_003") is None
+
+
 def test_planned_finds_only_what_was_not_applied(journal: Journal) -> None:
     plan = a_plan("sales.orders")
     assert journal.planned(plan.id) is None

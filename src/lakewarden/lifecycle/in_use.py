@@ -5,15 +5,12 @@ A failed operation can be resumed, too. It keeps what it reads, unless the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from lakewarden.lifecycle.action import Action
 from lakewarden.lifecycle.journal import JournalReader, Progress, Record
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs
 from lakewarden.lifecycle.states import UNFINISHED, State
 
 _ALL = 10**9
-_FAILED = 200  # operations that are looked at, the newest
 
 
 def snapshots_in_use(journal: JournalReader, besides: str = "") -> dict[str, dict[int, str]]:
@@ -22,22 +19,12 @@ def snapshots_in_use(journal: JournalReader, besides: str = "") -> dict[str, dic
     Tables are keyed by name and by UUID. The operation `besides` is ignored. One query serves all tables.
     """
     in_use: dict[str, dict[int, str]] = {}
-    for record in [*journal.list(states=sorted(UNFINISHED), limit=_ALL), *_failed(journal)]:
+    for record in [*journal.list(states=sorted(UNFINISHED), limit=_ALL), *journal.failed_requiring(SnapshotKept.kind)]:
         if record.id != besides:
             for action in _not_yet_verified(record):
                 for table, snapshot in _required(action, also_heads=record.state is not State.FAILED):
                     in_use.setdefault(table, {})[snapshot] = record.id
     return in_use
-
-
-def _failed(journal: JournalReader) -> Iterator[Record]:
-    """Failed operations that nothing took the place of."""
-    for record in journal.list(states=[State.FAILED], limit=_FAILED):
-        if any(isinstance(need, SnapshotKept) for action in record.plan.actions for need in action.requires):
-            later = journal.list(kind=record.kind, subjects=record.plan.subjects, limit=_FAILED)
-            begun = [one for one in later if one.plan.target == record.plan.target and one.state is not State.PLANNED]
-            if begun[0].id == record.id:
-                yield record
 
 
 def _not_yet_verified(record: Record) -> list[Action]:

@@ -87,6 +87,17 @@ class JournalReader(Protocol):
         """Operations, newest first: in these states, of this kind, on any of these subjects."""
         ...
 
+    def failed_requiring(self, requirement: str) -> Sequence[Record]:
+        """Failed operations with a requirement of this kind, without those that a later one took the place of.
+
+        That is one of the same kind and target, on one of the same subjects, that was begun.
+        """
+        ...
+
+    def last_begun(self, kinds: Sequence[str], argument: str, value: str) -> Record | None:
+        """The newest operation of these kinds that was begun and has an action with this argument."""
+        ...
+
     def planned(self, plan_id: str) -> Record | None:
         """The operation that was planned with exactly this plan and not applied yet."""
         ...

@@ -6,6 +6,7 @@ one transaction. An operation and its files are recorded together. The queries a
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
@@ -13,7 +14,20 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, ScalarSelect, Select, Update, case, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    ScalarSelect,
+    Select,
+    Update,
+    case,
+    exists,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from lakewarden.errors import AlreadyExists
@@ -55,6 +69,14 @@ class SqlJournal:
     ) -> list[Record]:
         with self._database.connect() as connection:
             return _all(connection, _newest(states, kind, subjects, limit))
+
+    def failed_requiring(self, requirement: str) -> Sequence[Record]:
+        with self._database.connect() as connection:
+            return _all(connection, _failed_requiring(requirement))
+
+    def last_begun(self, kinds: Sequence[str], argument: str, value: str) -> Record | None:
+        with self._database.connect() as connection:
+            return _one(connection, _last_begun(kinds, argument, value))
 
     def planned(self, plan_id: str) -> Record | None:
         with self._database.connect() as connection:
@@ -230,6 +252,41 @@ def _newest(states: Sequence[State], kind: str, subjects: Collection[str], limit
     if subjects:
         query = query.where(operations.c.id.in_(select(steps.c.operation).where(steps.c.subject.in_(subjects))))
     return query
+
+
+def _failed_requiring(requirement: str) -> Select[int]:
+    """The failed operations whose plans have this requirement, if nothing that was begun later took their place."""
+    later, of_later = operations.alias(), steps.alias()
+    is_later = (later.c.created_at > operations.c.created_at) | (
+        (later.c.created_at == operations.c.created_at) & (later.c.number > operations.c.number)
+    )
+    shares_subject = (
+        exists()
+        .where(steps.c.operation == operations.c.id, of_later.c.operation == later.c.id)
+        .where(of_later.c.subject == steps.c.subject)
+        .correlate(operations, later)
+    )
+    took_its_place = (
+        exists()
+        .where(later.c.kind == operations.c.kind, later.c.target == operations.c.target)
+        .where(later.c.state != str(State.PLANNED), is_later, shares_subject)
+        .correlate(operations)
+    )
+    return select(operations.c.number).where(
+        operations.c.state == str(State.FAILED), _plan_has("kind", requirement), ~took_its_place
+    )
+
+
+def _last_begun(kinds: Sequence[str], argument: str, value: str) -> Select[int]:
+    """The newest operation of these kinds, not only planned, with an action that has this argument."""
+    query = select(operations.c.number).order_by(*_NEWEST_FIRST).limit(1)
+    is_begun = operations.c.state != str(State.PLANNED)
+    return query.where(operations.c.kind.in_(kinds), is_begun, _plan_has(argument, value))
+
+
+def _plan_has(key: str, value: str) -> ColumnElement[bool]:
+    """Whether a plan's document has a key with this text. Found by the database, which need not send all plans."""
+    return operations.c.plan.contains(f"{json.dumps(key)}:{json.dumps(value, ensure_ascii=False)}", autoescape=True)
 
 
 def _holder(id: str, now: datetime) -> Select[Any]:

@@ -126,14 +126,7 @@ def _facts(lake: Reader, backfill: Backfill) -> tuple[Whereabouts, Record | None
 
 def last_operation(lake: Reader, backfill: Backfill) -> Record | None:
     """The newest operation that wrote batches of a backfill, or is to."""
-    found = [
-        record
-        for kind in _KINDS
-        for record in lake.journal.list(kind=kind, limit=200)
-        if record.state is not State.PLANNED
-        and any(action.arguments.get("backfill") == backfill.id for action in record.plan.actions)
-    ]
-    return max(found, key=lambda record: record.created_at, default=None)
+    return lake.journal.last_begun(_KINDS, "backfill", backfill.id)
 
 
 def _state(lake: Reader, backfill: Backfill, known: Whereabouts, record: Record | None) -> BackfillState:
