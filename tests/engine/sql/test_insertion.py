@@ -125,7 +125,7 @@ def test_what_needs_a_query_for_each_batch(select: str, why: str) -> None:
 def test_what_would_leave_out_or_repeat_rows_is_refused(select: str, problem: str) -> None:
     named = "WITH w AS (SELECT * FROM {db}.s) " if "FROM w" in select else ""
     with pytest.raises(BadValue, match=problem):
-        Insertion.parse(f"{named}INSERT INTO {{db}}.t {select}", ("shop",), ("id",), {}, "shop.s")
+        Insertion.parse(f"{named}INSERT INTO {{db}}.t {select}", ("shop",), ("id",), {}, ("shop.s",))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_what_would_leave_out_or_repeat_rows_is_refused(select: str, problem: st
     ],
 )
 def test_only_the_source_itself_stands_for_the_rows_of_a_range(select: str, bound: str) -> None:
-    found = Insertion.parse(f"INSERT INTO {{db}}.t {select}", ("shop",), ("id",), {}, "shop.s")
+    found = Insertion.parse(f"INSERT INTO {{db}}.t {select}", ("shop",), ("id",), {}, ("shop.s",))
     assert found.query(view, {}) == bound
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakewarden.errors import BadValue, NotFound, TableNotFound
-from tests.features.backfill.shop import SQL, Shop
+from tests.features.backfill.shop import SQL, TOTALS, Shop
 
 
 @pytest.mark.spark
@@ -44,6 +44,46 @@ def test_sql_that_does_not_fit_is_refused(shop: Shop, sql: str, problem: str) ->
     with pytest.raises((BadValue, TableNotFound), match=problem):
         shop.warden.backfill.register(database="shop")
     assert shop.warden.backfill.list() == []
+
+
+OTHER = (
+    ({"target_table": "my_table"}, SQL, "target_table is my_table, but the SQL inserts into shop.totals"),
+    ({"target_table": "totals"}, SQL.replace("{db}.totals", "{db}.no_such_table"), "inserts into shop.no_such_table"),
+    ({"target_table": "TOTALS"}, SQL, "target_table is TOTALS, but"),  # another name to this catalog
+    ({"target_table": "orders"}, SQL, "target_table is orders, but the SQL inserts into shop.totals"),
+    ({}, SQL.replace("{db}.totals", "{db}.orders"), "main.shop.orders is both the source and the target"),
+    ({}, SQL.replace("{db}.totals", "main.{db}.orders"), "main.shop.orders is both the source and the target"),
+    ({"source_table": "totals"}, SQL, "source_table is totals, which the SQL does not read"),
+    ({"source_table": "Orders"}, SQL, "source_table is Orders, which the SQL does not read"),
+)
+
+
+@pytest.mark.parametrize(("meta", "sql", "problem"), OTHER)
+def test_a_target_or_source_that_is_not_that_of_the_sql_is_refused(
+    shop: Shop, meta: dict[str, Any], sql: str, problem: str
+) -> None:
+    shop.order(1)
+    shop.lake.catalog.create_table("shop.my_table", TOTALS)
+    shop.write(sql, **meta)
+    with pytest.raises(BadValue, match=problem):
+        shop.warden.backfill.register(database="shop")
+
+
+@pytest.mark.spark
+def test_spellings_of_one_table_are_accepted_and_files_that_changed_are_refused_by_a_run(shop: Shop) -> None:
+    shop.order(1, 2)
+    spelled = SQL.replace("{db}.totals", "`main`.`{db}`.`totals`").replace("{db}.orders", "main.{db}.orders")
+    for target, source in (("totals", "orders"), ("{db}.totals", "{db}.orders"), ("main.shop.totals", "shop.orders")):
+        shop.register(spelled, target_table=target, source_table=source)
+    shop.register(SQL, target_table="totals", source_table="main.shop.orders")
+    for meta, sql, problem in OTHER[:5]:
+        shop.write(sql, **meta)
+        with pytest.raises(BadValue, match=problem):
+            shop.run()
+    assert (shop.ids("shop.orders"), shop.ids()) == ([1, 2], [])
+    shop.write(spelled, target_table="totals", source_table="orders")
+    shop.run()
+    assert shop.ids() == [1, 2]
 
 
 @pytest.mark.parametrize(

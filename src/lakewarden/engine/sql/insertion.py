@@ -36,7 +36,8 @@ class Insertion:
     text: str
     """Its placeholders are the checkpoint and the batch size."""
     checkpoint: tuple[str, ...]
-    named_source: str = ""
+    named_source: tuple[str, ...] = ()
+    """How it may spell the source, if its author names one; the first is how the author does."""
 
     @classmethod
     def parse(
@@ -45,7 +46,7 @@ class Insertion:
         database: tuple[str, ...],
         checkpoint: tuple[str, ...],
         fields: Mapping[str, Any],
-        source: str = "",
+        source: tuple[str, ...] = (),
     ) -> Insertion:
         """Refuse what is not one INSERT INTO … SELECT, has a placeholder without a value, or could leave out rows.
 
@@ -102,7 +103,10 @@ class Insertion:
         from sqlglot import exp
 
         if self.named_source:
-            return self.named_source
+            by_case = {name.lower() for name in self.named_source}
+            exact = [table for table in self.tables if table in self.named_source]
+            near = [table for table in self.tables if table.lower() in by_case]
+            return [*exact, *near, self.named_source[0]][0]
         of = self._analysed.args.get("from_")
         found = of.this if of is not None else None
         if isinstance(found, exp.Table) and spelled(found) in self.tables:

@@ -35,8 +35,8 @@ class BackfillFiles:
     path: Path
     """Of its SQL."""
 
-    def insertion(self, database: Sequence[str], source: str = "") -> Insertion:
-        """Its SQL for one database, checked; the source, if the meta file names one."""
+    def insertion(self, database: Sequence[str], source: tuple[str, ...] = ()) -> Insertion:
+        """Its SQL for one database, checked; `source` is how the SQL may spell the one that the meta file names."""
         try:
             fields = json.dumps(self.meta.custom_fields)
             return _parsed(self.sql, tuple(database), self.meta.checkpoint_columns, fields, source)
@@ -56,7 +56,7 @@ class BackfillFiles:
 
 
 @lru_cache(maxsize=64)
-def _parsed(sql: str, database: tuple[str, ...], columns: tuple[str, ...], fields: str, source: str) -> Insertion:
+def _parsed(sql: str, database: tuple[str, ...], columns: tuple[str, ...], fields: str, source: tuple[str, ...]) -> Insertion:
     """The SQL of a backfill, parsed once: a run looks at its files again for each batch."""
     return Insertion.parse(sql, database, columns, json.loads(fields), source)
 

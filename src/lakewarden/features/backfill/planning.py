@@ -43,6 +43,7 @@ class Planned:
 
 def check(lake: Reader, backfill: Backfill) -> Reading:
     """Check a backfill's files against the tables that they name; raises what is wrong."""
+    backfill.refuse_other_tables(lake)
     reading = _reading(lake, backfill, {})
     name = backfill.target(lake)
     table = lake.tables.load(name)
@@ -69,6 +70,7 @@ def check(lake: Reader, backfill: Backfill) -> Reading:
 
 def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
     """The batches that are left; none if the backfill is complete."""
+    backfill.refuse_other_tables(lake)
     name = backfill.target(lake)
     table = lake.tables.load(name)
     known = whereabouts(table, backfill.id)
@@ -150,6 +152,7 @@ def _check_columns(backfill: Backfill, last: Position | None) -> None:
 
 def reading_of(lake: Reader, backfill: Backfill, action: Action) -> Reading:
     """What an action reads, as it was planned."""
+    backfill.refuse_other_tables(lake)
     source = json.loads(str(action.arguments["source"]))
     since = action.arguments.get("since")
     return _reading(lake, backfill, source, str(since) if since else None)
@@ -192,11 +195,6 @@ def _as_pinned(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: 
 
 def _reading(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: str | None = None) -> Reading:
     insertion, spelled = backfill.insertion, backfill.source
-    if not spelled or spelled not in insertion.tables:
-        raise BadValue(
-            f"{backfill.files.path}: it is not clear which table is the source",
-            f"Add source_table to its meta file: one of {', '.join(insertion.tables)}.",
-        )
 
     def version(table: str, at: str | None) -> Resolved | NoVersion:
         name = backfill.table(lake, table)

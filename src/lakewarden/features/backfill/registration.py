@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from pydantic import Field
 
 from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.table_name import TableName
-from lakewarden.errors import NotFound
+from lakewarden.errors import BadValue, NotFound
 from lakewarden.features.backfill.files import BackfillFiles, all_files, files_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class Backfill:
 
     @property
     def insertion(self) -> Insertion:
-        return self.files.insertion(self.place.namespace, self._named(self.files.meta.source_table))
+        named = self._named(self.files.meta.source_table)
+        return self.files.insertion(self.place.namespace, self._spellings(named) if named else ())
 
     def table(self, lake: Reader, spelled: str) -> TableName:
         """A table of its SQL: in its lake, unless it names another."""
@@ -61,7 +62,7 @@ class Backfill:
         return lake.tables.name(spelled if known else f"{self.place.lake}.{spelled}")
 
     def target(self, lake: Reader) -> TableName:
-        return self.table(lake, self._named(self.files.meta.target_table) or self.insertion.target)
+        return self.table(lake, self._named(self.files.meta.target_table) or self._named(self.insertion.target))
 
     @property
     def source(self) -> str:
@@ -73,12 +74,56 @@ class Backfill:
         """What its checkpoints mean."""
         return f"{self.source} by {', '.join(self.files.meta.checkpoint_columns)}"
 
+    def refuse_other_tables(self, lake: Reader) -> None:
+        """Refuse files whose two parts mean different tables, and a target that is the source: rows would double."""
+        meta, insertion, target = self.files.meta, self.insertion, self.target(lake)
+        if not _is_same(lake, target, self.table(lake, self._named(insertion.target))):
+            raise BadValue(
+                f"{self.files.meta_path}: target_table is {meta.target_table}, but the SQL inserts into "
+                f"{insertion.target}",
+                "Correct one of them, or remove target_table.",
+            )
+        if insertion.source not in insertion.tables:
+            self._refuse_source()
+        source = self.table(lake, insertion.source)
+        if meta.source_table and not _is_same(lake, source, self.table(lake, self._named(meta.source_table))):
+            self._refuse_source()
+        if _is_same(lake, source, target):
+            raise BadValue(
+                f"{self.files.path}: {target} is both the source and the target, so its rows would be duplicated",
+                "Insert into another table. The target may be read in a join or a subquery, to leave out known rows.",
+            )
+
+    def _refuse_source(self) -> NoReturn:
+        tables, named = ", ".join(self.insertion.tables), self.files.meta.source_table
+        if named:
+            raise BadValue(
+                f"{self.files.meta_path}: source_table is {named}, which the SQL does not read", f"It reads {tables}."
+            )
+        raise BadValue(
+            f"{self.files.path}: it is not clear which table is the source",
+            f"Add source_table to its meta file: one of {tables}.",
+        )
+
+    def _spellings(self, table: str) -> tuple[str, ...]:
+        """How SQL may spell a table: with its lake, or without."""
+        prefix = f"{self.place.lake}."
+        return table, table.removeprefix(prefix), prefix + table
+
     def _named(self, table: str) -> str:
-        """A table of the meta file, where {db} may be left out."""
+        """A table as it is named where {db} may be left out."""
         if not table:
             return ""
         filled = table.replace("{db}", self.place.name)
         return filled if "." in filled else f"{self.place.name}.{filled}"
+
+
+def _is_same(lake: Reader, one: TableName, other: TableName) -> bool:
+    """Whether two names mean one table; the catalog decides whether upper case matters."""
+    if one == other:
+        return True
+    uuid = lake.tables.uuid(str(one))
+    return uuid is not None and uuid == lake.tables.uuid(str(other))
 
 
 def place_of(lake: Reader, database: str) -> Place:
