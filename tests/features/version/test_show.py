@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tests.features.version.test_tag import ends_in
 from tests.small_lake import ANY_FORMAT, SmallLake
 
 
@@ -18,7 +19,8 @@ def test_shows_one_version_in_full(orders: SmallLake) -> None:
     assert shown.parent_snapshot_id is None
     assert (shown.rows, shown.rows_added) == (2, 2)
     assert shown.on_main
-    assert [(ref.name, ref.kind, ref.keep, ref.note) for ref in shown.refs] == [("v1", "tag", "90d", "first load")]
+    assert [(ref.name, ref.kind, ref.note) for ref in shown.refs] == [("v1", "tag", "first load")]
+    assert ends_in(shown.refs[0], days=90)
     assert [column.name for column in shown.columns] == ["id", "city"]
 
 

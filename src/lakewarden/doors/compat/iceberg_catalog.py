@@ -43,7 +43,7 @@ class IcebergCatalog:
         tag: str,
         retention_days: int | None = None,
     ) -> None:
-        """Tag a snapshot, by default the current one. Without `retention_days` the tag stays until it is removed."""
+        """Tag a snapshot, by default the current one, for some days from now; by default until the tag is removed."""
         keep = f"{retention_days}d" if retention_days is not None else None
         self.warden.version.tag(version_of(namespace, table_name, snapshot_id), tag, keep=keep).apply()
 
@@ -116,8 +116,12 @@ class IcebergCatalog:
         self.warden.version.untag(version_of(namespace, table_name), tag).apply()
 
     def rollback_to_snapshot(self, namespace: Namespace, table_name: str, snapshot_id: SnapshotId) -> None:
-        """Make another snapshot the current one, ancestor or not; the replaced one is tagged."""
-        self.warden.version.rollback(version_of(namespace, table_name, snapshot_id), not_ancestor=True).apply()
+        """Make another snapshot the current one, ancestor or not, with its columns; the replaced one is tagged.
+
+        Refused if its columns cannot be restored: `warden.version.rollback` can leave the columns as they are.
+        """
+        version = version_of(namespace, table_name, snapshot_id)
+        self.warden.version.rollback(version, not_ancestor=True, with_schema=True).apply()
 
 
 def version_of(namespace: Namespace, table_name: str, snapshot_id: SnapshotId | None = None) -> str:

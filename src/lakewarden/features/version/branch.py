@@ -16,7 +16,9 @@ class Branch(TableOperation):
 
     version: Version
     name: RefName = Field(description="The branch's name.")
-    keep: Keep | None = Field(None, description="How long to keep the branch, as in 30d; by default forever.")
+    keep: Keep | None = Field(
+        None, description="How long to keep it from now and from each commit, as in 30d; by default forever."
+    )
     note: str = Field("", max_length=1000, description="What the branch is for.")
 
     def plan(self, lake: Reader) -> Plan:

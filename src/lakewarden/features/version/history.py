@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.features.shared.summary import live_rows, total
-from lakewarden.features.version.refs import refs_of
+from lakewarden.features.version.refs import Ref, refs_of
 from lakewarden.quantities import Bytes, SnapshotId, from_millis
 
 if TYPE_CHECKING:
@@ -29,11 +29,13 @@ class VersionRow:
     tags: list[str]
     branches: list[str]
     who: str
+    kept_until: datetime | None = None
+    """When the last of its tags ends; none if it has none, or one without an end."""
 
 
 def versions(table: Table) -> list[VersionRow]:
     """All snapshots, newest first, including those on no branch."""
-    named = _names(table)
+    named = _Names(table)
     newest_first = sorted(
         table.metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True
     )
@@ -41,18 +43,27 @@ def versions(table: Table) -> list[VersionRow]:
 
 
 def version_row(table: Table, snapshot: Snapshot) -> VersionRow:
-    return _row(snapshot, _names(table))
+    return _row(snapshot, _Names(table))
 
 
-def _names(table: Table) -> dict[tuple[int, str], list[str]]:
+class _Names:
     """Tags and branches by snapshot and kind."""
-    named: dict[tuple[int, str], list[str]] = {}
-    for ref in refs_of(table):
-        named.setdefault((ref.snapshot_id, ref.kind), []).append(ref.name)
-    return named
+
+    def __init__(self, table: Table) -> None:
+        self._refs: dict[tuple[int, str], list[Ref]] = {}
+        for ref in refs_of(table):
+            self._refs.setdefault((ref.snapshot_id, ref.kind), []).append(ref)
+
+    def of(self, snapshot: int, kind: str) -> list[str]:
+        return [ref.name for ref in self._refs.get((snapshot, kind), [])]
+
+    def kept_until(self, snapshot: int) -> datetime | None:
+        ends = [ref.kept_until for ref in self._refs.get((snapshot, "tag"), [])]
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(ends) else None
 
 
-def _row(snapshot: Snapshot, named: dict[tuple[int, str], list[str]]) -> VersionRow:
+def _row(snapshot: Snapshot, named: _Names) -> VersionRow:
     return VersionRow(
         snapshot_id=snapshot.snapshot_id,
         committed_at=from_millis(snapshot.timestamp_ms),
@@ -60,9 +71,10 @@ def _row(snapshot: Snapshot, named: dict[tuple[int, str], list[str]]) -> Version
         rows=live_rows(snapshot),
         files=total(snapshot, "data-files"),
         bytes=total(snapshot, "files-size"),
-        tags=named.get((snapshot.snapshot_id, "tag"), []),
-        branches=named.get((snapshot.snapshot_id, "branch"), []),
+        tags=named.of(snapshot.snapshot_id, "tag"),
+        branches=named.of(snapshot.snapshot_id, "branch"),
         who=_who(snapshot),
+        kept_until=named.kept_until(snapshot.snapshot_id),
     )
 
 

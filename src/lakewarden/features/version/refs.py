@@ -1,12 +1,13 @@
 """Branches and tags of a table: listing them, and planning, checking and publishing a new one.
 
-Iceberg's refs have no description, so a note is a table property that is committed together with its ref.
+Iceberg's refs have no description, so a note is a table property that is committed together with its ref. Iceberg
+counts a ref's keep period from the commit of its snapshot. People mean from now, so the age of the snapshot is added.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -18,7 +19,7 @@ from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.request import Positional
 from lakewarden.lifecycle.requirement import RefAt, SnapshotKept, TableIs, table_lease
-from lakewarden.quantities import Duration, SnapshotId, show_duration
+from lakewarden.quantities import Duration, SnapshotId, from_millis, show_duration, to_millis
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _NOTE = "lakewarden.note."
+_MINUTE = timedelta(minutes=1)  # Spark takes keep periods in whole minutes
+
+_LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
 
 def _nameable(name: str) -> str:
@@ -54,7 +58,8 @@ class Ref:
     name: str
     kind: Literal["branch", "tag"]
     snapshot_id: SnapshotId
-    keep: str = ""
+    kept_until: datetime | None = None
+    """When its keep period ends, by Iceberg's rule; none if it has none. A commit to a branch starts it again."""
     note: str = ""
 
 
@@ -66,7 +71,7 @@ def refs_of(table: Table) -> list[Ref]:
             name=name,
             kind="branch" if str(ref.snapshot_ref_type) == "branch" else "tag",
             snapshot_id=ref.snapshot_id,
-            keep=show_duration(timedelta(milliseconds=ref.max_ref_age_ms)) if ref.max_ref_age_ms else "",
+            kept_until=_end_of(table, ref.snapshot_id, ref.max_ref_age_ms),
             note=notes.get(note_property(name), ""),
         )
         for name, ref in table.metadata.refs.items()
@@ -78,6 +83,22 @@ def note_property(ref: str) -> str:
     return _NOTE + ref
 
 
+def _end_of(table: Table, snapshot: int, age_ms: int | None) -> datetime | None:
+    """When a ref at a snapshot ends that may reach this age; none if never, as the largest number means."""
+    found = table.snapshot_by_id(snapshot)
+    if found is None or age_ms is None or found.timestamp_ms + age_ms > _LATEST_MS:
+        return None
+    return from_millis(found.timestamp_ms + age_ms)
+
+
+def _age_until(table: Table, snapshot: int, end: datetime) -> int:
+    """The age in milliseconds that a ref at a snapshot may reach to end at a time, in whole minutes."""
+    found = table.snapshot_by_id(snapshot)
+    since = to_millis(end) - found.timestamp_ms if found is not None else 0
+    minute = _MINUTE // timedelta(milliseconds=1)
+    return max(-(-since // minute), 1) * minute
+
+
 @dataclass(frozen=True)
 class NewRef:
     """A branch or tag to create."""
@@ -87,11 +108,20 @@ class NewRef:
     keep: timedelta | None = None
     note: str = ""
 
-    def is_same(self, found: Ref, snapshot: int, table: Table) -> bool:
-        """Whether an existing ref is this one, with its settings; a branch may have been written to since."""
+    def is_same(self, found: Ref, snapshot: int, table: Table, now: datetime, since: timedelta | None = None) -> bool:
+        """Whether an existing ref is this one, with its settings; a branch may have been written to since.
+
+        When a ref was created is not recorded: its keep period may have begun at any time between the commit of its
+        version and now, or within the time `since`.
+        """
         there = ancestors(table, found.snapshot_id) if self.kind == "branch" else (found.snapshot_id,)
-        keep = show_duration(self.keep) if self.keep else ""
-        return (found.kind, found.keep, found.note) == (self.kind, keep, self.note) and snapshot in there
+        if (found.kind, found.note) != (self.kind, self.note) or snapshot not in there:
+            return False
+        end = _end_of(table, snapshot, table.metadata.refs[found.name].max_ref_age_ms)
+        if self.keep is None or end is None:
+            return self.keep is None and end is None
+        earliest = now - since if since is not None else _end_of(table, snapshot, 0) or now
+        return earliest <= end - self.keep <= now + _MINUTE and now < end
 
 
 def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action, ...]:
@@ -106,7 +136,8 @@ def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action
             f"Choose another name{removable if str(existing.snapshot_ref_type) == 'tag' else '.'}",
         )
     route = lake.tables.route(table, version.name)
-    uuid, kept = str(table.metadata.table_uuid), f", kept {show_duration(new.keep)}" if new.keep else ""
+    uuid = str(table.metadata.table_uuid)
+    kept = f", kept {show_duration(new.keep)}, until {lake.clock() + new.keep:%Y-%m-%d}" if new.keep else ""
     apart = route.needs_spark and bool(new.note)
     make = Action(
         verb=new.kind,
@@ -148,30 +179,34 @@ def created(action: Action, lake: Reader) -> bool:
     new = _new_ref(action)
     if action.route == SPARK_SQL:  # the note is a separate action
         new = replace(new, note=found.note)
-    return new.is_same(found, action.number("snapshot"), table)
+    return new.is_same(found, action.number("snapshot"), table, lake.clock())
 
 
 def create(action: Action, lake: Writer) -> Outcome:
     asked, name, note = action.arguments, str(action.arguments["ref"]), str(action.arguments["note"])
+    until: datetime | None = None
     noted = {note_property(name): note} if note else {}
     if action.verb == "note":
         change = RefChange(
             action.subject, str(asked["uuid"]), {name: action.number("snapshot")}, properties=noted, route=action.route
         )
     else:
-        new = _new_ref(action)
-        keep_ms = int(new.keep.total_seconds() * 1000) if new.keep else None
+        new, snapshot, age = _new_ref(action), action.number("snapshot"), None
+        if new.keep:
+            table = lake.tables.load(action.subject)
+            age = _age_until(table, snapshot, lake.clock() + new.keep)
+            until = _end_of(table, snapshot, age)
         change = RefChange(
             table=action.subject,
             uuid=str(asked["uuid"]),
             expects={name: None},
-            set=(SetRef(name, new.kind, action.number("snapshot"), keep_ms),),
+            set=(SetRef(name, new.kind, snapshot, age),),
             properties=noted,
             drop_properties=() if note else (note_property(name),),  # of an earlier ref with this name
             route=action.route,
         )
     lake.commits.publish(change)
-    return Outcome(action.expects)
+    return Outcome({**action.expects, **({"kept_until": until.isoformat(timespec="seconds")} if until else {})})
 
 
 def _new_ref(action: Action) -> NewRef:

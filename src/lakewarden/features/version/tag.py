@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from pydantic import Field
 
 from lakewarden.engine.base.table_name import Reference
@@ -14,6 +16,8 @@ from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import TableOperation, Version
 
+_SAME = timedelta(days=1)  # how far the ends of two tags may differ: so long a command can be repeated
+
 
 class Tag(TableOperation):
     """Tag a version of a table, so that it can be read by that name and never expires.
@@ -24,7 +28,9 @@ class Tag(TableOperation):
 
     version: Version
     name: RefName = Field(description="The tag's name.")
-    keep: Keep | None = Field(None, description="How long the tag protects its version, as in 90d; by default forever.")
+    keep: Keep | None = Field(
+        None, description="How long from now the tag protects its version, as in 90d; by default forever."
+    )
     note: str = Field("", max_length=1000, description="What the tag is for.")
 
     def plan(self, lake: Reader) -> Plan:
@@ -52,7 +58,8 @@ class Tag(TableOperation):
         try:
             version = lake.tables.resolve(str(reference))
             found = next((ref for ref in refs_of(version.table) if ref.name == self.name), None)
-            if found is not None and self._tag.is_same(found, version.snapshot.snapshot_id, version.table):
+            at = version.snapshot.snapshot_id
+            if found is not None and self._tag.is_same(found, at, version.table, lake.clock(), _SAME):
                 return Plan(self.kind(), target)
             return Plan(self.kind(), target, create_actions(lake, version, self._tag))
         except VersionNotFound as error:
