@@ -297,6 +297,25 @@ class TestOptions:
         assert set(lake.refs()) == {"main"} and "lakewarden.note.short" not in table.metadata.properties
         assert orphans(table) == set()
 
+    @pytest.mark.spark
+    def test_staged_versions_that_were_never_published_are_named(self, lake: SmallLake) -> None:
+        lake.create(ORDERS, appends=1)
+        session = lake.warden.ground.spark.session()
+        session.sql(f"ALTER TABLE main.{ORDERS} SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
+        session.conf.set("spark.wap.id", "load 7")
+        try:
+            session.sql(f"INSERT INTO main.{ORDERS} VALUES (99, 'staged')")
+        finally:
+            session.conf.unset("spark.wap.id")
+        (staged,) = set(snapshots(lake)) - {lake.head()}
+        assert lake.warden.retention.expire(ORDERS, **ALL).is_empty
+
+        days_later(lake, 2)
+        plan = lake.warden.retention.expire(ORDERS, **ALL).plan
+        why = "staged, not published (wap.id load 7)"
+        assert plan.warnings == (f"main.{ORDERS}: version {staged} expires, which was {why}",)
+        assert [v.reasons for v in plan.verdicts if v.item == str(staged)] == [(why,)]
+
     def test_tags_that_keep_nothing(self, busy: SmallLake) -> None:
         busy.warden.retention.expire(ORDERS, **ALL, keep_tagged=False).apply()
         assert set(busy.refs()) == {"main", "dev"} and len(snapshots(busy)) == 2

@@ -100,6 +100,31 @@ class TestEachReason:
         assert found[2] == []
 
 
+class TestStaged:
+    """Versions with a `wap.id` are on no branch until they are published: somebody is still to look at them."""
+
+    NOTHING = RetentionPolicy(keep_last=1, keep_days=0)
+
+    def made(self, age: timedelta) -> History:
+        made = History().commits(2, OLD, DAY)
+        made.commit(age, **{"wap.id": "load 7"})
+        return made.branch("main", 2)
+
+    def test_one_is_kept_for_the_grace_and_then_named(self) -> None:
+        (young, *_) = decide(self.made(timedelta(hours=23)).table, self.NOTHING, NOW, {}).versions
+        assert (young.snapshot_id, young.reasons) == (3, ("staged, not published (wap.id load 7)",))
+        (old, *_) = decide(self.made(timedelta(hours=25)).table, self.NOTHING, NOW, {}).versions
+        assert (old.snapshot_id, old.kept, old.wap_id) == (3, False, "load 7")
+
+    def test_a_published_one_is_as_any_other(self) -> None:
+        picked = self.made(timedelta(hours=2))
+        picked.branch("main", picked.commit(timedelta(hours=1), parent=2, **{"published-wap-id": "load 7"}))
+        assert [version.wap_id for version in decide(picked.table, self.NOTHING, NOW, {}).versions] == [None] * 4
+        assert reasons(picked.table, self.NOTHING)[3] == []
+        moved_to = self.made(timedelta(hours=2)).branch("main", 3)
+        assert [version.wap_id for version in decide(moved_to.table, self.NOTHING, NOW, {}).versions] == [None] * 3
+
+
 class TestCompactions:
     """They hold the version that they were built on in other files, and are no versions of their own."""
 
@@ -147,6 +172,12 @@ class TestCompactions:
         made = History().commits(2, OLD, DAY)
         made.commit(timedelta(days=190), operation="replace", schema=1)
         assert reasons(made.table)[2] == ["recent (top 30)"]
+
+    def test_a_rewrite_under_another_schema_counts_as_no_version_either(self) -> None:
+        made = History().commits(3, OLD, DAY)
+        made.commit(timedelta(days=190), operation="replace", schema=1)
+        found = reasons(made.table, RetentionPolicy(keep_last=2, keep_days=0))
+        assert {snapshot for snapshot, why in found.items() if why} == {4, 3, 2}
 
     def test_one_with_a_name_stays_and_so_does_what_lies_between(self) -> None:
         made = History().commits(3, OLD, DAY).tag("v1", 3)
@@ -327,6 +358,10 @@ def _rules(made: History, policy: RetentionPolicy, in_use: dict[int, str], expir
     def age(snapshot: int) -> int:
         return millis(NOW) - int(by_id[snapshot]["timestamp-ms"])
 
+    def is_a_version(snapshot: int) -> bool:
+        told = by_id[snapshot]
+        return bool(told["summary"]["operation"] != "replace" or told.get("parent-snapshot-id") is None)
+
     def holds_the_same(newer: int, older: int | None) -> bool:
         is_replace = bool(by_id[newer]["summary"]["operation"] == "replace")
         return is_replace and older is not None and by_id[newer]["schema-id"] == by_id[older]["schema-id"]
@@ -346,7 +381,7 @@ def _rules(made: History, policy: RetentionPolicy, in_use: dict[int, str], expir
             if snapshot in line:
                 last = ref.get("min-snapshots-to-keep", policy.keep_last)
                 place = line.index(snapshot)
-                newer = [s for s in line[:place] if not holds_the_same(s, by_id[s].get("parent-snapshot-id"))]
+                newer = [s for s in line[:place] if is_a_version(s)]
                 longest = ref.get("max-snapshot-age-ms", days * 86_400_000)
                 kept = {f"recent (top {last}){on}"} if len(newer) < last else set[str]()
                 kept |= {f"within retention ({_words(longest)}){on}"} if age(snapshot) < longest else set()

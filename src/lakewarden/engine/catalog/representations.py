@@ -1,7 +1,8 @@
 """Snapshots that hold the same version of a table in other files: a compaction and its parent.
 
-By the Iceberg specification a `replace` snapshot has the rows of its parent. Here both count as one version only if
-their schemas are equal too: a rewrite after a column was dropped no longer has that column's values.
+By the Iceberg specification a `replace` snapshot has the rows of its parent, so both count as one version. It holds all
+of it, so that the parent can be removed, only if their schemas are equal too: a rewrite after a column was dropped no
+longer has that column's values.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ def is_rewrite(snapshot: Snapshot) -> bool:
     return snapshot.summary is not None and snapshot.summary.operation.value == "replace"
 
 
+def is_rewrite_of(newer: Snapshot, older: Snapshot) -> bool:
+    """Whether a snapshot holds the rows of its parent, maybe without columns that were dropped in between."""
+    return is_rewrite(newer) and newer.parent_snapshot_id == older.snapshot_id
+
+
 def represents(newer: Snapshot, older: Snapshot) -> bool:
     """Whether a snapshot holds the rows and columns of its parent."""
-    is_built_on = newer.parent_snapshot_id == older.snapshot_id
-    return is_rewrite(newer) and is_built_on and newer.schema_id is not None and newer.schema_id == older.schema_id
+    return is_rewrite_of(newer, older) and newer.schema_id is not None and newer.schema_id == older.schema_id
 
 
 def stand_ins(metadata: TableMetadata, going: Collection[int]) -> dict[int, int]:

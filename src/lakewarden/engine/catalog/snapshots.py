@@ -87,6 +87,17 @@ def named(table: Table) -> set[int]:
     return lines_of(table, (ref.snapshot_id for ref in table.metadata.refs.values()))
 
 
+def staged(table: Table) -> dict[int, str]:
+    """Snapshots that were staged for review (write, audit, publish) and never published, with their `wap.id`."""
+    published = {notes_of(snapshot).get(PUBLISHED_WAP_ID) for snapshot in table.metadata.snapshots}
+    in_line = named(table)
+    return {
+        snapshot.snapshot_id: notes_of(snapshot)[WAP_ID]
+        for snapshot in table.metadata.snapshots
+        if notes_of(snapshot).get(WAP_ID, None) not in {None, *published} and snapshot.snapshot_id not in in_line
+    }
+
+
 def _before(table: Table) -> Mapping[int, int | None]:
     """The nearest remaining ancestor of each snapshot."""
     parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in table.metadata.snapshots}

@@ -26,6 +26,7 @@ from lakewarden.features.retention.policy import (
     RetentionPolicy,
     decide,
     policy_of,
+    staged_as,
 )
 from lakewarden.lifecycle.action import Action, Estimate, Facts, Outcome, Verdict
 from lakewarden.lifecycle.basics import SPARK_SQL
@@ -118,6 +119,11 @@ def actions_for(lake: Reader, kind: str, found: Expiring, neighbours: Neighbours
     warnings = [
         f"{target}: the keep period of tag {tag} is over; --expire-tags removes it" for tag in decisions.tags_over
     ]
+    warnings += [
+        f"{target}: version {version.snapshot_id} expires, which was {staged_as(version.wap_id)}"
+        for version in decisions.versions
+        if not version.kept and version.wap_id is not None
+    ]
     if found.unreachable.elsewhere:
         warnings.append(f"{target}: {found.unreachable.elsewhere} files outside of its location are not removed")
     if found.unreachable.unreadable:
@@ -175,6 +181,8 @@ def with_percent(result: dict[str, Any]) -> dict[str, Any]:
 def _verdict(target: str, version: Decision) -> Verdict:
     verdict = "kept" if version.kept else "expired"
     reasons = (f"same rows as {version.same_as}",) if version.same_as else version.reasons
+    if not version.kept and version.wap_id is not None:
+        reasons = (staged_as(version.wap_id),)
     return Verdict(target, str(version.snapshot_id), version.committed_at, verdict, reasons)
 
 

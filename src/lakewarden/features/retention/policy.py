@@ -3,6 +3,9 @@
 Several snapshots may hold the same version: a compaction holds the rows of the snapshot it replaced. The newest of them
 keeps the version. Older ones expire once they were replaced longer ago than a read may take, unless something other
 than age and count keeps them: a tag, another branch, an operation.
+
+Snapshots on no branch are kept by age. Staged ones (`wap.id`) are work that is not published yet: they are kept at
+least as long as a read may take, and the plan names those that expire.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.catalog.representations import represents
-from lakewarden.engine.catalog.snapshots import ancestors, lines_of
+from lakewarden.engine.catalog.representations import is_rewrite_of, represents
+from lakewarden.engine.catalog.snapshots import ancestors, lines_of, staged
 from lakewarden.errors import BadValue
 from lakewarden.quantities import from_millis, show_duration, to_millis
 
@@ -62,6 +65,8 @@ class Decision:
     reasons: tuple[str, ...]
     same_as: int | None = None
     """If it expires: the newer snapshot that holds the same version, if any."""
+    wap_id: str | None = None
+    """If it was staged and never published: the id it was staged under."""
 
     @property
     def kept(self) -> bool:
@@ -152,9 +157,12 @@ def decide(
     going |= {name for name, ref in tags.items() if not reasons.of(ref.snapshot_id)}  # they expire with their snapshot
     newest_first = sorted(metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True)
     replaced = {pair.older: pair.newer for pair in pairs if pair.is_kept and not reasons.of(pair.older)}
+    unpublished = staged(table)
     versions = tuple(
-        Decision(s.snapshot_id, from_millis(s.timestamp_ms), reasons.of(s.snapshot_id), replaced.get(s.snapshot_id))
-        for s in newest_first
+        Decision(
+            s.snapshot_id, from_millis(s.timestamp_ms), reasons.of(s.snapshot_id), replaced.get(id), unpublished.get(id)
+        )
+        for id, s in ((s.snapshot_id, s) for s in newest_first)
     )
     return Decisions(versions, tuple(sorted(going)), tuple(name for name in over if name not in going))
 
@@ -168,10 +176,18 @@ def _keep_branches(
     for name, ref in branches.items():
         pairs += _keep_branch(reasons, table, name, ref, policy, now, named)
     lines = lines_of(table, (ref.snapshot_id for ref in branches.values()))
+    unpublished, grace_ms = staged(table), _millis(policy.reader_grace)
     for snapshot in table.metadata.snapshots:
-        if snapshot.snapshot_id not in lines and _is_young(snapshot.timestamp_ms, policy.days * _DAY_MS, now):
-            reasons.add(snapshot.snapshot_id, f"within retention ({policy.days} days)")
+        id, committed = snapshot.snapshot_id, snapshot.timestamp_ms
+        if id not in lines and _is_young(committed, policy.days * _DAY_MS, now):
+            reasons.add(id, f"within retention ({policy.days} days)")
+        if id in unpublished and _is_young(committed, max(policy.days * _DAY_MS, grace_ms), now):
+            reasons.add(id, staged_as(unpublished[id]))
     return pairs
+
+
+def staged_as(wap_id: str) -> str:
+    return f"staged, not published (wap.id {wap_id})"
 
 
 def _keep_branch(
@@ -190,7 +206,7 @@ def _keep_branch(
     there = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     last = ref.min_snapshots_to_keep or policy.keep_last
     age_ms = policy.days * _DAY_MS if ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms
-    grace_ms = int(policy.reader_grace.total_seconds() * 1000)
+    grace_ms = _millis(policy.reader_grace)
     if name != "main":
         reasons.add(ref.snapshot_id, f"branch head ({name})")
     on = "" if name == "main" else f" on {name}"
@@ -208,7 +224,7 @@ def _keep_branch(
         for reason in why:
             reasons.add(id, reason)
         parent = there.get(snapshot.parent_snapshot_id or 0)
-        counted += parent is None or not represents(snapshot, parent)
+        counted += parent is None or not is_rewrite_of(snapshot, parent)
         newer = snapshot
     return pairs[::-1]
 
@@ -235,6 +251,10 @@ def _keep_between(reasons: _Reasons, pairs: Sequence[_Pair]) -> None:
 def _period(milliseconds: int) -> str:
     whole, rest = divmod(milliseconds, _DAY_MS)
     return show_duration(timedelta(milliseconds=milliseconds)) if rest else f"{whole} days"
+
+
+def _millis(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
 
 
 def _is_young(milliseconds: int, age_ms: int, now: datetime) -> bool:
