@@ -112,7 +112,7 @@ class Ground:
 
     @made_once
     def rows(self) -> Rows:
-        return Rows(lambda: self.spark, self._hidden)
+        return Rows(lambda: self.spark, self._hidden, self.files, self.storage)
 
     @made_once
     def comparisons(self) -> Comparisons:

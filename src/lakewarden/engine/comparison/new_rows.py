@@ -28,7 +28,6 @@ from lakewarden.engine.kernel.compare_task import Item, Report
 from lakewarden.engine.kernel.messages import Drop
 from lakewarden.engine.rewrite.driver import raise_failures
 from lakewarden.engine.rows.read import Rows, version_schema
-from lakewarden.engine.rows.spark_filter import without_hidden
 from lakewarden.engine.spark.session import Spark, translating_spark
 from lakewarden.errors import Conflict
 from lakewarden.records.erasure import HiddenKey
@@ -88,11 +87,15 @@ class NewRows:
         """The new rows as a DataFrame; of the compared columns, at least."""
         with translating_spark():
             session = self._spark().session()
-            if self.appended(since) is not None:
+            appended = self.appended(since)
+            if appended is not None:
                 reader = session.read.option("start-snapshot-id", str(since.before.snapshot.snapshot_id))
                 reader = reader.option("end-snapshot-id", str(since.after.snapshot.snapshot_id))
                 frame = reader.table(identifier(since.after.name.lake, since.after.name.identifier))
-                return without_hidden(session, frame, self._hidden(since), version_schema(since.after))
+                snapshots = [snapshot.snapshot_id for snapshot in appended]
+                return self._rows.visible(
+                    session, frame, self._hidden(since), since.after, snapshots, version_schema(since.after)
+                )
             names = [identifier(column.name) for column in self._wanted(since).matched.columns]
             schema = self._rows.dataframe(since.after, raw=True).select(*names).schema
             found = self.here(since, _HERE, copies=True)

@@ -1,6 +1,7 @@
 """Filters out hidden rows: those whose key columns hold values that are to be erased.
 
-Few values become part of the reader's filter. Many are looked up row by row in a set.
+Few values become part of the reader's filter. Many are looked up row by row in a set, and so are values of a column
+that the version no longer has: it is read too, and left out of the result.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.rows.former_columns import with_former
 from lakewarden.engine.rows.keys import as_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
 
     from lakewarden.records.erasure import HiddenKey
 
@@ -23,17 +26,22 @@ _FEW = 2_000
 
 @dataclass(frozen=True)
 class Hiding:
-    """What is hidden in one version of a table, by its column names."""
+    """What is hidden in one version of a table, by the column names of the schema to read it with."""
 
+    schema: Schema
     few: tuple[tuple[str, HiddenKey], ...] = ()
     many: tuple[tuple[str, HiddenKey], ...] = ()
 
     @staticmethod
-    def of(keys: Iterable[HiddenKey], schema: Schema) -> Hiding:
-        """The hidden keys of a table that apply to a version with this schema."""
-        named = [(path, key) for key in keys if key.values and (path := schema.find_column_name(key.field_id))]
-        few = tuple(each for each in named if len(each[1].values) <= _FEW and each[1].kind != "uuid")
-        return Hiding(few, tuple(each for each in named if each not in few))  # Arrow cannot compare UUIDs in filters
+    def of(keys: Iterable[HiddenKey], schema: Schema, metadata: TableMetadata) -> Hiding | None:
+        """The hidden keys of a table in a version with this schema; None if a key's column is in no schema any more."""
+        keys = [key for key in keys if key.values]
+        reading = with_former(metadata, schema, (key.field_id for key in keys))
+        if reading is None:
+            return None
+        named = [(str(reading.find_column_name(key.field_id)), key) for key in keys]
+        few = tuple(each for each in named if _fits_a_filter(each[1]) and schema.find_column_name(each[1].field_id))
+        return Hiding(reading, few, tuple(each for each in named if each not in few))
 
     @property
     def hides(self) -> bool:
@@ -67,6 +75,10 @@ class Hiding:
                 left -= batch.num_rows
                 if left <= 0:
                     return
+
+
+def _fits_a_filter(key: HiddenKey) -> bool:
+    return len(key.values) <= _FEW and key.kind != "uuid"  # Arrow cannot compare UUIDs in filters
 
 
 def _shown(batch: Any, sets: Sequence[tuple[list[str], Any]]) -> Any:

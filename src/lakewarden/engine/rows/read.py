@@ -14,6 +14,7 @@ from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.tables import Resolved
 from lakewarden.engine.kernel import executor_functions
 from lakewarden.engine.rows.hidden_filter import Hiding
+from lakewarden.engine.rows.row_positions import KeyRows
 from lakewarden.engine.rows.spark_filter import as_column, without_hidden
 from lakewarden.engine.spark.session import Spark, send_by_value, translating_spark
 from lakewarden.errors import BadFilter, ColumnNotFound, did_you_mean
@@ -23,16 +24,24 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+    from lakewarden.engine.files.live_files import Files
+    from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.records.erasure import HiddenKey
 
 
 class Rows:
     """Reads the rows of one version of a table."""
 
-    def __init__(self, spark: Callable[[], Spark], hidden: Callable[[Resolved], Sequence[HiddenKey]]) -> None:
-        self._spark = spark
+    def __init__(
+        self,
+        spark: Callable[[], Spark],
+        hidden: Callable[[Resolved], Sequence[HiddenKey]],
+        files: Files,
+        storage: Callable[[str], StoredFiles],
+    ) -> None:
+        self._spark, self._files, self._storage = spark, files, storage
         self.hidden = hidden
 
     def batches(
@@ -48,8 +57,9 @@ class Rows:
         schema = version_schema(version)
         selected = _known_columns(version, schema, columns)
         predicate = _predicate(version, schema, where, only)
-        hidden = [] if raw else self.hidden(version)
-        hiding = Hiding.of(hidden, schema)
+        hiding = Hiding.of([] if raw else self.hidden(version), schema, version.table.metadata)
+        if hiding is None:
+            return self._through_spark(version, predicate, selected, limit, raw)
         try:
             return _hidden_left_out(version, hiding.within(predicate), selected, hiding, limit)
         except (NotImplementedError, ValueError) as error:
@@ -73,7 +83,9 @@ class Rows:
         from pyiceberg.expressions import AlwaysTrue
 
         schema = version_schema(version)
-        hiding = Hiding.of([] if raw else self.hidden(version), schema)
+        hiding = Hiding.of([] if raw else self.hidden(version), schema, version.table.metadata)
+        if hiding is None:
+            return None
         if known is not None and not where.strip() and only is None and not hiding.hides:
             return known
         predicate = hiding.within(_predicate(version, schema, where, only))
@@ -125,7 +137,25 @@ class Rows:
                 reader = session.read.option("branch", version.reference.ref or "main")
             frame = reader.table(identifier(name.lake, name.identifier))
             frame = frame if only is None else frame.where(as_column(only, schema))
-            return without_hidden(session, frame, keys, schema)
+            return self.visible(session, frame, keys, version, [version.snapshot.snapshot_id], schema)
+
+    def visible(
+        self,
+        session: SparkSession,
+        frame: DataFrame,
+        keys: Sequence[HiddenKey],
+        version: Resolved,
+        snapshots: Sequence[int],
+        schema: Schema,
+    ) -> DataFrame:
+        """Rows without hidden ones; they come from files of these snapshots, read with this schema."""
+
+        def places(former: Sequence[HiddenKey]) -> list[tuple[str, int]]:
+            rows = KeyRows(former, self._files, self._storage(version.name.lake))
+            found = (rows.places(version.table, snapshot) for snapshot in snapshots)
+            return list(dict.fromkeys(place for some in found for place in some))
+
+        return without_hidden(session, frame, keys, schema, places)
 
     def _through_spark(
         self,
@@ -152,14 +182,18 @@ def _hidden_left_out(
     if not hiding.many:
         return _scanned(version, predicate, selected, limit)
     wanted, _ = _scanned(version, predicate, selected, 0)
-    _, batches = _scanned(version, predicate, hiding.needs(selected), None)
+    _, batches = _scanned(version, predicate, hiding.needs(selected), None, hiding.schema)
     return wanted, hiding.left_out(batches, wanted, limit)
 
 
 def _scanned(
-    version: Resolved, predicate: BooleanExpression, selected: tuple[str, ...], limit: int | None
+    version: Resolved,
+    predicate: BooleanExpression,
+    selected: tuple[str, ...],
+    limit: int | None,
+    schema: Schema | None = None,
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    scan = _pinned(version).scan(
+    scan = _pinned(version, schema).scan(
         row_filter=predicate,
         selected_fields=selected or ("*",),
         snapshot_id=version.snapshot.snapshot_id,
@@ -191,15 +225,20 @@ def version_schema(version: Resolved) -> Schema:
     return found or version.table.schema()
 
 
-def _pinned(version: Resolved) -> Table:
-    """The table reduced to one version and its schema: PyIceberg binds filters to the current schema."""
+def _pinned(version: Resolved, schema: Schema | None = None) -> Table:
+    """The table reduced to one version and its schema, or another: PyIceberg binds filters to the current schema."""
     from copy import copy
 
-    schema_id = version_schema(version).schema_id
+    schema = schema or version_schema(version)
+    schema_id, schemas = schema.schema_id, version.table.metadata.schemas
     snapshot = version.snapshot.model_copy(update={"schema_id": schema_id})
     pinned = copy(version.table)
     pinned.metadata = version.table.metadata.model_copy(
-        update={"current_schema_id": schema_id, "snapshots": [snapshot]}
+        update={
+            "current_schema_id": schema_id,
+            "schemas": [schema, *(each for each in schemas if each.schema_id != schema_id)],
+            "snapshots": [snapshot],
+        }
     )
     return pinned
 

@@ -25,6 +25,7 @@ _ONE_VALUE: dict[str, Callable[[Any, Any], Any]] = {
     "BoundStartsWith": lambda column, value: column.startswith(value),
     "BoundNotStartsWith": lambda column, value: ~column.startswith(value),
 }
+_FILE, _POSITION = "__lakewarden_file", "__lakewarden_position"
 _ABOVE = ("BoundGreaterThan", "BoundGreaterThanOrEqual")
 _MANY_VALUES: dict[str, Callable[[Any, Any], Any]] = {
     "BoundIn": lambda column, values: column.isin(values),
@@ -45,10 +46,22 @@ def as_column(predicate: BooleanExpression, schema: Schema) -> Column:
     return _column(bind(schema, predicate, case_sensitive=True), schema)
 
 
-def without_hidden(session: SparkSession, frame: DataFrame, keys: Sequence[HiddenKey], schema: Schema) -> DataFrame:
-    """A DataFrame without hidden rows. The values are joined as data, so that no query plan shows them."""
+def without_hidden(
+    session: SparkSession,
+    frame: DataFrame,
+    keys: Sequence[HiddenKey],
+    schema: Schema,
+    places: Callable[[Sequence[HiddenKey]], Sequence[tuple[str, int]]],
+) -> DataFrame:
+    """A table's rows without hidden ones. The values are joined as data, so that no query plan shows them.
+
+    Spark cannot read a key column that the schema no longer has: those rows are left out by `places`, which finds the
+    file and position of each.
+    """
     from pyspark.sql.functions import col
 
+    former = [key for key in keys if key.values and schema.find_column_name(key.field_id) is None]
+    frame = _without_places(session, frame, places(former)) if former else frame
     for key in keys:
         path = schema.find_column_name(key.field_id)
         if path is None:
@@ -59,6 +72,19 @@ def without_hidden(session: SparkSession, frame: DataFrame, keys: Sequence[Hidde
         same = frame[identifier(path.split("."))] == values["__lakewarden_hidden"]
         frame = frame.join(values, same, "left_anti")
     return frame
+
+
+def _without_places(session: SparkSession, frame: DataFrame, places: Sequence[tuple[str, int]]) -> DataFrame:
+    """A table's rows without those at some positions of its files."""
+    import pyarrow as pa
+    from pyspark.sql.functions import col
+
+    if not places:
+        return frame
+    paths, positions = zip(*places, strict=True)
+    left_out = session.createDataFrame(pa.table({_FILE: pa.array(paths), _POSITION: pa.array(positions, pa.int64())}))
+    located = frame.select("*", col("_file").alias(_FILE), col("_pos").alias(_POSITION))
+    return located.join(left_out, [_FILE, _POSITION], "left_anti").drop(_FILE, _POSITION)
 
 
 def _column(bound: Any, schema: Schema) -> Column:

@@ -1,0 +1,158 @@
+"""A key column that was dropped: the person's rows stay hidden in every read, as long as a file has the column.
+
+Covers `engine/rows/former_columns.py`, and the route through Spark in `engine/rows/spark_filter.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
+
+from lakewarden.engine.rows.former_columns import with_former
+from tests.features.erasure.people import SCHEMA, ids, person, with_people
+from tests.small_lake import SmallLake
+
+LATER = pa.schema([field for field in SCHEMA if field.name != "email"])
+
+
+def drop(lake: SmallLake, *path: str, name: str = "crm.people") -> None:
+    with lake.catalog.load_table(name).update_schema() as change:
+        change.delete_column(path)
+
+
+@pytest.fixture
+def people(lake: SmallLake) -> SmallLake:
+    return with_people(lake)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path"),
+    [
+        ("email", "p4@example.org", ("email",)),
+        ("code", "00000000-0000-0000-0000-000000000004", ("code",)),
+        ("number", "4.5", ("number",)),
+        ("born", "2000-01-05", ("born",)),
+        ("user.email", "u4@example.org", ("user", "email")),
+        ("user.email", "u4@example.org", ("user",)),
+        ("user.age", "4", ("user",)),
+    ],
+)
+def test_rows_stay_hidden_after_the_key_column_is_dropped(
+    people: SmallLake, key: str, value: str, path: tuple[str, ...]
+) -> None:
+    people.warden.erasure.request("crm.people", key=key, value=[value])
+    drop(people, *path)
+    assert ids(people) == [0, 1, 2, 3, 5]
+    assert ids(people, raw=True) == [0, 1, 2, 3, 4, 5]
+    assert ids(people, columns=["id"], where="id > 2") == [3, 5]
+    shown = people.warden.arrow("crm.people")
+    table = people.catalog.load_table("crm.people")
+    assert shown.schema == table.scan(limit=0).to_arrow_batch_reader().schema
+    assert people.warden.query("SELECT count(*) AS n FROM crm.people")["n"].tolist() == [5]
+    answer = people.warden.version.read("crm.people", limit=2)
+    assert (answer.rows_read, answer.rows_total) == (2, 5)
+
+
+def test_rows_written_after_the_column_was_dropped_belong_to_nobody(people: SmallLake) -> None:
+    people.warden.erasure.request("crm.people", key="email", value=["p4@example.org"])
+    drop(people, "email")
+    new = pa.Table.from_pylist([{k: v for k, v in person(9).items() if k != "email"}], schema=LATER)
+    people.catalog.load_table("crm.people").append(new)
+    assert ids(people) == [0, 1, 2, 3, 5, 9]
+
+
+def test_a_column_that_was_renamed_and_promoted_before(people: SmallLake) -> None:
+    people.warden.erasure.request("crm.people", key="user.age", value=["4"])
+    with people.catalog.load_table("crm.people").update_schema() as change:
+        change.rename_column(("user", "age"), "years")
+    with people.catalog.load_table("crm.people").update_schema() as change:
+        change.update_column(("user", "years"), LongType())
+    drop(people, "user", "years")
+    assert ids(people) == [0, 1, 2, 3, 5]
+    assert {"email": "u5@example.org"} in people.warden.arrow("crm.people").column("user").to_pylist()
+
+
+def test_a_former_partition_column_with_deleted_rows(lake: SmallLake) -> None:
+    with_people(lake, rows=2)
+    with lake.catalog.load_table("crm.people").update_spec() as change:
+        change.add_field("email", IdentityTransform(), "by_email")
+    lake.catalog.load_table("crm.people").append(pa.Table.from_pylist([person(n) for n in range(2, 6)], schema=SCHEMA))
+    lake.catalog.load_table("crm.people").delete("id = 2")
+    lake.warden.erasure.request("crm.people", key="email", value=["p1@example.org", "p4@example.org"])
+    with lake.catalog.load_table("crm.people").update_spec() as change:
+        change.remove_field("by_email")
+    drop(lake, "email")
+    assert ids(lake) == [0, 3, 5]
+
+
+def test_fields_are_added_back_by_id_within_their_structs() -> None:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import new_table_metadata
+    from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+    from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+    inner = StructType(NestedField(4, "mail", StringType(), True), NestedField(5, "age", IntegerType()))
+    before = Schema(
+        NestedField(1, "id", LongType(), True), NestedField(2, "user", StructType(NestedField(3, "at", inner)))
+    )
+    metadata = new_table_metadata(before, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, "memory:t", {})
+    now = Schema(NestedField(1, "id", LongType(), True), schema_id=1)
+    made = with_former(metadata, now, [1, 4])
+    assert made is not None and str(made.find_field(4)) == "4: mail: optional string".replace(
+        "mail", made.find_field(4).name
+    )
+    assert (made.find_column_name(1), made.schema_id) == ("id", 1)
+    assert with_former(metadata, now, [1]) is now
+    assert with_former(metadata, now, [9]) is None
+
+
+@pytest.mark.spark
+class TestOnSpark:
+    def test_every_route_hides_them(self, people: SmallLake) -> None:
+        warden = people.warden
+        warden.version.tag("crm.people", "before").apply()
+        warden.erasure.request("crm.people", key="email", value=["p1@example.org", "p4@example.org"])
+        warden.erasure.request("crm.people", key="user.age", value=["2"])
+        drop(people, "email")
+        drop(people, "user", "age")
+        new: dict[str, Any] = {k: v for k, v in person(9).items() if k != "email"} | {"user": {"email": "u9"}}
+        schema = people.catalog.load_table("crm.people").schema().as_arrow()
+        people.catalog.load_table("crm.people").append(pa.Table.from_pylist([new], schema=schema))
+        frame = warden.dataframe("crm.people")
+        assert frame.columns == ["id", "born", "number", "code", "user"]
+        assert sorted(row.id for row in frame.collect()) == [0, 3, 5, 9]
+        assert sorted(row.id for row in warden.dataframe("crm.people@before").collect()) == [0, 3, 5]
+        assert sorted(warden.query("SELECT id FROM crm.people", engine="spark")["id"]) == [0, 3, 5, 9]
+        resolve, rows = warden.ground.tables.resolve, warden.ground.rows
+        table = people.catalog.load_table("crm.people")
+        first, second, _ = (f"crm.people@{one.snapshot_id}" for one in table.metadata.snapshots)
+        assert sorted(row.id for row in rows.dataframe_since(resolve(first), resolve("crm.people")).collect()) == [
+            3,
+            5,
+            9,
+        ]
+        assert sorted(row.id for row in rows.dataframe_since(resolve(first), resolve(second)).collect()) == [3, 5]
+        compared = warden.compare.data("crm.people", first.split("@")[1], "main", key=["id"])
+        assert (compared.rows_from, compared.rows_to) == (1, 4)
+
+    def test_a_column_that_no_schema_of_the_table_has_any_more(self, people: SmallLake) -> None:
+        people.warden.erasure.request("crm.people", key="email", value=["p4@example.org"])
+        drop(people, "email")
+        sql = people.warden.ground.spark.sql
+        sql(
+            "CALL main.system.expire_snapshots(table => 'crm.people', older_than => TIMESTAMP '2100-01-01', "
+            "retain_last => 1, clean_expired_metadata => true)"
+        ).collect()
+        new = pa.Table.from_pylist([{k: v for k, v in person(9).items() if k != "email"}], schema=LATER)
+        people.catalog.load_table("crm.people").append(new)
+        sql(
+            "CALL main.system.expire_snapshots(table => 'crm.people', older_than => TIMESTAMP '2100-01-01', "
+            "retain_last => 1, clean_expired_metadata => true)"
+        ).collect()
+        assert len(people.catalog.load_table("crm.people").metadata.schemas) == 1
+        assert ids(people) == [0, 1, 2, 3, 5, 9]
+        assert people.warden.version.read("crm.people", limit=2).rows_total is None
