@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.types import PrimitiveType
+    from pyiceberg.types import NestedField, PrimitiveType
 
 _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
@@ -34,24 +34,43 @@ class KeyColumn:
     kind: str
 
 
-def find_key(metadata: TableMetadata, path: str, about: str) -> KeyColumn:
-    """The column of a path in the current schema, or in the newest earlier one that has it."""
-    from pyiceberg.types import PrimitiveType
+def find_keys(metadata: TableMetadata, path: str, about: str) -> tuple[KeyColumn, ...]:
+    """Every column that ever had a path, the newest first: one that was dropped and added again is another field.
 
-    for schema in [metadata.schema(), *reversed(metadata.schemas)]:
+    A former column only counts if it can be a key, and if the current schema does not have it by another name.
+    """
+    current, found = metadata.schema(), dict[int, KeyColumn | None]()
+    for schema in [current, *reversed(metadata.schemas)]:
         try:
             field = schema.find_field(path)
         except ValueError:
             continue
-        if not isinstance(field.field_type, PrimitiveType) or not _is_keyable(field.field_type):
-            raise BadValue(
-                f"{about}: {path} is of type {field.field_type}, which cannot be a key",
-                "A key is a string, int, long, uuid, date or decimal, or such a field within a struct.",
-            )
-        _check_not_repeated(schema, field.field_id, path, about)
-        return KeyColumn(path, field.field_id, str(field.field_type))
-    known = metadata.schema().column_names
-    raise ColumnNotFound(f"{about} has no column {path}", did_you_mean(path, known, f"It has {', '.join(known[:12])}."))
+        if field.field_id in found or current.find_column_name(field.field_id) not in (None, path):
+            continue
+        try:
+            found[field.field_id] = _key(schema, field, path, about)
+        except BadValue:
+            if not found:
+                raise
+            found[field.field_id] = None
+    if not found:
+        known = current.column_names
+        raise ColumnNotFound(
+            f"{about} has no column {path}", did_you_mean(path, known, f"It has {', '.join(known[:12])}.")
+        )
+    return tuple(key for key in found.values() if key is not None)
+
+
+def _key(schema: Schema, field: NestedField, path: str, about: str) -> KeyColumn:
+    from pyiceberg.types import PrimitiveType
+
+    if not isinstance(field.field_type, PrimitiveType) or not _is_keyable(field.field_type):
+        raise BadValue(
+            f"{about}: {path} is of type {field.field_type}, which cannot be a key",
+            "A key is a string, int, long, uuid, date or decimal, or such a field within a struct.",
+        )
+    _check_not_repeated(schema, field.field_id, path, about)
+    return KeyColumn(path, field.field_id, str(field.field_type))
 
 
 def canonical(

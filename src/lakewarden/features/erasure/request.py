@@ -16,7 +16,7 @@ from lakewarden.engine.rows.keys import canonical, is_of_kind
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import BadValue, LakewardenError
 from lakewarden.features.erasure.requests.occurrences import Look, Occurrence, look
-from lakewarden.features.erasure.requests.request_keys import grace_of, keys_of, uncovered
+from lakewarden.features.erasure.requests.request_keys import former, grace_of, keys_of, namesakes, uncovered
 from lakewarden.features.erasure.requests.spelling import TEXT, spellings_of
 from lakewarden.lifecycle.desk import ControlDesk
 from lakewarden.lifecycle.request import Completes, Control, Positional, ReadsInput, ReadValues, TakesInput
@@ -74,8 +74,8 @@ class Request(TakesInput, Control[Registered]):
             raise BadValue("no values were given", "Add --value V, --value - for stdin, or --from-file FILE.")
         request = self._asked(desk, keys)
         _refuse_marked(desk, keys)
-        notes = [*given.notes, _OTHERS, *uncovered(lake, keys)]  # nothing may fail once it is registered
-        values = {place: _values(key, given, request.folding) for place, key in enumerate(keys)}
+        notes = [*given.notes, _OTHERS, *former(keys), *uncovered(lake, keys)]  # nothing may fail once it is registered
+        values = {place: _values(key, namesakes(keys, key), given, request.folding) for place, key in enumerate(keys)}
         tables = list(dict.fromkeys(key.table for key in keys))
         with desk.state.together():
             count = desk.state.erasure.add(request, values)
@@ -128,7 +128,7 @@ class Request(TakesInput, Control[Registered]):
         if self._input is None:
             return ReadValues(self.value)
         names = {name for key in keys for name in (key.path, key.path.split(".")[-1])}
-        return self._input.read(names, lambda text: all(is_of_kind(key.kind, text) for key in keys))
+        return self._input.read(names, lambda text: all(_is_of_any(namesakes(keys, key), text) for key in keys))
 
 
 def _names_a_value(text: str, values: Sequence[str]) -> bool:
@@ -155,12 +155,27 @@ def _marked(desk: ControlDesk, keys: tuple[KeyAsked, ...]) -> Iterator[str]:
             yield f"{name} could not be marked, so a wrong `state` in the configuration would show hidden rows: {error}"
 
 
-def _values(key: KeyAsked, given: ReadValues, folding: Folding) -> Iterator[str]:
-    texts = list(canonical(key.kind, given.values, f"{key.table}, {key.path}", given.place))
+def _is_of_any(keys: Sequence[KeyAsked], text: str) -> bool:
+    return any(is_of_kind(key.kind, text) for key in keys)
+
+
+def _values(key: KeyAsked, same: Sequence[KeyAsked], given: ReadValues, folding: Folding) -> Iterator[str]:
+    """The values of a key, canonical. One that is only of the type of a former column, or only not, is left out."""
+    others = [each for each in same if each is not key]
+    fitting = [
+        (number, text)
+        for number, text in enumerate(given.values, start=1)
+        if is_of_kind(key.kind, text) or not _is_of_any(others, text)
+    ]
+
+    def place(number: int) -> str:
+        return given.place(fitting[number - 1][0])
+
+    texts = list(canonical(key.kind, (text for _, text in fitting), f"{key.table}, {key.path}", place))
     for number, text in enumerate(texts if key.kind == TEXT else (), start=1):
         if not folding.of(text):
             raise BadValue(
-                f"{given.place(number)} is empty",
+                f"{place(number)} is empty",
                 "Nothing was registered. It would match every row with an empty key.",
             )
     return iter(spellings_of(key, texts, folding))

@@ -6,7 +6,7 @@ import fnmatch
 from dataclasses import dataclass
 
 from lakewarden.engine.base.table_name import TableName
-from lakewarden.engine.rows.keys import find_key
+from lakewarden.engine.rows.keys import find_keys
 from lakewarden.errors import LakewardenError, NotFound, did_you_mean
 from lakewarden.lifecycle.ground import Reader
 
@@ -44,7 +44,7 @@ def _missing(lake: Reader, subject: str, table: str, column: str) -> Mistake | N
     where = f"subjects: {subject}: {table}"
     try:
         name = lake.tables.name(table)
-        find_key(lake.tables.load(name).metadata, column, str(name))
+        find_keys(lake.tables.load(name).metadata, column, str(name))
     except NotFound as error:
         return Mistake(where, error.message, error.hint or "Correct or remove it.")
     except LakewardenError as error:

@@ -28,6 +28,7 @@ from lakewarden.features.erasure.hidden.missing_hides import hidden_once, hidden
 from lakewarden.features.erasure.hidden.revealing import reveal
 from lakewarden.features.erasure.hidden.visible_rows import Shown, ShownIn, VisibleRows
 from lakewarden.features.erasure.requests.action_requests import record_evidence
+from lakewarden.features.erasure.requests.request_keys import replaced
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
@@ -71,6 +72,7 @@ def plan_for(lake: Reader, kind: str, name: TableName, named: Sequence[str], now
     actions = [action for action in actions if action.estimate.rows]
     warnings = [
         *(_waits(name, request) for request in waiting),
+        *replaced(table.metadata, requests),
         *_tags(table, name, found),
         *([_EARLIER] if actions else []),
     ]

@@ -83,6 +83,7 @@ class RequestDetail(Shown):
     keys: list[KeyRow]
     progress: list[TableProgress]
     operations: list[RequestEvent]
+    notes: list[str]
 
 
 def _common(request: ErasureRequest, now: datetime) -> dict[str, Any]:
@@ -96,7 +97,9 @@ def row(request: ErasureRequest, now: datetime) -> RequestRow:
     return RequestRow(**_common(request, now), tables=list(dict.fromkeys(key.table for key in request.keys)))
 
 
-def detail(request: ErasureRequest, now: datetime, evidence: Sequence[Evidence]) -> RequestDetail:
+def detail(
+    request: ErasureRequest, now: datetime, evidence: Sequence[Evidence], notes: Sequence[str] = ()
+) -> RequestDetail:
     return RequestDetail(
         **_common(request, now),
         grace_until=request.grace_until,
@@ -108,6 +111,7 @@ def detail(request: ErasureRequest, now: datetime, evidence: Sequence[Evidence])
             for table, uuid in tables_of(request)
         ],
         operations=[RequestEvent(each.at, str(each.kind), each.table, each.operation) for each in evidence],
+        notes=list(notes),
     )
 
 

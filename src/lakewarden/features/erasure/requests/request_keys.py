@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.table_name import TableName
-from lakewarden.engine.rows.keys import find_key
+from lakewarden.engine.rows.keys import find_keys
 from lakewarden.errors import BadValue, LakewardenError, NotFound, did_you_mean
 from lakewarden.lifecycle.ground import Reader
-from lakewarden.records.erasure import KeyAsked
+from lakewarden.records.erasure import ErasureRequest, KeyAsked
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
 
 
 def keys_of(lake: Reader, table: str | None, key: str | None, subject: str | None) -> tuple[KeyAsked, ...]:
@@ -21,16 +25,54 @@ def keys_of(lake: Reader, table: str | None, key: str | None, subject: str | Non
         if subject not in subjects:
             known = did_you_mean(subject, subjects, f"Configured: {', '.join(subjects) or 'none'}.")
             raise NotFound(f"no subject {subject} in the configuration", known)
-        return tuple(_key(lake, name, path) for name, path in subjects[subject].items())
+        return tuple(key for name, path in subjects[subject].items() for key in _keys(lake, name, path))
     if table is None:
         raise BadValue("no table was given", "lakewarden erasure request TABLE --key COLUMN, or --subject NAME")
-    return (_key(lake, table, key or _only_declared(lake, table)),)
+    return _keys(lake, table, key or _only_declared(lake, table))
 
 
 def fields_of(lake: Reader, uuid: str, requests: Sequence[str]) -> list[int]:
     """The field ids of the requests' key columns in a table."""
     keys = [key for request in lake.state.erasure.many(requests) for key in request.keys]
     return sorted({key.field_id for key in keys if key.uuid == uuid})
+
+
+def namesakes(keys: Sequence[KeyAsked], key: KeyAsked) -> list[KeyAsked]:
+    """The keys with the same path in the same table: the column, and former ones of its name."""
+    return [each for each in keys if (each.uuid, each.path) == (key.uuid, key.path)]
+
+
+def former(keys: Sequence[KeyAsked]) -> list[str]:
+    """Notes on former columns that a request covers besides those that have their names now."""
+    first = {(key.uuid, key.path): key for key in reversed(keys)}
+    again = (key for key in keys if key is not first[key.uuid, key.path])
+    return [
+        f"{key.table}: a former column {key.path} of type {key.kind} is covered too: it was dropped and added again"
+        for key in again
+    ]
+
+
+def replaced(metadata: TableMetadata, requests: Iterable[ErasureRequest]) -> list[str]:
+    """Notes on key columns that are other columns now than those that requests cover."""
+    uuid, found = str(metadata.table_uuid), dict[str, str]()
+    for request in requests:
+        keys = [key for key in request.keys if key.uuid == uuid]
+        covered = {key.field_id for key in keys}
+        for key in keys:
+            now = _field_of(metadata, key.path)
+            if now is not None and now not in covered:
+                found[f"{request.id} {key.path}"] = (
+                    f"{key.table}: {key.path} is another column now than the one that request {request.id} covers: "
+                    "register the values again to cover it too"
+                )
+    return list(found.values())
+
+
+def _field_of(metadata: TableMetadata, path: str) -> int | None:
+    try:
+        return metadata.schema().find_field(path).field_id
+    except ValueError:
+        return None
 
 
 def uncovered(lake: Reader, keys: tuple[KeyAsked, ...]) -> list[str]:
@@ -61,11 +103,11 @@ def grace_of(lake: Reader, keys: Iterable[KeyAsked]) -> timedelta:
     return max(lake.settings.erasure(name.lake, name.within_lake).grace for name in names)
 
 
-def _key(lake: Reader, table: str, path: str) -> KeyAsked:
+def _keys(lake: Reader, table: str, path: str) -> tuple[KeyAsked, ...]:
     name = lake.tables.name(table)
     metadata = lake.tables.load(name).metadata
-    key = find_key(metadata, path, str(name))
-    return KeyAsked(str(name), str(metadata.table_uuid), key.path, key.field_id, key.kind)
+    found = find_keys(metadata, path, str(name))
+    return tuple(KeyAsked(str(name), str(metadata.table_uuid), key.path, key.field_id, key.kind) for key in found)
 
 
 def _only_declared(lake: Reader, table: str) -> str:
