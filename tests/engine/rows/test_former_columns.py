@@ -90,9 +90,9 @@ def test_a_former_partition_column_with_deleted_rows(lake: SmallLake) -> None:
 
 
 def test_fields_are_added_back_by_id_within_their_structs() -> None:
+    from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import new_table_metadata
-    from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
     from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
     inner = StructType(NestedField(4, "mail", StringType(), True), NestedField(5, "age", IntegerType()))
