@@ -92,3 +92,12 @@ def test_errors_are_one_line() -> None:
     with pytest.raises(BadValue, match="Referenced column") as caught:
         ran("SELECT nothing FROM sales.orders")
     assert "\n" not in caught.value.message
+
+
+def test_rows_are_never_written_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB would write them to .tmp in the working folder, where a killed process leaves them."""
+    monkeypatch.chdir(tmp_path)
+    text = "SELECT range::VARCHAR || repeat('anna@example.org', 8) AS e FROM range(1000000) ORDER BY e"
+    with pytest.raises(BadValue, match="more than 64 MB of memory") as error:
+        ran(text, memory_mb=64)
+    assert "query.memory_mb" in error.value.hint and list(tmp_path.rglob("*")) == []

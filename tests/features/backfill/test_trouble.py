@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
+from lakewarden.doors.cli.logs import RedactingFormatter, frames
 from lakewarden.engine.spark.session import translating_spark, without_values
 from lakewarden.engine.spark.time_limit import TookTooLong
 from lakewarden.engine.sql.batches import Batches
@@ -180,3 +181,38 @@ def test_the_kind_of_an_error_is_named_before_words_in_its_message() -> None:
     with pytest.raises(SparkUnavailable) as error, without_values(True), translating_spark():
         raise PySparkException("ModuleNotFoundError: No module named 'pyarrow'")
     assert "No module named 'pyarrow'" in error.value.message
+
+
+def test_spark_s_text_is_neither_recorded_nor_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Also while no rows are hidden: a person may be erased later."""
+
+    class Refused(PySparkException):
+        __module__ = "pyspark.errors"
+
+        def getCondition(self) -> str:
+            return "CAST_INVALID_INPUT"
+
+        def getSqlState(self) -> str:
+            return "22018"
+
+    with pytest.raises(SparkUnavailable) as error, caplog.at_level("DEBUG"), translating_spark():
+        raise Refused("[CAST_INVALID_INPUT] The value 'anna@example.org' cannot be cast. SQLSTATE: 22018")
+    assert error.value.message == "Spark refused: [CAST_INVALID_INPUT] SQLSTATE: 22018"
+    logged = "\n".join(RedactingFormatter().format(record) for record in caplog.records)
+    assert "CAST_INVALID_INPUT" in logged and "anna" not in f"{error.value.document()} {logged}"
+    assert trouble(error.value) is Trouble.DATA and "anna" in str(error.value.__cause__)
+    with pytest.raises(SparkUnavailable) as error, translating_spark():
+        raise PySparkException("Job aborted: [DIVIDE_BY_ZERO] Division by anna. SQLSTATE: 22012")
+    assert error.value.message == "Spark refused: [DIVIDE_BY_ZERO] SQLSTATE: 22012"
+
+
+def test_a_logged_traceback_has_no_messages() -> None:
+    try:
+        try:
+            int("anna@example.org")
+        except ValueError as error:
+            raise RuntimeError("anna@example.org is no number") from error
+    except RuntimeError as error:
+        told = frames(error)
+    assert "anna" not in told.replace('int("anna', "").replace('RuntimeError("anna', "") and "test_trouble.py" in told
+    assert "builtins.ValueError" in told and told.endswith("builtins.RuntimeError")

@@ -128,7 +128,7 @@ class Household:
         environment = os.environ | {"XDG_STATE_HOME": str(self.state)}
         command = [sys.executable, "-c", code, str(self.lake.folder), version]
         assert subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False).returncode == 1
-        assert "/email=*/" in (self.state / "lakewarden" / "spark.log").read_text()
+        assert "ERROR Executor" in (self.state / "lakewarden" / "spark.log").read_text()
         for story in set(self.events.iterdir()) - before:
             story.unlink()
 

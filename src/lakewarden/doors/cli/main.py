@@ -8,7 +8,6 @@ import os
 import secrets
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import click
 
 from lakewarden.config import Environment
 from lakewarden.doors.cli.commands import root
-from lakewarden.doors.cli.logs import RedactingFormatter, redacted
+from lakewarden.doors.cli.logs import RedactingFormatter, frames, redacted
 from lakewarden.errors import Interrupted, LakewardenError, WrongUse
 from lakewarden.lifecycle import interrupts
 
@@ -111,7 +110,7 @@ def _incident(defect: Exception) -> LakewardenError:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a") as file:
-            file.write(f"incident {number}\n{redacted(''.join(traceback.format_exception(defect)))}\n")
+            file.write(f"incident {number}\n{redacted(frames(defect))}\n")
         where = f"Incident {number} in {log} has the details."
     except OSError:
         where = f"It was a {type(defect).__name__}, and could not be logged to {log}."

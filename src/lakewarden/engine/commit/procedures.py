@@ -120,9 +120,9 @@ def _naming_unreadable_file(name: TableName) -> Iterator[None]:
         found = next((match for line in reversed(causes) if (match := _FILE.search(line))), None)
         if found is None:
             raise
-        cause = causes[-1].strip().removeprefix("Caused by: ")[:300]
+        kinds = [kind[0] for line in causes if (kind := _UNREADABLE.search(line))]
         raise BrokenTable(
-            f"table {name}: Spark could not read {found[0]}: {cause}",
+            f"table {name}: Spark could not read {found[0]} ({kinds[-1]})",
             "Nothing was changed. Restore that file, or roll back to a version without it.",
         ) from error
 

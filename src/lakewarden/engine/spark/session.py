@@ -30,6 +30,7 @@ from lakewarden.engine.spark.java import find as find_java
 from lakewarden.errors import LakewardenError, SparkUnavailable
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -236,9 +237,16 @@ MISSING_MODULE = re.compile(r"No module named '(\w+)'")
 _redacts: ContextVar[bool] = ContextVar("redacts", default=False)
 
 
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\][^\n]*?SQLSTATE: (\w{5})", re.DOTALL)
+_JAVA = re.compile(r"\b(?:org|java|javax|scala)\.[\w.$]+\.(\w+(?:Exception|Error))\b")
+_NAMES = ("objectName", "proposal", "relationName", "tableName", "fieldName", "columnName", "routineName", "viewName")
+"""Parameters of an error in the SQL itself that name tables, columns and functions."""
+_NOT_KEPT = "Spark's own text is neither shown nor logged, since it may quote rows."
+
+
 @contextmanager
 def without_values(hides: bool) -> Iterator[None]:
-    """Leave messages of Spark out of errors and the log if rows are hidden: it may compute with them and quote them."""
+    """Leave Spark's error out of ours if rows are hidden: Spark may compute with them and quote them."""
     before = _redacts.set(hides or _redacts.get())
     try:
         yield
@@ -248,7 +256,10 @@ def without_values(hides: bool) -> Iterator[None]:
 
 @contextmanager
 def translating_spark() -> Iterator[None]:
-    """Translate Spark's errors into a one-line error."""
+    """Translate Spark's errors into a one-line error without its text: that may quote rows, and is never logged.
+
+    Unless rows are hidden, the error has Spark's own as its cause, for Python callers and for decisions on it.
+    """
     try:
         yield
     except LakewardenError:
@@ -256,13 +267,10 @@ def translating_spark() -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ("pyspark", "py4j", "grpc"):
             raise
-        if _redacts.get():
-            what = _condition(error)
-            log.warning("Spark refused: %s", what)
-            hint = "A table that it reads has hidden rows, which the details might quote: they are left out."
-            raise SparkUnavailable(f"Spark refused: {what}", hint) from None
-        log.warning("Spark refused", exc_info=error)
-        raise SparkUnavailable(f"Spark refused: {first_line(error)}", "See the log for details.") from error
+        what, hides = _condition(error), _redacts.get()
+        log.warning("Spark refused: %s", what)
+        hint = _NOT_KEPT if hides else f"{_NOT_KEPT} In Python, the error's __cause__ has it."
+        raise SparkUnavailable(f"Spark refused: {what}", hint) from (None if hides else error)
 
 
 def _condition(error: Exception) -> str:
@@ -270,6 +278,20 @@ def _condition(error: Exception) -> str:
     from pyspark.errors import PySparkException
 
     if isinstance(error, PySparkException) and error.getCondition():
-        return f"[{error.getCondition()}] SQLSTATE: {error.getSqlState() or 'unknown'}"
-    known = OUT_OF_MEMORY.search(str(error)) or MISSING_MODULE.search(str(error))
-    return known[0] if known else type(error).__name__
+        state = error.getSqlState() or "unknown"
+        return f"[{error.getCondition()}] SQLSTATE: {state}{_names(error) if state.startswith('42') else ''}"
+    text = str(error)
+    known = OUT_OF_MEMORY.search(text) or MISSING_MODULE.search(text)
+    if known:
+        return known[0]
+    if found := _CONDITION.search(text):
+        return f"[{found[1]}] SQLSTATE: {found[2]}"
+    raised = _JAVA.search(text)
+    return f"{type(error).__name__}: {raised[1]}" if raised else type(error).__name__
+
+
+def _names(error: PySparkException) -> str:
+    """What a statement names that does not exist or does not fit."""
+    given = error.getMessageParameters() or {}
+    named = [f"{name} {given[name]}" for name in _NAMES if given.get(name)]
+    return f" ({', '.join(named)})" if named else ""

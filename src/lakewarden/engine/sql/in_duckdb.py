@@ -20,6 +20,7 @@ _CLOSED = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",  # else names of Python variables are tables
     "threads": "2",
+    "temp_directory": "",  # else rows are written to files, which a killed process leaves behind
 }
 _RESERVED = ("main", "temp", "system")  # no database can have these names, but a lake can
 _MOST_PARTS = 3  # catalog, schema and table
@@ -54,7 +55,7 @@ def _connected(memory_mb: int) -> Iterator[DuckDBPyConnection]:
     except duckdb.OutOfMemoryException:
         raise BadValue(
             f"the statement needs more than {memory_mb} MB of memory",
-            "Run it with --engine spark, or raise query.memory_mb in the configuration.",
+            "Rows are never written to disk. Run it with --engine spark, or raise query.memory_mb in the configuration.",
         ) from None
     except duckdb.Error as error:
         raise BadValue(f"the SQL cannot be run: {first_line(error)}", "It runs on DuckDB; see its SQL.") from None
