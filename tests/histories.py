@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -43,7 +44,7 @@ class History:
         parent: int | None = None,
         operation: str = "append",
         schema: int | None = 0,
-        **summary: str,
+        summary: Mapping[str, str] | None = None,
     ) -> int:
         """Add a snapshot of this age, on the newest unless another parent is named."""
         number = len(self.snapshots) + 1
@@ -55,7 +56,7 @@ class History:
                 "sequence-number": number,
                 "timestamp-ms": millis(NOW - age),
                 "manifest-list": f"file:///lake/t/metadata/snap-{number}.avro",
-                "summary": {"operation": operation, **summary},
+                "summary": {"operation": operation, **(summary or {})},
                 "schema-id": schema,
             }
         )

@@ -12,6 +12,7 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 
+from lakewarden.engine.comparison.new_rows import Since
 from lakewarden.engine.rows.former_columns import with_former
 from tests.features.erasure.people import SCHEMA, ids, person, with_people
 from tests.small_lake import SmallLake
@@ -127,15 +128,15 @@ class TestOnSpark:
         assert sorted(row.id for row in frame.collect()) == [0, 3, 5, 9]
         assert sorted(row.id for row in warden.dataframe("crm.people@before").collect()) == [0, 3, 5]
         assert sorted(warden.query("SELECT id FROM crm.people", engine="spark")["id"]) == [0, 3, 5, 9]
-        resolve, rows = warden.ground.tables.resolve, warden.ground.rows
+        resolve = warden.ground.tables.resolve
+        new_rows = warden.ground.new_rows
         table = people.catalog.load_table("crm.people")
         first, second, _ = (f"crm.people@{one.snapshot_id}" for one in table.metadata.snapshots)
-        assert sorted(row.id for row in rows.dataframe_since(resolve(first), resolve("crm.people")).collect()) == [
-            3,
-            5,
-            9,
-        ]
-        assert sorted(row.id for row in rows.dataframe_since(resolve(first), resolve(second)).collect()) == [3, 5]
+
+        def ids_since(version: str) -> list[int]:
+            return sorted(row.id for row in new_rows.frame(Since(resolve(first), resolve(version))).collect())
+
+        assert (ids_since("crm.people"), ids_since(second)) == ([3, 5, 9], [3, 5])
         compared = warden.compare.data("crm.people", first.split("@")[1], "main", key=["id"])
         assert (compared.rows_from, compared.rows_to) == (1, 4)
 

@@ -46,7 +46,7 @@ def test_sql_that_does_not_fit_is_refused(shop: Shop, sql: str, problem: str) ->
     assert shop.warden.backfill.list() == []
 
 
-OTHER = (
+OTHER: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"target_table": "my_table"}, SQL, "target_table is my_table, but the SQL inserts into shop.totals"),
     ({"target_table": "totals"}, SQL.replace("{db}.totals", "{db}.no_such_table"), "inserts into shop.no_such_table"),
     ({"target_table": "TOTALS"}, SQL, "target_table is TOTALS, but"),  # another name to this catalog

@@ -107,7 +107,7 @@ class TestStaged:
 
     def made(self, age: timedelta) -> History:
         made = History().commits(2, OLD, DAY)
-        made.commit(age, **{"wap.id": "load 7"})
+        made.commit(age, summary={"wap.id": "load 7"})
         return made.branch("main", 2)
 
     def test_one_is_kept_for_the_grace_and_then_named(self) -> None:
@@ -118,7 +118,7 @@ class TestStaged:
 
     def test_a_published_one_is_as_any_other(self) -> None:
         picked = self.made(timedelta(hours=2))
-        picked.branch("main", picked.commit(timedelta(hours=1), parent=2, **{"published-wap-id": "load 7"}))
+        picked.branch("main", picked.commit(timedelta(hours=1), parent=2, summary={"published-wap-id": "load 7"}))
         assert [version.wap_id for version in decide(picked.table, self.NOTHING, NOW, {}).versions] == [None] * 4
         assert reasons(picked.table, self.NOTHING)[3] == []
         moved_to = self.made(timedelta(hours=2)).branch("main", 3)

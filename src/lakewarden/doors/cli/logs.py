@@ -30,7 +30,7 @@ def frames(error: BaseException) -> str:
 class RedactingFormatter(logging.Formatter):
     """Formats records with redacted paths, and tracebacks without messages."""
 
-    def formatException(  # noqa: N802 - the name of the standard library
+    def formatException(
         self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
     ) -> str:
         return frames(ei[1]) if ei[1] is not None else ""

@@ -20,14 +20,10 @@ def is_rewrite(snapshot: Snapshot) -> bool:
     return snapshot.summary is not None and snapshot.summary.operation.value == "replace"
 
 
-def is_rewrite_of(newer: Snapshot, older: Snapshot) -> bool:
-    """Whether a snapshot holds the rows of its parent, maybe without columns that were dropped in between."""
-    return is_rewrite(newer) and newer.parent_snapshot_id == older.snapshot_id
-
-
 def represents(newer: Snapshot, older: Snapshot) -> bool:
     """Whether a snapshot holds the rows and columns of its parent."""
-    return is_rewrite_of(newer, older) and newer.schema_id is not None and newer.schema_id == older.schema_id
+    is_built_on = newer.parent_snapshot_id == older.snapshot_id
+    return is_rewrite(newer) and is_built_on and newer.schema_id is not None and newer.schema_id == older.schema_id
 
 
 def stand_ins(metadata: TableMetadata, going: Collection[int]) -> dict[int, int]:

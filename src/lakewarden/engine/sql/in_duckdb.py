@@ -55,7 +55,7 @@ def _connected(memory_mb: int) -> Iterator[DuckDBPyConnection]:
     except duckdb.OutOfMemoryException:
         raise BadValue(
             f"the statement needs more than {memory_mb} MB of memory",
-            "Rows are never written to disk. Run it with --engine spark, or raise query.memory_mb in the configuration.",
+            "Rows are never written to disk. Run it with --engine spark, or raise query.memory_mb.",
         ) from None
     except duckdb.Error as error:
         raise BadValue(f"the SQL cannot be run: {first_line(error)}", "It runs on DuckDB; see its SQL.") from None

@@ -56,7 +56,9 @@ class BackfillFiles:
 
 
 @lru_cache(maxsize=64)
-def _parsed(sql: str, database: tuple[str, ...], columns: tuple[str, ...], fields: str, source: tuple[str, ...]) -> Insertion:
+def _parsed(
+    sql: str, database: tuple[str, ...], columns: tuple[str, ...], fields: str, source: tuple[str, ...]
+) -> Insertion:
     """The SQL of a backfill, parsed once: a run looks at its files again for each batch."""
     return Insertion.parse(sql, database, columns, json.loads(fields), source)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.catalog.representations import is_rewrite_of, represents
+from lakewarden.engine.catalog.representations import is_rewrite, represents
 from lakewarden.engine.catalog.snapshots import ancestors, lines_of, staged
 from lakewarden.errors import BadValue
 from lakewarden.quantities import from_millis, show_duration, to_millis
@@ -23,6 +23,7 @@ from lakewarden.quantities import from_millis, show_duration, to_millis
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.refs import SnapshotRef
+    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.config import Settings
     from lakewarden.engine.base.table_name import TableName
@@ -213,6 +214,7 @@ def _keep_branch(
     counted, newer, pairs = 0, None, list[_Pair]()
     for id in ancestors(table, ref.snapshot_id):
         snapshot = there[id]
+        counted += newer is not None and not _is_same_version(newer, snapshot)
         why = [f"recent (top {last}){on}"] if counted < last else []
         if _is_young(snapshot.timestamp_ms, age_ms, now):
             why.append(f"within retention ({_period(age_ms)}){on}")
@@ -223,10 +225,17 @@ def _keep_branch(
                 why = [f"replaced less than {show_duration(policy.reader_grace)} ago{on}"] if in_grace else []
         for reason in why:
             reasons.add(id, reason)
-        parent = there.get(snapshot.parent_snapshot_id or 0)
-        counted += parent is None or not is_rewrite_of(snapshot, parent)
         newer = snapshot
     return pairs[::-1]
+
+
+def _is_same_version(newer: Snapshot, older: Snapshot) -> bool:
+    """Whether a snapshot has the rows of its nearest remaining ancestor, maybe with another schema.
+
+    If its parent has expired and the schema changed, nobody knows: then rather one version too many is kept.
+    """
+    is_child = newer.parent_snapshot_id == older.snapshot_id
+    return is_rewrite(newer) and (is_child or newer.schema_id != older.schema_id)
 
 
 def _keep_log(reasons: _Reasons, log: Sequence[int], replaced: Collection[int]) -> None:
