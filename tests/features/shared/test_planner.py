@@ -58,6 +58,7 @@ def test_parts_in_the_order_in_which_they_are_applied() -> None:
         "retention",
         "manifests",
         "compaction",
+        "mark",
         "watch",
     ]
     verbs = [verb for planner in planners() for verb in planner.verbs]

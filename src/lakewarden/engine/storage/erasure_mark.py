@@ -2,7 +2,8 @@
 
 Only the control database knows which rows are hidden. If the configuration named another database, or a missing file,
 nothing would be hidden and nobody would notice. So the table has a mark, an object in Lakewarden's folder at its
-location that contains no values. Reads are refused if the mark names another control database.
+location that contains no values. Reads are refused if the mark names another control database. It goes with the last
+request, so that a control database that is lost later locks no table in which nothing is hidden.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.storage.quarantine import OWN_FOLDER
-from lakewarden.errors import LakewardenError, StateUnavailable
+from lakewarden.errors import LakewardenError, StateUnavailable, StorageUnavailable
 from lakewarden.lifecycle.basics import Check
 
 if TYPE_CHECKING:
@@ -60,6 +61,17 @@ def leave_mark(storage: Storage, table: Table, control: str) -> None:
         place = place_of(table)
         storage.make_folder(place.rpartition("/")[0])
         storage.write(place, json.dumps({"uuid": str(table.metadata.table_uuid), "control": control}).encode())
+
+
+def remove_mark(storage: Storage, table: Table, control: str) -> bool:
+    """Remove a table's mark with all its versions, unless another control database left it."""
+    mark, place = read_mark(storage, table), place_of(table)
+    if mark is None or mark.control != control:
+        return False
+    removed = storage.erase_all([place])
+    if removed.failed:
+        raise StorageUnavailable(f"{place} cannot be deleted: {removed.failed[0][1]}", "Delete it, or allow it.")
+    return True
 
 
 def refuse_foreign_mark(storage: StoredFiles, name: TableName | str, table: Table, control: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lakewarden.features.erasure.hidden import hide_action
 from lakewarden.features.erasure.hidden.missing_hides import rows_shown_again
 from lakewarden.features.erasure.recurrence import watch_action
+from lakewarden.features.erasure.requests import mark_action
 from lakewarden.features.shared.planner import Place, Planner, TableUpkeep
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.records.erasure import ErasureState
@@ -22,6 +23,11 @@ def _plan_watch(on: TableUpkeep) -> Plan:
     return on.planned(*(watch_action.plan_for(on.lake, on.round.kind, on.name).actions if wanted else ()))
 
 
+def _plan_mark(on: TableUpkeep) -> Plan:
+    action = mark_action.missettled(on.lake, on.name, on.table)
+    return on.planned(*([action] if action else []))
+
+
 def _symptoms(on: TableUpkeep) -> Mapping[str, int]:
     asked, now = on.lake.state.erasure.list([ErasureState.OPEN], str(on.table.metadata.table_uuid)), on.lake.clock()
     return {
@@ -32,5 +38,6 @@ def _symptoms(on: TableUpkeep) -> Mapping[str, int]:
 
 PLANNERS = (
     Planner("hide", Place.FIRST, (hide_action.HIDE,), hide_action, _plan_hides, "erasure hide", _symptoms),
+    Planner("mark", Place.LOOK, (mark_action.MARK,), mark_action, _plan_mark),
     Planner("watch", Place.LOOK, (watch_action.WATCH,), watch_action, _plan_watch),
 )

@@ -10,6 +10,7 @@ from lakewarden.errors import Conflict
 from lakewarden.features.erasure.proofs import prove_action
 from lakewarden.features.erasure.proofs.proof_records import ThisRun
 from lakewarden.features.erasure.requests.current_names import find_table, tables_of
+from lakewarden.features.erasure.requests.mark_action import unmark_ended
 from lakewarden.lifecycle.action import Action, Finding, Outcome
 from lakewarden.lifecycle.ground import Reader, Writer
 from lakewarden.lifecycle.plan import Plan
@@ -65,6 +66,10 @@ class Prove(TableOperation):
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         return prove_action.apply(action, lake)
+
+    def tidy(self, action: Action, lake: Writer) -> None:
+        super().tidy(action, lake)
+        unmark_ended(action, lake)
 
     def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
         return lake.kept(ThisRun).concluded(result)

@@ -46,6 +46,7 @@ from lakewarden.features.erasure.purging.row_owners import RowOwners
 from lakewarden.features.erasure.purging.stray_copies import erase_strays
 from lakewarden.features.erasure.requests.action_requests import still_open
 from lakewarden.features.erasure.requests.due import Due, agenda
+from lakewarden.features.erasure.requests.mark_action import unmark_ended
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.orphan.neighbours import Neighbours
@@ -115,6 +116,10 @@ class Purge(TableOperation):
         if action.verb == prove_action.PROVE:
             return prove_action.apply(action, lake)
         return _purge(action, lake, self.lose_columns)
+
+    def tidy(self, action: Action, lake: Writer) -> None:
+        super().tidy(action, lake)
+        unmark_ended(action, lake)
 
     def concluded(self, result: dict[str, Any], lake: Reader) -> dict[str, Any]:
         return lake.kept(ThisRun).concluded({**NOTHING, **result} if result else result)

@@ -17,6 +17,7 @@ from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.erasure.hidden.lost_rows import lost_rows
 from lakewarden.features.erasure.hidden.revealing import Revealed, keep_hidden_for_others, reveal, revealed
 from lakewarden.features.erasure.requests.current_names import find_table, tables_of
+from lakewarden.features.erasure.requests.mark_action import unmark, unmark_ended
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Plan
@@ -89,8 +90,14 @@ class Withdraw(TableOperation):
                 keep_hidden_for_others(lake, *found, request, action.id)
         reach("withdraw.revealed")
         lake.state.erasure.move(request.id, ErasureState.WITHDRAWN, lake.clock(), harmless)
+        reach("withdraw.ended")
+        unmark(lake, [request])
         _check_shown(lake, request, "It is withdrawn")  # another process may have hidden them just now
         return Outcome({"requests_withdrawn": 1})
+
+    def tidy(self, action: Action, lake: Writer) -> None:
+        super().tidy(action, lake)
+        unmark_ended(action, lake)
 
 
 def _check_shown(lake: Reader, request: ErasureRequest, so_far: str) -> None:

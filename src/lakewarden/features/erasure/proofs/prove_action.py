@@ -19,6 +19,7 @@ from lakewarden.features.erasure.proofs.proof_records import Proofs, ThisRun, to
 from lakewarden.features.erasure.proofs.traces import traces_left
 from lakewarden.features.erasure.requests.action_requests import record_evidence, still_open
 from lakewarden.features.erasure.requests.current_names import find_table
+from lakewarden.features.erasure.requests.mark_action import unmark
 from lakewarden.features.erasure.requests.request_keys import fields_of
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.features.orphan.age import age_of_orphans
@@ -139,6 +140,7 @@ def _close(lake: Writer, action: Action) -> int:
     if ready:
         lake.state.erasure.move_all([request.id for request in ready], ErasureState.CLOSED, lake.clock())
         reach("prove.closed")
+        unmark(lake, ready)
     return len(ready)
 
 
