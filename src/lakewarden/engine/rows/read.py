@@ -5,25 +5,25 @@ All reads of rows go through this module, so that hidden rows are filtered out e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.base.faults import first_line, translating
+from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.tables import Resolved
 from lakewarden.engine.kernel import executor_functions
+from lakewarden.engine.rows.condition import condition
 from lakewarden.engine.rows.hidden_filter import Hiding
 from lakewarden.engine.rows.row_positions import KeyRows
+from lakewarden.engine.rows.scan import scan
 from lakewarden.engine.rows.spark_filter import as_column, without_hidden
 from lakewarden.engine.spark.session import Spark, send_by_value, translating_spark
-from lakewarden.errors import BadFilter, ColumnNotFound, did_you_mean
+from lakewarden.errors import ColumnNotFound, did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
-    from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
 
     from lakewarden.engine.files.live_files import Files
@@ -89,10 +89,9 @@ class Rows:
         if known is not None and not where.strip() and only is None and not hiding.hides:
             return known
         predicate = hiding.within(_predicate(version, schema, where, only))
-        scan = _pinned(version).scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
         try:
             with translating(f"table {version.name}"):
-                tasks = list(scan.plan_files())
+                tasks = list(scan(version, schema, predicate).plan_files())
             if not hiding.many and all(task.residual == AlwaysTrue() and not task.delete_files for task in tasks):
                 return sum(task.file.record_count for task in tasks)
             if sum(task.file.file_size_in_bytes for task in tasks) > most_bytes:
@@ -119,10 +118,10 @@ class Rows:
 
     def files_of(self, version: Resolved, where: str) -> set[str]:
         """The data files that may hold rows of a filter, by partition and bounds."""
-        predicate = _predicate(version, version_schema(version), where)
-        scan = _pinned(version).scan(row_filter=predicate, snapshot_id=version.snapshot.snapshot_id)
+        schema = version_schema(version)
+        predicate = _predicate(version, schema, where)
         with translating(f"table {version.name}"):
-            return {task.file.file_path for task in scan.plan_files()}
+            return {task.file.file_path for task in scan(version, schema, predicate).plan_files()}
 
     def dataframe(self, version: Resolved, raw: bool = False, only: BooleanExpression | None = None) -> DataFrame:
         """The version as a Spark DataFrame; `raw` includes hidden rows, `only` is a filter."""
@@ -193,14 +192,9 @@ def _scanned(
     limit: int | None,
     schema: Schema | None = None,
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    scan = _pinned(version, schema).scan(
-        row_filter=predicate,
-        selected_fields=selected or ("*",),
-        snapshot_id=version.snapshot.snapshot_id,
-        limit=limit,
-    )
+    found = scan(version, schema or version_schema(version), predicate, selected, limit)
     with translating(f"table {version.name}"):
-        reader = scan.to_arrow_batch_reader()
+        reader = found.to_arrow_batch_reader()
     return reader.schema, _translated_batches(reader, f"table {version.name}")
 
 
@@ -225,24 +219,6 @@ def version_schema(version: Resolved) -> Schema:
     return found or version.table.schema()
 
 
-def _pinned(version: Resolved, schema: Schema | None = None) -> Table:
-    """The table reduced to one version and its schema, or another: PyIceberg binds filters to the current schema."""
-    from copy import copy
-
-    schema = schema or version_schema(version)
-    schema_id, schemas = schema.schema_id, version.table.metadata.schemas
-    snapshot = version.snapshot.model_copy(update={"schema_id": schema_id})
-    pinned = copy(version.table)
-    pinned.metadata = version.table.metadata.model_copy(
-        update={
-            "current_schema_id": schema_id,
-            "schemas": [schema, *(each for each in schemas if each.schema_id != schema_id)],
-            "snapshots": [snapshot],
-        }
-    )
-    return pinned
-
-
 def _known_columns(version: Resolved, schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
     known = schema.column_names
     for column in columns:
@@ -257,32 +233,8 @@ def _predicate(
 ) -> BooleanExpression:
     from pyiceberg.expressions import AlwaysTrue, And
 
-    given = _parsed(version, schema, where) if where.strip() else AlwaysTrue()
+    given = condition(where, schema, str(version.reference)) if where.strip() else AlwaysTrue()
     return given if only is None else And(given, only)
-
-
-def _parsed(version: Resolved, schema: Schema, where: str) -> BooleanExpression:
-    from pyiceberg.expressions.parser import boolean_expression
-    from pyiceberg.expressions.visitors import bind
-
-    hint = "Supported: comparisons, IN, LIKE 'x%', IS NULL, AND, OR and NOT, as in: amount > 10 AND city = 'Bern'."
-    try:
-        grammar = boolean_expression.copy().parse_with_tabs()  # else tabs in values become spaces
-        predicate: BooleanExpression = grammar.parse_string(where, parse_all=True)[0]
-    except Exception as error:  # noqa: BLE001 - its parse errors, and others for odd literals
-        rest = where[getattr(error, "loc", 0) :].strip()  # the parser's message would fill a page
-        raise BadFilter(f"--where cannot be parsed from {rest[:60] or 'its end'!r} on", hint) from None
-    try:
-        bind(schema, predicate, case_sensitive=True)
-    except ValueError as error:
-        message = first_line(error)
-        unknown = re.search(r"find field with name (.+), case_sensitive", message)
-        near = did_you_mean(unknown[1], schema.column_names, hint) if unknown else hint
-        message = f"there is no column {unknown[1]}" if unknown else message
-        raise BadFilter(f"--where does not fit {version.reference}: {message}", near) from None
-    except (TypeError, NotImplementedError) as error:
-        raise BadFilter(f"--where does not fit {version.reference}: {first_line(error)}", hint) from None
-    return predicate
 
 
 def _translated_batches(reader: pa.RecordBatchReader, about: str) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,286 @@
+"""Parses a filter such as `amount > 10 AND city = 'Bern'`, with the meaning that it has in SQL.
+
+PyIceberg parses the text. Its predicates differ from SQL for NULL, for numbers that a column cannot hold, and for
+decimals; so each is replaced by one that is true exactly where SQL's is. A negation is moved inwards to the
+comparisons: three-valued logic then needs no third value. NaN is less, equal or greater than no number.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from lakewarden.engine.base.faults import first_line
+from lakewarden.errors import BadFilter, did_you_mean
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression, Reference
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import IcebergType
+
+_HINT = "Supported: comparisons, IN, LIKE 'x%', IS NULL, AND, OR and NOT, as in: amount > 10 AND city = 'Bern'."
+_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_OPERATORS = {
+    "EqualTo": "=",
+    "NotEqualTo": "!=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WIDE = Context(prec=100, Emax=10**6, Emin=-(10**6))  # literals are exact, however long they are
+
+
+def condition(text: str, schema: Schema, version: str) -> BooleanExpression:
+    """The filter as a PyIceberg expression over the columns of a version."""
+    from pyiceberg.expressions.parser import boolean_expression
+    from pyiceberg.expressions.visitors import bind
+
+    try:
+        grammar = boolean_expression.copy().parse_with_tabs()  # else tabs in values become spaces
+        parsed: BooleanExpression = grammar.parse_string(text, parse_all=True)[0]
+    except Exception as error:  # noqa: BLE001 - its parse errors, and others for odd literals
+        rest = text[getattr(error, "loc", 0) :].strip()  # the parser's message would fill a page
+        raise BadFilter(f"--where cannot be parsed from {rest[:60] or 'its end'!r} on", _HINT) from None
+    try:
+        meant = _Meaning(schema).of(parsed, True)
+        bind(schema, meant, case_sensitive=True)
+    except ValueError as error:
+        message = first_line(error)
+        unknown = re.search(r"find field with name (.+), case_sensitive", message)
+        near = did_you_mean(unknown[1], schema.column_names, _HINT) if unknown else _HINT
+        message = f"there is no column {unknown[1]}" if unknown else message
+        raise BadFilter(f"--where does not fit {version}: {message}", near) from None
+    except (TypeError, NotImplementedError) as error:
+        raise BadFilter(f"--where does not fit {version}: {first_line(error)}", _HINT) from None
+    return meant
+
+
+class _Meaning:
+    """Translates parsed filters over the columns of one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def of(self, parsed: Any, wanted: bool) -> BooleanExpression:
+        """What holds for exactly the rows for which SQL finds the filter true, or false: neither where it is NULL."""
+        from pyiceberg.expressions import And, Or
+
+        match type(parsed).__name__:
+            case "AlwaysTrue" | "AlwaysFalse":
+                return _as_is(parsed, wanted)
+            case "Not":
+                return self.of(parsed.child, not wanted)
+            case "And" | "Or" as kind:
+                sides = (self.of(parsed.left, wanted), self.of(parsed.right, wanted))
+                return And(*sides) if (kind == "And") == wanted else Or(*sides)
+            case _:
+                return self._leaf(parsed, wanted)
+
+    def _leaf(self, parsed: Any, wanted: bool) -> BooleanExpression:
+        from pyiceberg.expressions import And, NotNull
+
+        column, name = parsed.term, type(parsed).__name__
+        kind = column.bind(self._schema).ref().field.field_type
+        if name in _OPERATORS:
+            return self._compared(column, kind, _OPERATORS[name], parsed.literal.value, wanted)
+        if name in ("In", "NotIn"):
+            return _membership(column, kind, [each.value for each in parsed.literals], (name == "In") == wanted)
+        if name in ("IsNull", "NotNull"):
+            return _as_is(parsed, wanted)
+        return And(NotNull(term=column), _as_is(parsed, wanted))  # NULL is neither like a text nor NaN or not
+
+    def _compared(
+        self, column: Reference, kind: IcebergType, operator: str, literal: Any, wanted: bool
+    ) -> BooleanExpression:
+        from pyiceberg.expressions import IsNaN, Or
+
+        if wanted:
+            return _comparison(column, kind, operator, literal)
+        opposite = _comparison(column, kind, _OPPOSITE[operator], literal)
+        is_ordered = str(kind) in ("float", "double") and operator not in ("=", "!=")
+        return Or(opposite, IsNaN(term=column)) if is_ordered else opposite
+
+
+def _as_is(parsed: BooleanExpression, wanted: bool) -> BooleanExpression:
+    return parsed if wanted else ~parsed
+
+
+def _membership(column: Reference, kind: IcebergType, literals: list[Any], among: bool) -> BooleanExpression:
+    from pyiceberg.expressions import And, In, NotIn, NotNull, Or
+
+    is_in: Callable[..., BooleanExpression] = In
+    is_not_in: Callable[..., BooleanExpression] = NotIn
+    fitted = [_fitted(column.name, kind, each) for each in literals]
+    values = {value for value, is_exact in fitted if is_exact}
+    zeros = {value for value in values if isinstance(value.value, float) and value.value == 0}
+    found = is_in(column, values - zeros) if among else And(NotNull(term=column), is_not_in(column, values - zeros))
+    if not zeros:
+        return found
+    zero = _comparison(column, kind, "=" if among else "!=", 0)  # for Arrow's sets, 0.0 and -0.0 differ
+    return Or(found, zero) if among else And(found, zero)
+
+
+def _comparison(column: Reference, kind: IcebergType, operator: str, literal: Any) -> BooleanExpression:
+    from pyiceberg.expressions import (
+        AlwaysFalse,
+        And,
+        EqualTo,
+        GreaterThan,
+        GreaterThanOrEqual,
+        LessThan,
+        LessThanOrEqual,
+        NotEqualTo,
+        NotNull,
+    )
+
+    value, is_exact = _fitted(column.name, kind, literal)
+    if not is_exact:
+        if operator in ("=", "!="):
+            return AlwaysFalse() if operator == "=" else NotNull(term=column)
+        operator = ">" if operator in (">", ">=") else "<="
+        if value is None:
+            return NotNull(term=column) if operator == ">" else AlwaysFalse()
+    made: dict[str, Callable[..., BooleanExpression]] = {
+        "=": EqualTo,
+        "!=": NotEqualTo,
+        "<": LessThan,
+        "<=": LessThanOrEqual,
+        ">": GreaterThan,
+        ">=": GreaterThanOrEqual,
+    }
+    found = made[operator](column, value)
+    return And(NotNull(term=column), found) if operator == "!=" else found
+
+
+def _fitted(name: str, kind: IcebergType, literal: Any) -> tuple[Any, bool]:
+    """A literal as a value of a column's type, and whether it is exact.
+
+    If it is not, it is the greatest value of the type below the literal; None if there is none.
+    """
+    wanted = re.sub(r"\(.*", "", str(kind))
+    fitting = _exact if wanted in _FORMS else _NUMBERS.get(wanted)
+    if fitting is None:
+        raise TypeError(f"{name} is of type {kind}, which no filter compares")
+    try:
+        return fitting(kind, literal)
+    except (ValueError, TypeError, ArithmeticError):
+        raise ValueError(f"{name} is of type {kind}, and {_FORMS.get(wanted, 'a number')} is required") from None
+
+
+def _exact(kind: IcebergType, literal: Any) -> tuple[Any, bool]:
+    from pyiceberg.expressions import literals
+
+    wanted = str(kind)
+    if wanted == "boolean":
+        return literals.BooleanLiteral(_boolean(literal)), True
+    if not isinstance(literal, str):
+        raise ValueError
+    if wanted == "string":
+        return literals.StringLiteral(literal), True
+    if wanted == "uuid":
+        return literals.UUIDLiteral(UUID(literal).bytes), True
+    if wanted == "date":
+        return literals.DateLiteral((date.fromisoformat(literal) - _EPOCH.date()).days), True
+    if wanted == "time":
+        return literals.TimeLiteral(_micros(_moment(f"1970-01-01 {literal}", False))), True
+    return literals.TimestampLiteral(_micros(_moment(literal, wanted == "timestamptz"))), True
+
+
+def _whole(kind: Any, literal: Any) -> tuple[Any, bool]:
+    from pyiceberg.expressions.literals import LongLiteral
+
+    value, is_exact = _below(_number(literal), 0, Decimal(kind.min), Decimal(kind.max))
+    return value if value is None else LongLiteral(int(value)), is_exact
+
+
+def _decimal(kind: Any, literal: Any) -> tuple[Any, bool]:
+    from pyiceberg.expressions.literals import DecimalLiteral
+
+    most = Decimal(10**kind.precision - 1).scaleb(-kind.scale, _WIDE)
+    value, is_exact = _below(_number(literal), kind.scale, -most, most)
+    return value if value is None else DecimalLiteral(value), is_exact
+
+
+def _float(_: IcebergType, literal: Any) -> tuple[Any, bool]:
+    from pyiceberg.expressions.literals import FloatLiteral
+
+    value, is_exact = _rounded(_number(literal), "<f", b"\xff\xff\x7f\x7f")
+    return FloatLiteral(value), is_exact
+
+
+def _double(_: IcebergType, literal: Any) -> tuple[Any, bool]:
+    from pyiceberg.expressions.literals import DoubleLiteral
+
+    value, is_exact = _rounded(_number(literal), "<d", b"\xff" * 6 + b"\xef\x7f")
+    return DoubleLiteral(value), is_exact
+
+
+_NUMBERS: dict[str, Callable[[Any, Any], tuple[Any, bool]]] = {
+    "int": _whole,
+    "long": _whole,
+    "decimal": _decimal,
+    "float": _float,
+    "double": _double,
+}
+_FORMS = {
+    "boolean": "true or false",
+    "string": "a text as in 'Bern'",
+    "uuid": "a UUID in quotes",
+    "date": "a date as in '2026-01-31'",
+    "time": "a time as in '12:30:00'",
+    "timestamp": "a time without a zone, as in '2026-01-31 12:30:00',",
+    "timestamptz": "a time as in '2026-01-31 12:30:00+01:00' (UTC without a zone)",
+}
+
+
+def _below(number: Decimal, scale: int, least: Decimal, most: Decimal) -> tuple[Decimal | None, bool]:
+    if number < least:
+        return None, False
+    unit = Decimal(1).scaleb(-scale, _WIDE)
+    found = min(number.quantize(unit, ROUND_FLOOR, _WIDE), most).quantize(unit, context=_WIDE)
+    return found, found == number
+
+
+def _rounded(number: Decimal, layout: str, largest: bytes) -> tuple[float, bool]:
+    """A number rounded to a type; beyond its largest, that or minus infinity, as for every inexact one."""
+    most: float = struct.unpack(layout, largest)[0]
+    if abs(number) > Decimal(most) and number.is_finite():
+        return (most if number > 0 else float("-inf")), False
+    value: float = struct.unpack(layout, struct.pack(layout, float(number)))[0]
+    return value, True
+
+
+def _number(literal: Any) -> Decimal:
+    if isinstance(literal, bool):
+        raise ValueError
+    number = Decimal(literal)
+    if number.is_nan():
+        raise ValueError
+    return number
+
+
+def _boolean(literal: Any) -> bool:
+    if isinstance(literal, str) and literal.lower() in ("true", "false"):
+        return literal.lower() == "true"
+    if not isinstance(literal, bool):
+        raise ValueError
+    return literal
+
+
+def _moment(literal: str, may_have_zone: bool) -> datetime:
+    moment = datetime.fromisoformat(literal)
+    if moment.tzinfo is not None and not may_have_zone:
+        raise ValueError
+    return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _micros(moment: datetime) -> int:
+    since = moment - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
