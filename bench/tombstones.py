@@ -16,6 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lakewarden.erased_values import ErasedValues
 from lakewarden.records.erasure import ErasureRequest, ErasureState, KeyAsked
 from lakewarden.state.database import Database
 from lakewarden.state.tombstones import SqlTombstones
@@ -58,7 +59,7 @@ def measure(folder: Path, values: int) -> dict[str, float]:
         "load what is hidden by many": seconds(lambda: many.hidden("uuid", ids)),
         "list many requests": seconds(lambda: many.list([ErasureState.OPEN], "uuid")),
         "close one": seconds(lambda: one.move("er-000000", ErasureState.CLOSED, NOW)),
-        "close many": seconds(lambda: many.move_all(ids, ErasureState.CLOSED, NOW)),
+        "close many": seconds(lambda: many.close(ids, NOW, ErasedValues.of([], {}, []))),
     }
     known = many.recognizer("uuid")
     took["load digests of many"] = seconds(lambda: known.find(KEY.field_id, KEY.kind, ["nobody"]))

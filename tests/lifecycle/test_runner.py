@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lakewarden.erased_values import ERASED
 from lakewarden.errors import (
     IllegalTransition,
     Interrupted,
@@ -83,6 +84,17 @@ def test_a_stale_action_stops_its_table_and_not_the_others(house: House) -> None
     assert ("u", "b") not in house.lake.tables.refs
     steps = [(step.subject, str(step.progress)) for step in house.journal.list()[0].steps]
     assert steps == [("t", "verified")] * 2 + [("u", "stale"), ("u", "pending")] + [("v", "verified")] * 2
+
+
+def test_an_action_whose_value_was_erased_is_refused_unless_it_is_done(house: House) -> None:
+    operation = Mark(tables=["t"], refs=(f"of {ERASED}", f"with {ERASED}"))
+    plan = house.runner.plan(operation)
+    house.lake.tables.refs[("t", f"of {ERASED}")] = 1
+    with pytest.raises(StalePlan, match="a value that it names was erased since"):
+        house.runner.start(operation, plan)
+    record = house.journal.get("op-0")
+    assert [str(step.progress) for step in record.steps] == ["verified", "stale"]
+    assert not [action for what, action in Mark.seen if what == "apply"]
 
 
 def test_what_was_applied_before_a_table_stopped_is_verified_all_the_same(house: House) -> None:

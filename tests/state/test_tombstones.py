@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import text
 
+from lakewarden.erased_values import ErasedValues
 from lakewarden.errors import Conflict
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Evidence, EvidenceKind, KeyAsked
 from lakewarden.state.database import Database
@@ -49,7 +50,7 @@ class TestKnownAgain:
     def test_only_values_of_closed_requests_each_by_its_request(self, store: SqlTombstones) -> None:
         first, second = asked(store, "a@x.org", "b@x.org"), asked(store, "b@x.org", "c@x.org")
         still_open, withdrawn = asked(store, "d@x.org"), asked(store, "e@x.org")
-        store.move_all([first, second], ErasureState.CLOSED, NOW)
+        store.close([first, second], NOW, ErasedValues.of([], {}, []))
         store.move(withdrawn, ErasureState.WITHDRAWN, NOW)
         known = store.recognizer("uuid-1")
         assert known.keys == ((2, "string"),)
@@ -61,7 +62,7 @@ class TestKnownAgain:
 
     def test_among_very_many(self, store: SqlTombstones) -> None:
         ids = [asked(store, *(f"p{n}@x.org" for n in range(start, start + 25_000))) for start in (0, 25_000)]
-        store.move_all(ids, ErasureState.CLOSED, NOW)
+        store.close(ids, NOW, ErasedValues.of([], {}, []))
         wanted = [f"p{n}@x.org" for n in range(0, 100_000, 777)]
         found = store.recognizer("uuid-1").find(2, "string", wanted)
         assert found == {
@@ -112,7 +113,7 @@ class TestManyRequests:
         ids = [asked(store, f"p{n}@x.org") for n in range(3)]
         store.move(ids[1], ErasureState.CLOSED, NOW)
         with pytest.raises(Conflict, match=ids[1]):
-            store.move_all(ids, ErasureState.CLOSED, NOW)
+            store.close(ids, NOW, ErasedValues.of([], {}, []))
         assert store.hidden("uuid-1")[0].values == ["p0@x.org", "p2@x.org"]
 
 

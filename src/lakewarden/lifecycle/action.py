@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from lakewarden.erased_values import ERASED
 from lakewarden.lifecycle.basics import PUBLISH
 from lakewarden.lifecycle.planned_files import FileList
 from lakewarden.lifecycle.requirement import AnyRequirement, document
@@ -72,6 +73,11 @@ class Action:
             "requires": [document(need) for need in self.requires],
             **({"files": self.files.digest} if self.files.count else {}),
         }
+
+    @property
+    def is_redacted(self) -> bool:
+        """Whether an erased value was removed from its arguments, so that it cannot be applied."""
+        return ERASED in json.dumps(dict(self.arguments))
 
     def number(self, argument: str) -> int:
         """An integer argument, or a snapshot id as text; 0 if it is missing."""

@@ -126,6 +126,7 @@ class SubjectRun:
             self._check(action, only_which=True)  # a recreated table is not ours to change
             is_done = run.operation.holds(action, run.lake)
             if not is_done:
+                _refuse_redacted(action)
                 self._check(action)
         if is_done and step.progress is Progress.DONE:
             outcome = Outcome(step.facts)
@@ -204,6 +205,14 @@ class SubjectRun:
         with suppress(LakewardenError):  # an unavailable journal does not stop an action
             facts = {WAITS_FOR: why} if why else {}
             self._means.journal.step(self._run.record.id, replace(self._run.step(action), facts=facts))
+
+
+def _refuse_redacted(action: Action) -> None:
+    if action.is_redacted:
+        raise StalePlan(
+            f"the plan is stale: a value that it names was erased since, so it cannot {action.says}",
+            hint="Nothing more was changed. Plan again.",
+        )
 
 
 def patience(wait: timedelta, means: RunContext, run: Run | None = None) -> Callable[[LeaseHeld], None]:

@@ -6,13 +6,16 @@ needed to find rows. After that a keyed digest remains, which recognises the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lakewarden.errors import NotFound
+
+if TYPE_CHECKING:
+    from lakewarden.erased_values import ErasedValues
 
 
 class ErasureState(StrEnum):
@@ -202,12 +205,11 @@ class Tombstones(TombstoneReader, Protocol):
         """
         ...
 
-    def move_all(self, ids: Sequence[str], state: ErasureState, at: datetime) -> Sequence[ErasureRequest]:
-        """Withdraw or close several open requests, all or none."""
-        ...
+    def close(self, ids: Sequence[str], at: datetime, values: ErasedValues) -> int:
+        """Close several open requests, all or none, and permanently delete their values, wherever they are stored here.
 
-    def redact(self, table: str, uuid: str, marks: Sequence[str], redact: Callable[[str], str]) -> None:
-        """Redact the journal: rows with one of the marks, and the file lists of operations on a table."""
+        Returns how many rows of other records had a value.
+        """
         ...
 
     def record(self, evidence: Evidence) -> None:

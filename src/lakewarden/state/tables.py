@@ -1,6 +1,7 @@
 """The tables of the control database, and how they store times and documents.
 
-Queries use these definitions. The revisions in `migrations/` create the tables, and a test compares the two.
+Queries use these definitions, and so does the search for erased values (`forgetting.py`). The revisions in
+`migrations/` create the tables, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -64,26 +65,29 @@ class JsonText(TypeDecorator[Any]):
 
 metadata = MetaData()
 
+VALUES, NO_VALUES = {"may_hold_values": True}, {"may_hold_values": False}
+"""Each text says whether it may quote values of rows: these are searched when an erasure request is closed."""
+
 operations = Table(
     "operations",
     metadata,
     Column("number", Integer, primary_key=True),  # orders operations of the same moment
-    Column("id", Text, nullable=False, unique=True),
-    Column("plan_id", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("target", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("actor", Text, nullable=False),
+    Column("id", Text, nullable=False, unique=True, info=NO_VALUES),
+    Column("plan_id", Text, nullable=False, info=NO_VALUES),
+    Column("kind", Text, nullable=False, info=NO_VALUES),
+    Column("target", Text, nullable=False, info=NO_VALUES),
+    Column("state", Text, nullable=False, info=NO_VALUES),
+    Column("actor", Text, nullable=False, info=NO_VALUES),
     Column("created_at", UtcTime, nullable=False),
     Column("started_at", UtcTime),
     Column("finished_at", UtcTime),
-    Column("request", Text, nullable=False),
-    Column("plan", Text, nullable=False),
-    Column("findings", JsonText, nullable=False),
-    Column("error", JsonText),
-    Column("result", JsonText),
-    Column("stop_requested", Text),
-    Column("applied_by", Text, nullable=False),
+    Column("request", Text, nullable=False, info=VALUES),
+    Column("plan", Text, nullable=False, info=VALUES),
+    Column("findings", JsonText, nullable=False, info=VALUES),
+    Column("error", JsonText, info=VALUES),
+    Column("result", JsonText, info=VALUES),
+    Column("stop_requested", Text, info=NO_VALUES),
+    Column("applied_by", Text, nullable=False, info=NO_VALUES),
     Index("operations_by_plan", "plan_id"),
     Index("operations_by_time", "created_at"),
     Index("operations_by_state", "state", "created_at"),
@@ -94,14 +98,14 @@ operations = Table(
 steps = Table(
     "steps",
     metadata,
-    Column("operation", Text, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
+    Column("operation", Text, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True, info=NO_VALUES),
     Column("position", Integer, primary_key=True),
-    Column("action", Text, nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("says", Text, nullable=False),
-    Column("progress", Text, nullable=False),
-    Column("facts", JsonText, nullable=False),
-    Column("error", JsonText),
+    Column("action", Text, nullable=False, info=NO_VALUES),
+    Column("subject", Text, nullable=False, info=NO_VALUES),
+    Column("says", Text, nullable=False, info=VALUES),
+    Column("progress", Text, nullable=False, info=NO_VALUES),
+    Column("facts", JsonText, nullable=False, info=VALUES),
+    Column("error", JsonText, info=VALUES),
     Column("at", UtcTime),
     Index("steps_by_subject", "subject", "operation"),
 )
@@ -110,19 +114,19 @@ steps = Table(
 action_files = Table(
     "action_files",
     metadata,
-    Column("operation", Text, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
-    Column("action", Text, primary_key=True),
-    Column("packed", LargeBinary, nullable=False),
+    Column("operation", Text, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True, info=NO_VALUES),
+    Column("action", Text, primary_key=True, info=NO_VALUES),
+    Column("packed", LargeBinary, nullable=False, info=VALUES),
 )
 """One row per action with files: all of them, compressed. The plan has their number, size and digest."""
 
 leases = Table(
     "leases",
     metadata,
-    Column("key", Text, primary_key=True),
-    Column("label", Text, nullable=False),
-    Column("operation", Text, nullable=False),
-    Column("holder", Text, nullable=False),
+    Column("key", Text, primary_key=True, info=NO_VALUES),
+    Column("label", Text, nullable=False, info=VALUES),
+    Column("operation", Text, nullable=False, info=NO_VALUES),
+    Column("holder", Text, nullable=False, info=NO_VALUES),
     Column("epoch", Integer, nullable=False),
     Column("expires_at", UtcTime, nullable=False),
 )
@@ -132,17 +136,17 @@ erasure_requests = Table(
     "erasure_requests",
     metadata,
     Column("number", Integer, primary_key=True),
-    Column("id", Text, nullable=False, unique=True),
+    Column("id", Text, nullable=False, unique=True, info=NO_VALUES),
     Column("created_at", UtcTime, nullable=False),
-    Column("requester", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("subject", Text, nullable=False),
+    Column("requester", Text, nullable=False, info=NO_VALUES),
+    Column("reason", Text, nullable=False, info=VALUES),
+    Column("subject", Text, nullable=False, info=VALUES),
     Column("deadline", UtcTime),
     Column("grace_until", UtcTime, nullable=False),
     Column("values", Integer, nullable=False),
-    Column("state", Text, nullable=False),
+    Column("state", Text, nullable=False, info=NO_VALUES),
     Column("closed_at", UtcTime),
-    Column("folding", Text, nullable=False),
+    Column("folding", Text, nullable=False, info=NO_VALUES),
     Index("erasure_requests_by_state", "state", "created_at"),
 )
 """One row per erasure request."""
@@ -150,13 +154,13 @@ erasure_requests = Table(
 erasure_keys = Table(
     "erasure_keys",
     metadata,
-    Column("request", Text, ForeignKey("erasure_requests.id", ondelete="CASCADE"), primary_key=True),
+    Column("request", Text, ForeignKey("erasure_requests.id", ondelete="CASCADE"), primary_key=True, info=NO_VALUES),
     Column("position", Integer, primary_key=True),
-    Column("table", Text, nullable=False),
-    Column("uuid", Text, nullable=False),
-    Column("path", Text, nullable=False),
+    Column("table", Text, nullable=False, info=NO_VALUES),
+    Column("uuid", Text, nullable=False, info=NO_VALUES),
+    Column("path", Text, nullable=False, info=NO_VALUES),
     Column("field_id", Integer, nullable=False),
-    Column("kind", Text, nullable=False),
+    Column("kind", Text, nullable=False, info=NO_VALUES),
     Index("erasure_keys_by_table", "uuid", "request"),
 )
 """One row per key column of each table of a request."""
@@ -164,11 +168,11 @@ erasure_keys = Table(
 tombstones = Table(
     "tombstones",
     metadata,
-    Column("request", Text, ForeignKey("erasure_requests.id", ondelete="CASCADE"), primary_key=True),
+    Column("request", Text, ForeignKey("erasure_requests.id", ondelete="CASCADE"), primary_key=True, info=NO_VALUES),
     Column("position", Integer, primary_key=True),
     Column("chunk", Integer, primary_key=True),
-    Column("packed", LargeBinary),
-    Column("digests", LargeBinary, nullable=False),
+    Column("packed", LargeBinary, info=NO_VALUES),
+    Column("digests", LargeBinary, nullable=False, info=NO_VALUES),
 )
 """The values of a key, compressed, thousands per row. They are deleted when the request is closed; digests stay."""
 
@@ -176,13 +180,13 @@ erasure_evidence = Table(
     "erasure_evidence",
     metadata,
     Column("number", Integer, primary_key=True),
-    Column("kind", Text, nullable=False),
-    Column("table", Text, nullable=False),
-    Column("uuid", Text, nullable=False),
-    Column("operation", Text, nullable=False),
-    Column("action", Text, nullable=False),
+    Column("kind", Text, nullable=False, info=NO_VALUES),
+    Column("table", Text, nullable=False, info=NO_VALUES),
+    Column("uuid", Text, nullable=False, info=NO_VALUES),
+    Column("operation", Text, nullable=False, info=NO_VALUES),
+    Column("action", Text, nullable=False, info=NO_VALUES),
     Column("at", UtcTime, nullable=False),
-    Column("packed", LargeBinary, nullable=False),
+    Column("packed", LargeBinary, nullable=False, info=VALUES),
     Index("erasure_evidence_by_action", "operation", "action", "kind", unique=True),
     Index("erasure_evidence_by_table", "uuid", "kind"),
 )
@@ -192,7 +196,7 @@ erasure_evidence_requests = Table(
     "erasure_evidence_requests",
     metadata,
     Column("evidence", Integer, ForeignKey("erasure_evidence.number", ondelete="CASCADE"), primary_key=True),
-    Column("request", Text, ForeignKey("erasure_requests.id", ondelete="CASCADE"), primary_key=True),
+    Column("request", Text, ForeignKey("erasure_requests.id", ondelete="CASCADE"), primary_key=True, info=NO_VALUES),
     Index("erasure_evidence_of_requests", "request"),
 )
 """The requests that evidence is about."""
@@ -200,8 +204,8 @@ erasure_evidence_requests = Table(
 secrets = Table(
     "secrets",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", LargeBinary, nullable=False),
+    Column("name", Text, primary_key=True, info=NO_VALUES),
+    Column("value", LargeBinary, nullable=False, info=NO_VALUES),
 )
 """Secrets of this installation, such as the key for digests of erased values."""
 
@@ -209,8 +213,8 @@ sequence_positions = Table(
     "sequence_positions",
     metadata,
     Column("number", Integer, primary_key=True),
-    Column("table", Text, nullable=False),
+    Column("table", Text, nullable=False, info=NO_VALUES),
     Column("at", UtcTime, nullable=False),
-    Column("position", JsonText, nullable=False),
+    Column("position", JsonText, nullable=False, info=NO_VALUES),
     Index("sequence_positions_by_table", "table", "at"),
 )

@@ -10,13 +10,14 @@ import hashlib
 import json
 import secrets as random
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Select, Update, insert, inspect, select, update
 
+from lakewarden.erased_values import ErasedValues
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.records.erasure import (
     ErasureRequest,
@@ -38,7 +39,7 @@ from lakewarden.state.evidence import (
     refuse_erased,
     write_evidence,
 )
-from lakewarden.state.redaction import redact_journal
+from lakewarden.state.forgetting import forget, searched
 from lakewarden.state.tables import (
     erasure_evidence,
     erasure_keys,
@@ -106,30 +107,35 @@ class SqlTombstones:
             return [_request(row, keys.get(row["id"], ())) for row in rows]
 
     def move(self, id: str, state: ErasureState, at: datetime, harmless: Sequence[Evidence] = ()) -> ErasureRequest:
-        return self._end([id], state, at, harmless)[0]
-
-    def move_all(self, ids: Sequence[str], state: ErasureState, at: datetime) -> Sequence[ErasureRequest]:
-        return self._end(ids, state, at)
-
-    def _end(
-        self, ids: Sequence[str], state: ErasureState, at: datetime, harmless: Sequence[Evidence] = ()
-    ) -> Sequence[ErasureRequest]:
         with self._database.begin() as connection:
-            for id in sorted(ids):  # a common lock order avoids deadlocks
-                if connection.execute(_leave_open(id, state, at)).rowcount == 0:
-                    found = _one(connection, id)
-                    raise Conflict(f"request {id} is {found.state} already", "Only an open request can be changed.")
-                if state is ErasureState.WITHDRAWN:  # after the update, which waits for concurrent transactions
-                    refuse_erased(connection, id, harmless)
-                connection.execute(update(tombstones).where(tombstones.c.request == id).values(packed=None))
-            forget_intents(connection, ids)
-            ended = _many(connection, ids)
+            self._end(connection, [id], state, at, harmless)
+            ended = _one(connection, id)
         self._database.wipe(tombstones.name, erasure_evidence.name)
         return ended
 
-    def redact(self, table: str, uuid: str, marks: Sequence[str], redact: Callable[[str], str]) -> None:
+    def close(self, ids: Sequence[str], at: datetime, values: ErasedValues) -> int:
         with self._database.begin() as connection:
-            redact_journal(connection, table, uuid, marks, redact)
+            self._end(connection, ids, ErasureState.CLOSED, at)
+            count = forget(connection, values)
+        self._database.wipe(tombstones.name, *searched())
+        return count
+
+    def _end(
+        self,
+        connection: Connection,
+        ids: Sequence[str],
+        state: ErasureState,
+        at: datetime,
+        harmless: Sequence[Evidence] = (),
+    ) -> None:
+        for id in sorted(ids):  # a common lock order avoids deadlocks
+            if connection.execute(_leave_open(id, state, at)).rowcount == 0:
+                found = _one(connection, id)
+                raise Conflict(f"request {id} is {found.state} already", "Only an open request can be changed.")
+            if state is ErasureState.WITHDRAWN:  # after the update, which waits for concurrent transactions
+                refuse_erased(connection, id, harmless)
+            connection.execute(update(tombstones).where(tombstones.c.request == id).values(packed=None))
+        forget_intents(connection, ids)
 
     def evidence(
         self,

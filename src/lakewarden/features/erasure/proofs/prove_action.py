@@ -14,7 +14,7 @@ from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.proof.scan import prove, size
 from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.errors import StalePlan
-from lakewarden.features.erasure.proofs.journal_paths import redact_paths
+from lakewarden.features.erasure.proofs.forgotten_values import values_of
 from lakewarden.features.erasure.proofs.proof_records import Proofs, ThisRun, to_close
 from lakewarden.features.erasure.proofs.traces import traces_left
 from lakewarden.features.erasure.requests.action_requests import record_evidence, still_open
@@ -27,7 +27,7 @@ from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import show_size
-from lakewarden.records.erasure import ErasureState, EvidenceKind
+from lakewarden.records.erasure import EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -110,10 +110,6 @@ def apply(action: Action, lake: Writer) -> Outcome:
         return _gone(action, lake, requests)
     table = lake.tables.load(action.subject)
     proof = _looked(action, lake, table, requests)
-    if proof.clean:
-        redact_paths(
-            lake, action.subject, table.metadata, lake.state.erasure.hidden(str(table.metadata.table_uuid), requests)
-        )
     record_evidence(lake, action, EvidenceKind.PROVED, requests, _document(table, proof))
     reach("prove.recorded")
     if not proof.clean:
@@ -134,11 +130,11 @@ def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
 
 
 def _close(lake: Writer, action: Action) -> int:
-    """Close the requests that are proved in all tables, which deletes their values; returns how many."""
+    """Close the requests that are proved in all tables, which forgets their values; returns how many."""
     lake.kept(ThisRun).proved.add(action.id)
     ready = _to_close(lake, action, lake.stamp.operation)
     if ready:
-        lake.state.erasure.move_all([request.id for request in ready], ErasureState.CLOSED, lake.clock())
+        lake.state.erasure.close([request.id for request in ready], lake.clock(), values_of(lake, ready))
         reach("prove.closed")
         unmark(lake, ready)
     return len(ready)

@@ -1,0 +1,283 @@
+"""Finds erased values in texts and documents, however they are spelled there, and replaces them.
+
+A value that stands out, such as an address, is replaced wherever it is a whole word. Short ones and numbers also mean
+other things: they are replaced only where values are, which is in tuples of values and under some names (`instance`),
+and then in the sentences of the same operation. Documents stay valid, and words of ours (`kind`, `state`) stay as they
+are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
+
+ERASED = "(erased)"
+"""In place of a value."""
+_TEXTS = ("string", "uuid")
+_LONG_WORD, _LONG, _LONG_NUMBER = 8, 6, 7
+_FEW = 24  # anchors that are looked for one by one, which is faster
+_PLACES = frozenset(
+    (
+        "instance",
+        "instances",
+        "view_instance_id",
+        "lower",
+        "upper",
+        "checkpoint",
+        "initial_checkpoint",
+        "where",
+        "empty",
+    )
+)
+"""Names under which documents have values of rows."""
+_OURS = frozenset(
+    ("kind", "verb", "lease", "route", "digest", "state", "code", "subject", "target", "redacted", "progress", "uuid")
+)
+_WORD = re.compile(r"\w+")
+_ESCAPE = re.compile(r"\\[nrtbf]")
+_COMPONENT = re.compile(r"(?<=/)([^/=\s'\"]+)=([^/]*)(?=/)")
+_TUPLE = re.compile(r"\[[^\[\]]+\]")
+
+
+@dataclass(frozen=True)
+class ErasedValues:
+    """The values of some requests."""
+
+    texts: frozenset[str]
+    """Canonical texts of all values."""
+    words: _Words
+    """Those that stand out, in every spelling."""
+    paths: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """How paths spell values, by name of a partition field: these may be beginnings."""
+    tables: frozenset[str] = frozenset()
+    """Names and UUIDs of the tables that the values are from."""
+    sentences_only: bool = False
+
+    @staticmethod
+    def of(
+        keys: Iterable[tuple[str, Iterable[str]]],
+        paths: Mapping[str, frozenset[str]],
+        tables: Iterable[str],
+        ignores_case: bool = False,
+    ) -> ErasedValues:
+        """Values by their Iceberg type, as canonical texts."""
+        texts, words = set[str](), set[str]()
+        for kind, values in keys:
+            some = set(values) | {value.strip() for value in values}
+            texts |= some
+            words |= {text for text in some if _stands_out(kind, text)}
+        fold = _lower if ignores_case else str
+        spelled = (spelling for word in words for spelling in spellings(word))
+        return ErasedValues(frozenset(map(fold, texts)), _Words.of(spelled, fold), paths, frozenset(tables))
+
+    def may_be_in(self, raw: str) -> bool:
+        """Whether a stored text may have one of the values that stand out, or a path with one. Fast, and may err."""
+        plain = _ESCAPE.sub(" ", raw) if "\\" in raw else raw
+        return self.words.may_be_in(plain) or any(f"{name}=" in raw for name in self.paths)
+
+    def without(self, raw: str, small: bool, found: set[str]) -> str:
+        """A stored text, a document or plain, without the values; short ones only if `small`, and noted in `found`."""
+        document = _parsed(raw) if raw[:1] in ("{", "[", '"') else None
+        if document is None:
+            return self._text(raw, small, False, found)
+        cleaned = self._node(document, small, False, found)
+        return raw if cleaned == document else _dumped(cleaned, document, raw)
+
+    def within(self, found: Iterable[str]) -> ErasedValues:
+        """The same with these values as words, for the sentences about places where they were found."""
+        more = _Words.of((spelling for text in found for spelling in spellings(text)), self.words.fold)
+        return ErasedValues(frozenset(), more, sentences_only=True)
+
+    def path(self, path: str) -> str:
+        """A path, or a text with paths, without the values."""
+        if self.sentences_only and " " not in path:
+            return path
+        return self.words.replaced(_COMPONENT.sub(self._component, path)) if "=" in path else self.words.replaced(path)
+
+    def _node(self, node: Any, small: bool, is_place: bool, found: set[str]) -> Any:
+        if isinstance(node, dict):
+            return {
+                name: value if name in _OURS else self._node(value, small, is_place or name in _PLACES, found)
+                for name, value in node.items()
+            }
+        if isinstance(node, list):
+            return [self._node(each, small, is_place, found) for each in node]
+        if isinstance(node, str):
+            return self._text(node, small, is_place, found)
+        if small and is_place and self._is_value(node):
+            found.add(str(node))
+            return ERASED
+        return node
+
+    def _text(self, text: str, small: bool, is_place: bool, found: set[str]) -> str:
+        if small and is_place and self.words.fold(text) in self.texts:
+            found.add(text)
+            return ERASED
+        if text[:1] in ("{", "["):
+            document = _parsed(text)
+            if document is not None:
+                is_tuple = isinstance(document, list)
+                cleaned = self._node(document, small, is_place or is_tuple, found)
+                return text if cleaned == document else _dumped(cleaned, document, text)
+        text = self.path(text)
+        if small and "[" in text:
+            text = _TUPLE.sub(lambda each: self._tuple(each[0], found), text)
+        if small and is_place:
+            text = self._literals(text, found)
+        return text
+
+    def _tuple(self, text: str, found: set[str]) -> str:
+        document = _parsed(text)
+        if not isinstance(document, list):
+            return text
+        cleaned = self._node(document, True, True, found)
+        return text if cleaned == document else _dumped(cleaned, document, text)
+
+    def _literals(self, text: str, found: set[str]) -> str:
+        """A condition without values, whole words of any length."""
+
+        def replaced(match: re.Match[str]) -> str:
+            if self.words.fold(match[0]) not in self.texts:
+                return match[0]
+            found.add(match[0])
+            return ERASED
+
+        return _WORD.sub(replaced, text)
+
+    def _component(self, match: re.Match[str]) -> str:
+        name, part = match[1], match[2]
+        spelled = self.paths.get(name, frozenset())
+        readings = {reading for plain in _unescaped(part) for reading in (plain, unquote(plain), unquote_plus(plain))}
+        if spelled.isdisjoint(readings) and self.words.known.isdisjoint(map(self.words.fold, readings)):
+            return match[0]
+        return f"{name}=*"
+
+    def _is_value(self, node: Any) -> bool:
+        if isinstance(node, bool) or not isinstance(node, int | float):
+            return False
+        return str(node) in self.texts or (isinstance(node, float) and node in self._numbers)
+
+    @cached_property
+    def _numbers(self) -> frozenset[float]:
+        return frozenset(number for text in self.texts if (number := _number(text)) is not None)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """Texts that are replaced where they stand as whole words, found by one word of each."""
+
+    known: frozenset[str]
+    anchors: Mapping[str, frozenset[tuple[int, int]]]
+    """By a word of them: how far it is from the beginning, and how long the text is."""
+    fold: Callable[[str], str] = str
+
+    @staticmethod
+    def of(texts: Iterable[str], fold: Callable[[str], str] = str) -> _Words:
+        known = frozenset(fold(text) for text in texts)
+        anchors: dict[str, set[tuple[int, int]]] = {}
+        for text in known:
+            words = list(_WORD.finditer(text))
+            if words:
+                anchor = max(words, key=lambda word: len(word[0]))
+                anchors.setdefault(anchor[0], set()).add((anchor.start(), len(text)))
+        return _Words(known, {word: frozenset(places) for word, places in anchors.items()}, fold)
+
+    def may_be_in(self, text: str) -> bool:
+        if len(self.anchors) <= _FEW:
+            folded = self.fold(text)
+            return any(anchor in folded for anchor in self.anchors)
+        return not self.anchors.keys().isdisjoint(_WORD.findall(self.fold(text)))
+
+    def replaced(self, text: str) -> str:
+        """The text with `(erased)` in place of each, the longest where they overlap."""
+        if not self.anchors or not self.may_be_in(text):
+            return text
+        parts, end = [], 0
+        for start, stop in self.spans(text):
+            if start >= end:
+                parts += [text[end:start], ERASED]
+                end = stop
+        return "".join([*parts, text[end:]])
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where they stand, from first to last, longer ones first."""
+        folded, found = self.fold(text), set[tuple[int, int]]()
+        for word in _WORD.finditer(folded):
+            for before, length in self.anchors.get(word[0], ()):
+                start = word.start() - before
+                end = start + length
+                if 0 <= start < end <= len(text) and folded[start:end] in self.known and _is_whole(folded, start, end):
+                    found.add((start, end))
+        return sorted(found, key=lambda span: (span[0], -span[1]))
+
+
+def spellings(value: str) -> Iterator[str]:
+    """How a value may be written within a text."""
+    in_json = json.dumps(value)[1:-1]
+    yield from (value, in_json, json.dumps(in_json)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+    yield from (quote(value), quote(value, safe=""), quote_plus(value), value.replace("'", "''"))
+
+
+def _stands_out(kind: str, text: str) -> bool:
+    """Whether a value is not likely to be a word or a number that means something else."""
+    if kind not in _TEXTS:
+        return kind != "date" and sum(map(str.isdigit, text)) >= _LONG_NUMBER
+    return len(text) >= _LONG_WORD or (len(text) >= _LONG and not text.isalpha() and not text.isdigit())
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether a part of a text is not itself a part of a longer word, address or number."""
+    before, after = text[max(start - 2, 0) : start][::-1], text[end : end + 2]
+    return not (_goes_on(text[start], before) or _goes_on(text[end - 1], after))
+
+
+def _goes_on(last: str, following: str) -> bool:
+    """Whether the word that a letter is in, or the address, goes on in what follows."""
+    if not _is_word(last) or not following:
+        return False
+    return _is_word(following[0]) or (following[0] in ".@+-" and _is_word(following[1:]))
+
+
+def _is_word(character: str) -> bool:
+    return bool(_WORD.match(character))
+
+
+def _lower(text: str) -> str:
+    """In lower case, letter by letter, so that places stay the same."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+
+
+def _unescaped(part: str) -> Iterator[str]:
+    yield part
+    if "\\" in part:
+        try:
+            yield str(json.loads(f'"{part}"'))
+        except ValueError:
+            return
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(Decimal(text))
+    except InvalidOperation:
+        return None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _dumped(cleaned: Any, document: Any, before: str) -> str:
+    """A document as JSON in the style that it had."""
+    is_compact = json.dumps(document, separators=(",", ":"), ensure_ascii=before.isascii()) == before
+    return json.dumps(cleaned, separators=(",", ":") if is_compact else None, ensure_ascii=before.isascii())

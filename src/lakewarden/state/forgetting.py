@@ -1,0 +1,127 @@
+"""Removes erased values from the control database: from every text that `tables.py` declares to hold values of rows.
+
+Each row is read once, however many values there are, and most are only searched for a word of them. Actions whose
+arguments had a value get the id that they have without it, as a plan's own id is a hash of them, too.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Table, bindparam, column, literal_column, or_, select, update
+from sqlalchemy import table as plain_table
+
+from lakewarden.erased_values import ErasedValues
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import redact_files
+from lakewarden.state.tables import action_files, erasure_evidence, metadata, operations, steps
+
+_AT_ONCE = 500
+Row = Mapping[str, Any]
+
+
+def searched() -> dict[str, tuple[str, ...]]:
+    """The columns that are searched, by table."""
+    found = {
+        table.name: tuple(each.name for each in table.columns if each.info.get("may_hold_values"))
+        for table in metadata.sorted_tables
+    }
+    return {table: columns for table, columns in found.items() if columns}
+
+
+def forget(connection: Connection, values: ErasedValues) -> int:
+    """Replace the values in every text that may hold them; returns in how many rows there were any."""
+    about = set(connection.scalars(_about(values.tables)))
+    found: dict[str, set[str]] = {}
+    count = sum(_forget_in(connection, metadata.tables[name], values, about, found) for name in searched())
+    for operation, small in found.items():
+        for table, key in ((operations, "id"), (steps, "operation")):
+            _forget_in(connection, table, values.within(small), set(), {}, **{key: operation})
+    return count
+
+
+def _forget_in(
+    connection: Connection,
+    table: Table,
+    values: ErasedValues,
+    about: set[str],
+    found: dict[str, set[str]],
+    **only: str,
+) -> int:
+    """Replace values in one table. Short ones are noted by operation, for its sentences, which have them as words."""
+    changed = []
+    for row in _rows(connection, table, only):
+        operation = str(row["id" if table is operations else "operation"]) if _has_operation(table) else ""
+        small = found.setdefault(operation, set()) if operation in about else None
+        after = {name: _without(values, table, row, name, small) for name in searched()[table.name]}
+        new = {name: value for name, value in after.items() if value is not None and value != row[name]}
+        if new:
+            changed.append((row, new))
+    for row, new in changed:
+        connection.execute(_change(table, row, new))
+        if table is operations and "plan" in new:
+            _renumber(connection, str(row["id"]), str(row["plan"]), str(new["plan"]))
+    for operation in [operation for operation, small in found.items() if not small]:
+        del found[operation]
+    return len(changed)
+
+
+def _without(values: ErasedValues, table: Table, row: Row, name: str, small: set[str] | None) -> Any:
+    """A column without the values; None if it is empty."""
+    stored = row[name]
+    if stored is None:
+        return None
+    if table is action_files:
+        return redact_files(bytes(stored), values.path)
+    raw = zlib.decompress(bytes(stored)).decode() if isinstance(stored, bytes | memoryview) else str(stored)
+    if small is None and not values.may_be_in(raw):
+        return stored
+    cleaned = values.without(raw, small is not None, set() if small is None else small)
+    if cleaned == raw:
+        return stored
+    return zlib.compress(cleaned.encode(), level=1) if isinstance(stored, bytes | memoryview) else cleaned
+
+
+def _renumber(connection: Connection, operation: str, before: str, after: str) -> None:
+    """Give an operation's plan and actions the ids that they have without the values."""
+    try:
+        old, new = Plan.from_json(before), Plan.from_json(after)
+    except ValueError:  # of another version: it is listed, and cannot be applied
+        return
+    connection.execute(update(operations).where(operations.c.id == operation).values(plan_id=new.id))
+    for one, other in zip(old.actions, new.actions, strict=True):
+        for table in (steps, action_files, erasure_evidence) if one.id != other.id else ():
+            same = (table.c.operation == operation) & (table.c.action == one.id)
+            connection.execute(update(table).where(same).values(action=other.id))
+
+
+def _has_operation(table: Table) -> bool:
+    return table is operations or "operation" in table.columns
+
+
+def _rows(connection: Connection, table: Table, only: Mapping[str, str]) -> Iterator[Row]:
+    """The texts of a table as they are stored, some rows at a time, with its key."""
+    keys = [key.name for key in table.primary_key]
+    wanted = dict.fromkeys([*keys, *searched()[table.name], *(["id"] if table is operations else [])])
+    extra = ["operation"] if "operation" in table.columns and "operation" not in wanted else []
+    rows = plain_table(table.name, *(column(each) for each in (*wanted, *extra)))
+    query = select(rows).where(*(rows.c[name] == value for name, value in only.items()))
+    with connection.execute(query.execution_options(yield_per=_AT_ONCE)) as found:
+        yield from (dict(row) for row in found.mappings())
+
+
+def _change(table: Table, row: Row, new: Mapping[str, Any]) -> Any:
+    """Write the changed texts of a row."""
+    keys = [key.name for key in table.primary_key]
+    rows = plain_table(table.name, *(column(each) for each in (*keys, *new)))
+    place = [rows.c[key] == bindparam(f"at_{key}", row[key]) for key in keys]
+    return update(rows).where(*place).values(dict(new))
+
+
+def _about(tables: Iterable[str]) -> Any:
+    """The operations whose plans name one of these tables, by name or UUID."""
+    named = [operations.c.plan.contains(json.dumps(table)[1:-1], autoescape=True) for table in tables]
+    return select(operations.c.id).where(or_(*named) if named else literal_column("1 = 0"))

@@ -1,0 +1,192 @@
+"""What the journal tells of people who were erased is told otherwise, and everything else of it stays."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+from sqlalchemy import LargeBinary, Text, text
+
+from lakewarden.erased_values import ERASED, ErasedValues
+from lakewarden.lifecycle.action import Action, Finding
+from lakewarden.lifecycle.journal import Progress, Record
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList, PlannedFile
+from lakewarden.lifecycle.requirement import TableIs
+from lakewarden.lifecycle.states import State
+from lakewarden.state.database import Database
+from lakewarden.state.forgetting import forget
+from lakewarden.state.journal import SqlJournal
+from lakewarden.state.tables import JsonText, metadata
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+PEOPLE, OTHERS = "main.crm.people", "main.crm.others"
+UUIDS = {PEOPLE: "0b0c5c3e-7d5e-4c8c-9d53-5f6a3f0a7f01", OTHERS: "6b1f7c1a-1d0e-4a55-8a3b-0f5c1c2d3e02"}
+VALUES = {"a+b@x.org", "é@x.org"}
+
+
+def values(*texts: str, kind: str = "string", path: str = "email") -> ErasedValues:
+    return ErasedValues.of([(kind, texts)], {path: frozenset(texts)}, [PEOPLE])
+
+
+def forgotten(database: Database, given: ErasedValues) -> int:
+    with database.begin() as connection:
+        return forget(connection, given)
+
+
+def path(value: str) -> str:
+    return f"s3://lake/people/data/email={value}/00.parquet"
+
+
+def operation(id: str, table: str, *paths: str) -> Record:
+    files = FileList.of(PlannedFile(each, 5, "data") for each in paths)
+    action = Action("compact", table, table, f"compact {paths[0]}", {}, (TableIs(table, UUIDS[table]),), files=files)
+    return Record.planned(id, Plan("compaction.compact", table, (action,)), "{}", "somebody", NOW)
+
+
+@pytest.fixture
+def told(database: Database) -> Database:
+    with database.begin() as connection:
+        connection.execute(text("DELETE FROM operations"))
+    journal = SqlJournal(database)
+    journal.add(operation("op-1", PEOPLE, path("a%2Bb%40x.org"), path("%C3%A9%40x.org"), path("c%40x.org")))
+    journal.add(operation("op-2", OTHERS, path("a%2Bb%40x.org")))
+    record = journal.move("op-1", State.RUNNING, NOW)
+    error = {"code": "broken-table", "message": f"{path('a%2Bb%40x.org')} is gone", "hint": ""}
+    journal.step("op-1", replace(record.steps[0], progress=Progress.FAILED, error=error))
+    journal.move("op-1", State.FAILED, NOW, error=error, findings=(Finding(PEOPLE, path("a%2Bb%40x.org")),))
+    return database
+
+
+def test_values_are_gone_from_every_row_and_list(told: Database) -> None:
+    assert forgotten(told, values(*VALUES)) == 6  # two operations, their steps and their files
+    assert "a%2Bb" not in everything(told) and "%C3%A9" not in everything(told)
+    record = SqlJournal(told).get("op-1")
+    assert record.error and record.error["message"] == f"{path('*')} is gone"
+    assert record.findings[0].message == path("*") and record.steps[0].says == f"compact {path('*')}"
+    assert paths_of(told, "op-1") == sorted([path("*"), path("*"), path("c%40x.org")])
+    assert paths_of(told, "op-2") == [path("*")]
+
+
+def test_a_second_time_changes_nothing(told: Database) -> None:
+    forgotten(told, values(*VALUES))
+    before = everything(told)
+    assert forgotten(told, values(*VALUES)) == 0
+    assert everything(told) == before
+
+
+def test_every_text_says_whether_it_may_hold_values() -> None:
+    """A new column must not be forgotten here."""
+    texts = [
+        column
+        for table in metadata.sorted_tables
+        for column in table.columns
+        if isinstance(column.type, Text | JsonText | LargeBinary)
+    ]
+    assert len(texts) > 50
+    assert [str(column) for column in texts if "may_hold_values" not in column.info] == []
+
+
+def written(lower: str, upper: str, **more: Any) -> Action:
+    """A batch of a backfill, as it is planned."""
+    arguments: dict[str, Any] = {
+        "lower": lower,
+        "upper": upper,
+        "batch": 5,
+        "rows": 5,
+        "source": json.dumps({"crm.people": "5"}),
+    }
+    return Action("write", OTHERS, OTHERS, "write batch 5 of 7 of backfill b: 5 rows", {**arguments, **more})
+
+
+def planned(database: Database, id: str, *actions: Action, request: str = "{}") -> Record:
+    journal = SqlJournal(database)
+    journal.add(Record.planned(id, Plan("backfill.run", "b", actions), request, "somebody", NOW))
+    return journal.get(id)
+
+
+def test_checkpoints_and_instances_are_forgotten_and_plans_stay_readable(database: Database) -> None:
+    need = TableIs(PEOPLE, UUIDS[PEOPLE])
+    journal = SqlJournal(database)
+    first = replace(written('["o\'h\u00e4ra-1@x.org"]', '["zz"]'), requires=(need,))
+    second = replace(written("[5]", "[15]", instance="5", says="5"), requires=(need,))
+    before = planned(database, "op-1", first, second, request=json.dumps({"name": "v", "instance": "5", "limit": 5}))
+    error = {"code": "x", "message": 'fails on rows with id = [5] (CAST, 5 rows); "o\'hära-1@x.org" of 5', "hint": ""}
+    journal.move("op-1", State.CANCELLED, NOW, error=error, result={"rows": 5, "by": '{"checkpoint":"[5]"}'})
+    people = ErasedValues.of([("string", ["o'hära-1@x.org"]), ("long", ["5"])], {}, [PEOPLE])
+    assert forgotten(database, people) > 0
+    record = journal.get("op-1")
+    one, two = record.plan.actions
+    assert one.arguments == {**first.arguments, "lower": f'["{ERASED}"]'}
+    assert two.arguments["lower"] == f'["{ERASED}"]' and two.arguments["upper"] == "[15]"
+    assert two.arguments["instance"] == ERASED and two.number("batch") == 5 and two.number("rows") == 5
+    assert one.is_redacted and two.is_redacted and not first.is_redacted
+    assert json.loads(record.request) == {"name": "v", "instance": ERASED, "limit": 5}
+    assert record.error and f'id = ["{ERASED}"]' in record.error["message"] and "hära" not in record.error["message"]
+    assert record.result == {"rows": 5, "by": f'{{"checkpoint":"[\\"{ERASED}\\"]"}}'}
+    assert [step.action for step in record.steps] == [one.id, two.id] and before.plan.id != record.plan.id
+    assert journal.get(record.plan.id).id == "op-1"  # found by the id that it has now
+
+
+def test_short_values_of_other_tables_are_left_alone(database: Database) -> None:
+    before = planned(database, "op-1", written("[5]", '["anna"]'))
+    assert forgotten(database, values("5", "anna")) == 0
+    assert SqlJournal(database).get("op-1") == before
+
+
+def test_many_values_are_forgotten_in_one_pass(database: Database) -> None:
+    for number in range(50):
+        planned(database, f"op-{number}", *(written(f'["p{number}-{n}@x.org"]', '["z"]') for n in range(100)))
+    began = time.process_time()
+    assert forgotten(database, values(*(f"p{n}-{m}@x.org" for n in range(2, 1002) for m in range(100)))) == 48
+    assert time.process_time() - began < 20
+    assert "p1-1@x.org" in everything(database) and "p2-1@x.org" not in everything(database)
+
+
+def paths_of(database: Database, id: str) -> list[str]:
+    """The files of an operation's only action, loaded as its runner does it."""
+    journal = SqlJournal(database)
+    (action,) = journal.get(id).plan.with_files(lambda action: journal.files(id, action)).actions
+    return sorted(file.path for file in action.files.items)
+
+
+def everything(database: Database) -> str:
+    """All that the journal holds, unpacked."""
+
+    def shown(value: object) -> str:
+        return zlib.decompress(bytes(value)).decode() if isinstance(value, bytes | memoryview) else str(value)
+
+    with database.connect() as connection:
+        return "\n".join(
+            shown(value)
+            for table in ("operations", "steps", "action_files")
+            for row in connection.execute(text(f"SELECT * FROM {table}"))
+            for value in row
+        )
+
+
+@pytest.mark.parametrize("value", ["é@x.org", "o'b+c@x.org", 'Jane "J" Doe', "back\\slash", "100% x"])
+@pytest.mark.parametrize("encoded", [str, quote_plus, lambda value: re.sub("[\"'%\\\\]", hive, value)])
+def test_values_are_known_however_paths_and_the_journal_spell_them(
+    database: Database, value: str, encoded: Callable[[str], str]
+) -> None:
+    told, journal = path(encoded(value)), SqlJournal(database)
+    journal.add(operation("op-1", PEOPLE, told))
+    journal.move("op-1", State.CANCELLED, NOW, findings=(Finding(PEOPLE, f"{told} is not there"),))
+    forgotten(database, values(value))
+    record = journal.get("op-1")
+    assert [record.findings[0].message, record.steps[0].says] == [f"{path('*')} is not there", f"compact {path('*')}"]
+    assert record.plan.actions[0].says == f"compact {path('*')}" and paths_of(database, "op-1") == [path("*")]
+
+
+def hive(found: re.Match[str]) -> str:
+    """How Hive writes a character that it does not leave as it is."""
+    return f"%{ord(found[0]):02X}"
