@@ -134,9 +134,10 @@ def test_time_that_the_current_schema_has_already(logs: Logs) -> None:
     for stale in (plan, retirement):
         with pytest.raises(StalePlan, match="the schema of the view set entries changed"):
             stale.apply()
-    assert logs.define(ADDED)["schema_hash"] == second
+    third = logs.define(ADDED)["schema_hash"]  # its column came back as another one
+    assert third != second
     logs.viewset.heal("entries").apply()
-    assert logs.held() == {(0, second): 1, (1, second): 1} and len(logs.rows()) == 2
+    assert logs.held() == {(0, third): 1, (1, third): 1} and len(logs.rows()) == 2
 
 
 def test_only_some_ways_and_partitions_that_overlap(logs: Logs) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lakewarden.errors import BadValue, Conflict, NotFound, StalePlan
+from lakewarden.features.viewset.definition import HISTORY
 from tests.features.viewset.logs import SQL, Logs
 
 pytestmark = pytest.mark.spark
@@ -79,6 +82,26 @@ def test_what_one_operation_retired_from_several(logs: Logs) -> None:
     planned = logs.viewset.restore(again.id)
     assert "others: 1 partition without rows cannot be restored" in planned.plan.warnings[0]
     assert planned.apply().result["partitions_restored"] == 1
+
+
+def test_a_hash_that_an_earlier_release_gave_to_other_ids_too(logs: Logs) -> None:
+    """Files of the former ids would be read as NULL in a column that has another id now."""
+    logs.insert(0)
+    first = logs.define()["schema_hash"]
+    logs.write(1)
+    retired = logs.viewset.retire("entries", begin="2026-01-01", end="2026-01-01T01:00").apply()
+    logs.define(SQL.replace(", msg", ""))
+    back = logs.define()["schema_hash"]
+    with logs.lake.catalog.load_table("viewsets.entries").transaction() as change:
+        history = json.loads(change.table_metadata.properties[HISTORY])
+        history[first] += history.pop(back)
+        change.set_properties({HISTORY: json.dumps(history)})
+    assert logs.define() == {"actions": 0, "subjects": 0}
+    assert logs.viewset.show("entries").current_schema_hash == first
+    with pytest.raises(Conflict, match="had other field ids"):
+        logs.viewset.restore(retired.id)
+    logs.write(1)
+    assert [row["msg"] for row in logs.rows()] == ["m0"]
 
 
 def test_what_was_retired_stays_incompatible_when_its_columns_come_back_under_other_ids(logs: Logs) -> None:

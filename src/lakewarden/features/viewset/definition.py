@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -95,7 +95,13 @@ class ViewSet:
     @cached_property
     def schema_hash(self) -> str:
         columns = columns_with_ids(self.table.schema())
-        return hash_of(columns, self.definition.schema_version, self.table.metadata.properties)
+        return self.hash_of(columns, self.definition.schema_version)
+
+    def hash_of(self, columns: Mapping[str, tuple[int, str]], version: int | None) -> str:
+        """The schema hash of columns that its table has, had or will have."""
+        metadata = self.table.metadata
+        schemas = sorted(metadata.schemas, key=lambda schema: schema.schema_id)
+        return hash_of(columns, version, metadata.properties, schemas)
 
     @cached_property
     def kept(self) -> frozenset[str]:
@@ -125,16 +131,26 @@ def columns_with_ids(schema: Schema) -> dict[str, tuple[int, str]]:
     return {f.name: (f.field_id, type_text(f.field_type)) for f in schema.fields if f.name not in OWN}
 
 
-def hash_of(columns: Mapping[str, tuple[int, str]], version: int | None, properties: Mapping[str, str]) -> str:
-    """The schema hash of columns in a view set's table.
+def hash_of(
+    columns: Mapping[str, tuple[int, str]],
+    version: int | None,
+    properties: Mapping[str, str],
+    schemas: Iterable[Schema] = (),
+) -> str:
+    """The schema hash of columns in a view set's table, given the table's properties and all its schemas.
 
     It covers their field ids if the table had the same columns under other ids: a column that was dropped and added
     again is another one. So a hash never claims values that a rewrite dropped, since no field id comes back.
     """
     named = [(name, kind) for name, (_, kind) in columns.items()]
     plain, ids = schema_hash(named, version), {name: id for name, (id, _) in columns.items()}
-    before = json.loads(properties.get(HISTORY) or "{}").get(plain)
-    if before is None or any(ids == {name: id for name, (id, _) in one["columns"].items()} for one in before):
+    if HISTORY in properties:
+        before = json.loads(properties[HISTORY]).get(plain)
+        known = before and [{name: id for name, (id, _) in one["columns"].items()} for one in before]
+    else:  # registered when there was no history yet: the first of such columns have the plain hash
+        same = [columns_with_ids(one) for one in schemas if sorted(columns_of(one)) == sorted(named)]
+        known = [{name: id for name, (id, _) in one.items()} for one in same[:1]] or None
+    if known is None or ids in known:
         return plain
     return _short({"columns": sorted(named), "version": version, "ids": ids})
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.read import version_schema
 from lakewarden.features.viewset.catalogue import PartitionRow, partitions
-from lakewarden.features.viewset.definition import GLOBAL, HASH, INSTANCE, ViewSet, columns_with_ids, hash_of, of_table
+from lakewarden.features.viewset.definition import GLOBAL, HASH, INSTANCE, ViewSet, columns_with_ids, of_table
 from lakewarden.features.viewset.history import history_of
 from lakewarden.quantities import counted
 
@@ -46,7 +46,7 @@ def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Select
     columns = columns_with_ids(version_schema(version))
     is_head = version.snapshot.snapshot_id == version.table.metadata.current_snapshot_id
     rows = partitions(lake, view, at=None if is_head else version.snapshot)
-    current = hash_of(columns, view.definition.schema_version, view.table.metadata.properties)
+    current = view.hash_of(columns, view.definition.schema_version)
     if not is_head:
         current = _then(view, columns, rows) or current
     there = {row.identity for row in rows}
@@ -66,10 +66,9 @@ def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Select
 def _then(view: ViewSet, columns: dict[str, tuple[int, str]], rows: list[PartitionRow]) -> str | None:
     """The hash that was current in an earlier version: of those with its columns, whatever their schema_version, the
     one that was written last."""
-    properties = view.table.metadata.properties
-    history = history_of(properties) or {}
+    history = history_of(view.table.metadata.properties) or {}
     versions = {one.definition.schema_version for former in history.values() for one in former}
-    known = {hash_of(columns, one, properties) for one in versions}
+    known = {view.hash_of(columns, one) for one in versions}
     written = [(row.updated or _LONG_AGO, row.file_schema_hash) for row in rows if row.file_schema_hash in known]
     return max(written)[1] if written else None
 

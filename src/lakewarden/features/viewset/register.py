@@ -28,7 +28,6 @@ from lakewarden.features.viewset.definition import (
     all_view_sets,
     columns_of,
     columns_with_ids,
-    hash_of,
     of_table,
     schema_hash,
 )
@@ -80,7 +79,7 @@ class Register(Operation):
             return Plan(self.kind(), str(name), (self._create(name, wanted), _create_empty(name, wanted)))
         if PROPERTY not in table.metadata.properties:
             raise AlreadyExists(f"{name} exists already and is not a view set", "Choose another target.")
-        before = ViewSet(Definition.model_validate_json(table.metadata.properties[PROPERTY]), name, table)
+        before = _before(name, table)
         if before.name != given.name:
             raise AlreadyExists(f"{name} belongs to the view set {before.name}", "Choose another target.")
         actions = self._change(name, table, wanted, before)
@@ -126,7 +125,7 @@ class Register(Operation):
             change = evolution(str(name), table, schema, self.definition)
             properties = {**change.properties, **self._recorded(lake, table, schema, change)}
             lake.commits.publish(replace(change, properties=properties))
-            return Outcome({"schema_hash": self._hash_after(table, schema, change)})
+            return Outcome({"schema_hash": self._hash_after(_before(name, table), schema, change)})
         lake.tables.catalog(name).create_namespace_if_not_exists(name.namespace)
         is_empty = action.verb == "create-empty"
         if not is_empty:
@@ -152,16 +151,15 @@ class Register(Operation):
         columns = columns_after(table, schema, change)
         now = Former(definition=self.definition, columns=columns, reads=reads_of(lake, self.definition))
         known = table.metadata.properties
-        before = ViewSet(Definition.model_validate_json(known[PROPERTY]), lake.tables.name(change.table), table)
-        new = self._hash_after(table, schema, change)
+        before = _before(lake.tables.name(change.table), table)
+        new = self._hash_after(before, schema, change)
         return {**recorded(known, new, now), **({KEPT: "{}"} if KEPT in known and new != before.schema_hash else {})}
 
     def _hash(self, schema: Schema) -> str:
         return schema_hash(columns_of(schema), self.definition.schema_version)
 
-    def _hash_after(self, table: Table, wanted: Schema, change: EvolveSchema) -> str:
-        columns = columns_after(table, wanted, change)
-        return hash_of(columns, self.definition.schema_version, table.metadata.properties)
+    def _hash_after(self, before: ViewSet, wanted: Schema, change: EvolveSchema) -> str:
+        return before.hash_of(columns_after(before.table, wanted, change), self.definition.schema_version)
 
     def _create(self, name: TableName, schema: Schema) -> Action:
         return Action(
@@ -183,7 +181,7 @@ class Register(Operation):
         change = evolution(str(name), table, schema, self.definition)
         if before.definition == self.definition and not change.changes:
             return ()
-        new = self._hash_after(table, schema, change)
+        new = self._hash_after(before, schema, change)
         says = f"change its definition; the schema stays {new}"
         if new != before.schema_hash:
             says = (
@@ -205,7 +203,7 @@ class Register(Operation):
         """Partitions with the new schema's hash may be there already, written with other SQL."""
         table = before.table
         change = evolution(str(before.table_name), table, wanted, self.definition)
-        columns, new = columns_after(table, wanted, change), self._hash_after(table, wanted, change)
+        columns, new = columns_after(table, wanted, change), self._hash_after(before, wanted, change)
         former = (history_of(table.metadata.properties) or {}).get(new, [])
         now = Former(definition=self.definition, columns=columns, reads=reads_of(lake, self.definition))
         found = transition(former, now) if former else Transition()
@@ -258,6 +256,11 @@ def _create_empty(name: TableName, schema: Schema) -> Action:
         says="create the table that lists its partitions without rows",
         arguments={"schema": schema.select(*OWN).model_dump_json()},
     )
+
+
+def _before(name: TableName, table: Table) -> ViewSet:
+    """The view set as it is registered now."""
+    return ViewSet(Definition.model_validate_json(table.metadata.properties[PROPERTY]), name, table)
 
 
 def _existing(lake: Reader, name: TableName) -> Table | None:

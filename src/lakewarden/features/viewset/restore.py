@@ -15,7 +15,8 @@ from lakewarden.engine.files.written_files import AddedFile
 from lakewarden.errors import BadValue, Conflict, LakewardenError, NotFound
 from lakewarden.features.shared.each import joined, refusal
 from lakewarden.features.viewset.catalogue import Identity, parse_identity, partitions
-from lakewarden.features.viewset.definition import IDENTITY, ViewSet, all_view_sets, view_set_of
+from lakewarden.features.viewset.definition import HASH, IDENTITY, ViewSet, all_view_sets, columns_with_ids, view_set_of
+from lakewarden.features.viewset.history import history_of
 from lakewarden.features.viewset.overlap import doubled, unshared
 from lakewarden.features.viewset.retiring import EMPTY_WITH_IT
 from lakewarden.features.viewset.writing import bring_back_empty, empty_before, removed_empty
@@ -101,6 +102,7 @@ class Restore(TableOperation):
                 "or another that overlaps with it",
                 "Restoring it would double its rows. Retire that one first.",
             )
+        _refuse_other_ids(view, missing.values())
         files = FileList.of(PlannedFile(path, a.file.file_size_in_bytes, "data") for path, a in missing.items())
         if not files.count and not empty:
             return Plan(self.kind(), target)
@@ -179,3 +181,17 @@ def _coming(view: ViewSet, files: Iterable[AddedFile], empty: Iterable[str]) -> 
         instance, begin, end, stored = (added.file.partition[place] for place in range(len(IDENTITY)))
         found.append((instance, from_micros(begin), from_micros(end), view.counts_as(stored)))
     return found
+
+
+def _refuse_other_ids(view: ViewSet, files: Iterable[AddedFile]) -> None:
+    """Refuse files of the current hash if columns with other field ids had it too, which earlier releases allowed."""
+    now = columns_with_ids(view.table.schema())
+    formers = (history_of(view.table.metadata.properties) or {}).get(view.schema_hash, ())
+    if all(one.columns == now for one in formers):
+        return
+    place = IDENTITY.index(HASH)
+    if any(added.file.partition[place] == view.schema_hash for added in files):
+        raise Conflict(
+            f"{view.name}: columns of schema {view.schema_hash} had other field ids once, maybe in what was retired",
+            "Restored, their values would be null. Materialize those partitions instead.",
+        )

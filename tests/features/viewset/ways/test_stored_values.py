@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lakewarden.features.viewset.definition import HISTORY
 from lakewarden.warden import LeftOut
 from tests.features.viewset.logs import RANGE, SQL, Logs
 
@@ -88,6 +89,20 @@ def test_a_column_that_others_drop_and_add_again(logs: Logs) -> None:
     assert [one.incompatible_schema_hash for one in logs.viewset.incompatible()] == [first]
     logs.viewset.heal("entries").apply()
     assert _messages(logs) == ["m0", "m61"]
+
+
+def test_a_view_set_that_was_registered_before_there_was_a_history(logs: Logs) -> None:
+    logs.insert(0, 61)
+    first = logs.define()["schema_hash"]
+    with logs.lake.catalog.load_table("viewsets.entries").transaction() as change:
+        change.remove_properties(HISTORY)
+    logs.write(2)
+    logs.define(WITHOUT)
+    _compact(logs, "Spark")
+    back = logs.define()["schema_hash"]
+    assert [one.incompatible_schema_hash for one in logs.viewset.incompatible()] == [first] != [back]
+    logs.viewset.heal("entries").apply()
+    assert _messages(logs) == ["m0", "m61"] and logs.define() == {"actions": 0, "subjects": 0}
 
 
 def test_values_of_another_type_are_not_moved(logs: Logs) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, StringType
 
 from lakewarden.features.shared.columns import promotes
-from lakewarden.features.viewset.definition import Definition, hash_of
+from lakewarden.features.viewset.definition import Definition, columns_with_ids, hash_of
 from lakewarden.features.viewset.history import Former, ReadColumns, begun, history_of, recorded
 from lakewarden.features.viewset.ways.transition import Transition, transition
 from tests.features.viewset.logs import RANGE
@@ -97,6 +99,16 @@ def test_a_hash_stands_for_the_field_ids_that_it_was_first_given_to() -> None:
     for number in range(60):
         properties = recorded(properties, f"x{number}", _THEN)
     assert hash_of({**_THEN.columns, "msg": (9, "string")}, None, properties) not in (first, other)
+
+
+def test_without_a_history_the_hash_stands_for_the_first_columns_of_the_table() -> None:
+    fields = [NestedField(id, name, StringType(), required=False) for id, name in ((1, "level"), (2, "msg"))]
+    then, between = Schema(*fields), Schema(fields[0])
+    again = Schema(fields[0], fields[1].model_copy(update={"field_id": 3}))
+    schemas = [then, between, again]
+    first, second, third = (hash_of(columns_with_ids(schema), None, {}, schemas) for schema in schemas)
+    assert len({first, second, third}) == 3
+    assert hash_of(columns_with_ids(then), None, {}) == first == hash_of(columns_with_ids(again), None, {})
 
 
 @pytest.mark.parametrize(
