@@ -395,16 +395,30 @@ class Warden:
             watch=watch,
         )
 
-    def ask(self, question: Question[Answer]) -> Answer:
-        return _shown(question.ask(self.ground))
+    def ask(self, question: Question[Answer], actor: str | None = None) -> Answer:
+        """Answer a question. One that must be recorded is not answered unless the journal has its record."""
+        ground = self.ground
+        with ground.tables.at_one_moment():  # the version that is recorded is the one that is read
+            noted = question.noted(ground)
+            if noted is not None:
+                self._desk(question, self.runner(actor)).record(noted.target, noted.says, noted.request, noted.result)
+                return _shown(question.ask(ground))
+        return _shown(question.ask(ground))
 
     def plan(self, operation: Operation) -> Planned:
         return Planned(operation, operation.plan(self.ground), self)
 
     def steer(self, control: Control[Answer], actor: str | None = None, watch: Watcher = unwatched) -> Answer:
-        ground, runner = self.ground, self.runner(actor, watch)
-        desk = ControlDesk(
-            kind=control.address().kind,
+        desk = self._desk(control, self.runner(actor, watch))
+        answer = control.act(desk)
+        if control.journaled != bool(desk.recorded):
+            raise TypeError(f"{desk.kind} made {len(desk.recorded)} records, but journaled is {control.journaled}")
+        return _shown(answer)
+
+    def _desk(self, request: Request, runner: Runner) -> ControlDesk:
+        ground = self.ground
+        return ControlDesk(
+            kind=request.address().kind,
             lake=ground,
             state=ground.state,
             runner=runner,
@@ -413,10 +427,6 @@ class Warden:
             new_id=self._new_id,
             storage=lambda lake: Storage(ground.stores[lake]),
         )
-        answer = control.act(desk)
-        if control.journaled != bool(desk.recorded):
-            raise TypeError(f"{desk.kind} made {len(desk.recorded)} records, but journaled is {control.journaled}")
-        return _shown(answer)
 
     def _new_id(self) -> str:
         return f"op-{self.ground.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import UnionType
@@ -188,11 +188,25 @@ def described(field: FieldInfo) -> str:
     return f"{field.description or ''}{how}"
 
 
+@dataclass(frozen=True)
+class Noted:
+    """What is recorded of a question: the table, a sentence, the fields that may be kept, and details. No values."""
+
+    target: str
+    says: str
+    request: str
+    result: Mapping[str, Any]
+
+
 class Question(Request, Generic[Answer]):
     """Reads and changes nothing."""
 
     @abstractmethod
     def ask(self, lake: Reader) -> Answer: ...
+
+    def noted(self, lake: Reader) -> Noted | None:
+        """What the journal records before the question is answered, such as a look at hidden rows; mostly nothing."""
+        return None
 
     def shown(self) -> tuple[int, str] | None:
         """How many rows of a longer answer are shown to people, and the option for more; programs get all rows."""

@@ -8,9 +8,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from fastapi.testclient import TestClient
 from pyiceberg.types import StringType
 
-from lakewarden.errors import BadFilter, BadValue, ColumnNotFound
+from lakewarden.doors.rest.app import create_app
+from lakewarden.errors import BadFilter, BadValue, ColumnNotFound, StateUnavailable
 from lakewarden.features.shared.summary import live_rows
 from lakewarden.features.version import read as version_read
 from lakewarden.features.version.read import Read
@@ -199,3 +201,30 @@ class TestSchemaChangesAfterAVersion:
     def test_on_spark(self, renamed: SmallLake) -> None:
         assert renamed.warden.dataframe("sales.orders").columns == ["id", "town", "note"]
         assert renamed.warden.dataframe("sales.orders@v1").columns == ["id", "city"]
+
+
+class TestRaw:
+    def test_a_read_of_hidden_rows_is_recorded_at_every_door(self, lake: SmallLake) -> None:
+        lake.create()
+        lake.warden.erasure.request("sales.orders", key="city", value=["city 3"])
+        shown = lake.warden.version.read("sales.orders", where="city = 'city 3'")
+        assert (shown.rows, lake.warden.operation.list(kind="version.read")) == ([], [])
+        first = lake.head()
+        assert lake.warden.version.read("sales.orders", where="city = 'city 3'", raw=True).rows == [
+            {"id": 3, "city": "city 3"}
+        ]
+        lake.run("version", "read", "sales.orders", "--raw", "--where", "city = 'city 3'")
+        lake.append()
+        with TestClient(create_app(lake.warden)) as client:
+            asked = "version=sales.orders&raw=true&where=city = 'city 3'"
+            assert len(client.get(f"/api/v1/version/read?{asked}").json()["rows"]) == 1
+        records = [lake.warden.ground.journal.get(each.id) for each in lake.warden.operation.list(kind="version.read")]
+        assert [(record.result or {})["snapshot"] for record in records] == [str(lake.head()), str(first), str(first)]
+        assert {record.target for record in records} == {"main.sales.orders"}
+        assert all(record.applied_by and "city 3" not in repr(record) for record in records)
+
+    def test_without_a_record_nothing_is_read(self, lake: SmallLake) -> None:
+        lake.create()
+        lake.configure(state=f"sqlite:///{lake.folder}/nowhere/lakewarden.db")
+        with pytest.raises(StateUnavailable, match="control database"):
+            lake.warden.version.read("sales.orders", raw=True)

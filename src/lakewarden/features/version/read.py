@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from lakewarden.features.shared.row_files import ROW_FILES, write_rows
 from lakewarden.features.shared.summary import live_rows
 from lakewarden.features.viewset.reading import selection
-from lakewarden.lifecycle.request import Question, Version
+from lakewarden.lifecycle.request import Noted, Question, Version
 from lakewarden.lifecycle.rows import Rows
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ class Read(Question[Rows]):
     limit: int | None = Field(None, ge=0, description="At most this many rows; 20 by default if they are printed.")
     out: Path | None = Field(None, description="Write the rows to this .parquet or .csv file.")
     instance: str = Field("global", description="Of a view set: the rows of this instance.")
-    raw: bool = Field(False, description="Include rows that are hidden by erasure requests.")
+    raw: bool = Field(
+        False, description="Include rows that are hidden by erasure requests. The journal records who read them."
+    )
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -57,6 +59,15 @@ class Read(Question[Rows]):
 
     def to_show(self) -> Read:
         return self.model_copy(update={"limit": _SHOWN}) if self.limit is None and self.out is None else self
+
+    def noted(self, lake: Reader) -> Noted | None:
+        """A read of hidden rows; without the filter, which may hold a value."""
+        if not self.raw:
+            return None
+        version = lake.tables.resolve(self.version)
+        name, snapshot = str(version.name), str(version.snapshot.snapshot_id)
+        says = f"read {name} at snapshot {snapshot} with the rows that erasure requests hide"
+        return Noted(name, says, self.model_dump_json(include={"version", "raw"}), {"snapshot": snapshot})
 
     def ask(self, lake: Reader) -> Rows:
         version = lake.tables.resolve(self.version)
