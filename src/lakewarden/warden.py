@@ -14,7 +14,6 @@ question about metadata opens no database and starts no JVM.
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 import warnings
@@ -52,6 +51,7 @@ from lakewarden.lifecycle.journal import Journal
 from lakewarden.lifecycle.leases import Leases
 from lakewarden.lifecycle.memory import Kept, Memory
 from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.processes import this_process
 from lakewarden.lifecycle.progress import Watcher, unwatched
 from lakewarden.lifecycle.report import Report
 from lakewarden.lifecycle.request import Control, Operation, Question, Request, Setup
@@ -390,7 +390,7 @@ class Warden:
             clock=ground.clock,
             new_id=self._new_id,
             actor=actor or f"{ground.environment.user}@{socket.gethostname()}",
-            holder=f"{socket.gethostname()}:{os.getpid()}",
+            holder=this_process(),
             lease_timeout=ground.settings.leases.timeout,
             watch=watch,
         )

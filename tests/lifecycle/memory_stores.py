@@ -13,6 +13,7 @@ from lakewarden.lifecycle.basics import Clock
 from lakewarden.lifecycle.journal import Progress, Record, Step, advanced, not_found
 from lakewarden.lifecycle.leases import Lease, lost, refuse
 from lakewarden.lifecycle.planned_files import FileList
+from lakewarden.lifecycle.processes import has_ended
 from lakewarden.lifecycle.states import State, Stop
 
 
@@ -141,7 +142,7 @@ class MemoryLeases:
     def acquire(self, key: str, label: str, operation: str, holder: str, timeout: timedelta) -> Lease:
         with self._lock:
             now, current = self._clock(), self._leases.get(key)
-            if current and current.expires_at > now:
+            if current and current.expires_at > now and not has_ended(current.holder):
                 raise refuse(current)
             epoch = current.epoch + 1 if current else 1
             self._leases[key] = Lease(key, label, operation, holder, epoch, now + timeout)
@@ -167,4 +168,5 @@ class MemoryLeases:
 
     def held(self) -> list[Lease]:
         with self._lock:
-            return [lease for lease in self._leases.values() if lease.expires_at > self._clock()]
+            valid = (lease for lease in self._leases.values() if lease.expires_at > self._clock())
+            return [lease for lease in valid if not has_ended(lease.holder)]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.lifecycle import processes
 from tests import killing
 from tests.small_lake import POSTGRES_FIRST, SQLITE_FIRST, SmallLake
 
@@ -25,6 +26,20 @@ MANY = tuple(f"sales.t{number}" for number in range(6))
 THREE_AT_ONCE = """
 from lakewarden.features.version.tag import Tag
 Tag.parallel = 3
+"""
+FIRST_TWO_TOGETHER = f"""
+{THREE_AT_ONCE}
+import threading
+both, first, apply = threading.Barrier(2), iter("ab"), Tag.apply
+
+
+def together(self, action, lake):
+    if next(first, None):
+        both.wait(60)
+    return apply(self, action, lake)
+
+
+Tag.apply = together
 """
 SIDE_BY_SIDE = f"""
 import sys
@@ -100,9 +115,24 @@ def test_a_rollback_in_two_statements_killed_between_them(tmp_path: Path) -> Non
 
 
 @SQLITE_FIRST
-def test_a_dead_holder_keeps_its_table_no_longer_than_the_timeout(two_tables: SmallLake) -> None:
+def test_a_dead_holder_on_this_host_keeps_nothing(two_tables: SmallLake) -> None:
     lake = two_tables
     lake.run("version", "tag", "sales.a", "v1", failpoints="kill@subject.leased", check=None)
+    assert lake.warden.ground.leases.held() == []
+    lake.warden.version.tag("sales.a", "v3").apply()
+    assert "v3" in lake.refs("sales.a")
+    lake.run("operation", "resume")
+    assert "v1" in lake.refs("sales.a")
+
+
+@SQLITE_FIRST
+def test_a_dead_holder_elsewhere_keeps_its_table_no_longer_than_the_timeout(
+    two_tables: SmallLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a process of another host has ended cannot be seen."""
+    lake = two_tables
+    lake.run("version", "tag", "sales.a", "v1", failpoints="kill@subject.leased", check=None)
+    monkeypatch.setattr(processes, "_place", lambda: "another-boot/1")
     (dead,) = [lease for lease in lake.warden.ground.leases.held() if lease.key.startswith("table:")]
 
     lake.warden.version.tag("sales.a", "v3").apply(wait=timedelta(seconds=10))
@@ -148,7 +178,7 @@ def test_tables_side_by_side_killed_in_the_midst_of_several(
 ) -> None:
     lake, trace = many_tables, tmp_path / "trace"
     run = ("version", "tag", "sales.*", "undisturbed")
-    killing.run(lake, *run, failpoints=f"trace:{trace}", first=THREE_AT_ONCE)
+    killing.run(lake, *run, failpoints=f"trace:{trace}", first=FIRST_TWO_TOGETHER)
     points = trace.read_text().split()
     assert points.count("action.journaled") == len(MANY)
     assert points[: points.index("subject.released")].count("subject.leased") > 1  # several were held at once

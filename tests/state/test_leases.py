@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -11,6 +13,7 @@ import pytest
 
 from lakewarden.errors import LeaseHeld, LeaseLost
 from lakewarden.lifecycle.leases import Keeper, Lease, Leases
+from lakewarden.lifecycle.processes import shown
 from lakewarden.state.database import Database, host_clock
 from lakewarden.state.leases import SqlLeases
 from tests.lifecycle.memory_stores import MemoryLeases
@@ -68,6 +71,22 @@ def test_an_expired_lease_is_taken_over_with_the_next_epoch(leases: Leases) -> N
     new = take(leases, "two")
     assert (new.epoch, new.operation, new.holder) == (2, "two", "host of two")
     leases.check(new)
+
+
+def test_a_lease_of_a_killed_process_is_free_at_once(leases: Leases) -> None:
+    code = "import time; from lakewarden.lifecycle.processes import this_process as p; print(p(), flush=True); "
+    with subprocess.Popen([sys.executable, "-c", f"{code}time.sleep(600)"], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        holder = other.stdout.readline().strip()
+        old = leases.acquire("table:a", "table a", "one", holder, MINUTE)
+        with pytest.raises(LeaseHeld, match=rf"\({shown(holder)}\) until"):
+            take(leases, "two")
+        assert leases.held() == [old]
+        other.kill()
+    assert leases.held() == []
+    assert (take(leases, "two").epoch, len(leases.held())) == (2, 1)
+    with pytest.raises(LeaseLost):
+        leases.check(old)
 
 
 def test_who_lost_a_lease_can_neither_renew_nor_release_it(leases: Leases) -> None:

@@ -12,5 +12,5 @@ from lakewarden.quantities import Duration
 
 class LeaseSettings(Section):
     timeout: Duration = Field(
-        timedelta(seconds=60), gt=timedelta(), description="How long a dead holder keeps a table."
+        timedelta(seconds=60), gt=timedelta(), description="How long a dead holder on another host keeps a table."
     )

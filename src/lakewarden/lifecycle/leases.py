@@ -16,6 +16,7 @@ from typing import Protocol
 
 from lakewarden.errors import LakewardenError, LeaseHeld, LeaseLost
 from lakewarden.lifecycle.interrupts import deferred
+from lakewarden.lifecycle.processes import shown
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,10 @@ class Lease:
 
 class Leases(Protocol):
     def acquire(self, key: str, label: str, operation: str, holder: str, timeout: timedelta) -> Lease:
-        """Acquire a lease that is free or has expired; raises LeaseHeld, which names the other operation."""
+        """Acquire a lease that is free, has expired, or is of a process of this machine that has ended.
+
+        Raises LeaseHeld, which names the other operation.
+        """
         ...
 
     def renew(self, lease: Lease, timeout: timedelta) -> Lease:
@@ -48,13 +52,14 @@ class Leases(Protocol):
         ...
 
     def held(self) -> list[Lease]:
-        """The leases that have not expired."""
+        """The leases that have not expired, without those of processes of this machine that have ended."""
         ...
 
 
 def refuse(lease: Lease) -> LeaseHeld:
     return LeaseHeld(
-        f"{lease.label} is held by operation {lease.operation} ({lease.holder}) until {lease.expires_at:%H:%M:%S} UTC",
+        f"{lease.label} is held by operation {lease.operation} ({shown(lease.holder)}) "
+        f"until {lease.expires_at:%H:%M:%S} UTC",
         hint=f"Wait for it (--wait 5m), or see: lakewarden operation show {lease.operation}",
         held_by=lease.operation,
     )

@@ -35,6 +35,7 @@ from lakewarden.lifecycle.action import Finding
 from lakewarden.lifecycle.journal import Progress, Record, Step, advanced, not_found
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, pack_files, unpack_files
+from lakewarden.lifecycle.processes import has_ended, shown
 from lakewarden.lifecycle.states import State, Stop
 from lakewarden.state.database import Database
 from lakewarden.state.tables import action_files, leases, operations, steps
@@ -111,7 +112,7 @@ class SqlJournal:
     def held_by(self, id: str) -> str | None:
         with self._database.connect() as connection:
             found: str | None = connection.scalar(_holder(id, self._database.now(connection)))
-            return found
+            return None if found is None or has_ended(found) else shown(found)
 
     def files(self, id: str, action: str) -> FileList:
         with self._database.connect() as connection:

@@ -1,8 +1,8 @@
 """Leases in the control database; hosts with skewed clocks agree, because the database's time is used.
 
 Acquiring a lease is one statement: insert it if it is new, take it over with the next epoch if it has expired, else
-change nothing. Renewing and releasing require the holder's epoch. Rows are never deleted, so that no epoch is used
-twice.
+change nothing. A lease of a process of this machine that has ended is ended first. Renewing and releasing require the
+holder's epoch. Rows are never deleted, so that no epoch is used twice.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sqlalchemy import Row, Select, Update, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lakewarden.lifecycle.leases import Lease, lost, refuse
+from lakewarden.lifecycle.processes import has_ended
 from lakewarden.state.database import Database
 from lakewarden.state.tables import leases
 
@@ -33,7 +34,12 @@ class SqlLeases:
             wanted = Lease(key, label, operation, holder, 1, now + timeout)
             taken = connection.execute(_take(self._database.kind, wanted, now)).first()
             if taken is None:
-                raise refuse(_lease(connection.execute(_of_key(key)).one()))
+                current = _lease(connection.execute(_of_key(key)).one())
+                if has_ended(current.holder):
+                    connection.execute(_end(current, now))
+                    taken = connection.execute(_take(self._database.kind, wanted, now)).first()
+                if taken is None:
+                    raise refuse(current)
             return _lease(taken)
 
     def renew(self, lease: Lease, timeout: timedelta) -> Lease:
@@ -56,7 +62,8 @@ class SqlLeases:
 
     def held(self) -> list[Lease]:
         with self._database.connect() as connection:
-            return [_lease(row) for row in connection.execute(_in_force(self._database.now(connection)))]
+            found = [_lease(row) for row in connection.execute(_in_force(self._database.now(connection)))]
+            return [lease for lease in found if not has_ended(lease.holder)]
 
 
 def _lease(row: Row[Any]) -> Lease:

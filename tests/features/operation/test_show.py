@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from lakewarden.errors import OperationNotFound, StalePlan
@@ -20,7 +22,9 @@ def test_shows_the_request_each_action_and_the_result(any_lake: SmallLake) -> No
     (step,) = shown.steps
     assert (step.subject, step.state) == ("main.sales.orders", "verified")
     assert shown.planned_by == shown.applied_by != ""
-    assert shown.result == {"actions": 1, "subjects": 1, "tags": 1}
+    kept_until = shown.result["kept_until"]
+    assert timedelta(days=89) < datetime.fromisoformat(kept_until) - datetime.now(UTC) <= timedelta(days=90)
+    assert shown.result == {"actions": 1, "subjects": 1, "tags": 1, "kept_until": kept_until}
     assert any_lake.warden.operation.show(planned.plan.id) == shown
 
 
