@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 LINEAGE = "lakewarden.lineage"
 BACKFILL = "lakewarden.backfill."
-"""Begins the key of a backfill's stamp: in the summary of a snapshot, and in a table property, which never expires."""
+"""Begins the key of a backfill's stamp: in the summary of a snapshot, and in a table property, which never expires.
+
+A commit on main that has a stamp sets both (`Draft.updates`)."""
 SEQUENCE = "lakewarden.sequence."
 """The same for the stamp of an archived partition of a database table."""
 STAMPS = (BACKFILL, SEQUENCE)
@@ -192,7 +194,10 @@ def stamp_property(snapshot: Snapshot, stamp: str) -> str:
 
 
 def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
-    """The newest stamps on main, by key, if their snapshots expire: as table properties they stay known."""
+    """The newest stamps on main, by key, if their snapshots expire: as table properties they stay known.
+
+    A newer stamp of an archive stays: others rolled main back behind it, and its rows are missed.
+    """
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     over_gaps, stamps = lineage_of(table.metadata.properties), dict[str, str]()
     seen, at = set[str](), table.metadata.current_snapshot_id
@@ -202,11 +207,15 @@ def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
         for key, text in notes.items():
             if key.startswith(STAMPS) and key not in seen:
                 seen.add(key)
-                if at in going:
+                if at in going and not _is_older(snapshot, key, table.metadata.properties.get(key)):
                     stamps[key] = stamp_property(snapshot, text)
         parent = snapshot.parent_snapshot_id
         at = parent if parent in by_id else over_gaps.get(at)
     return stamps
+
+
+def _is_older(snapshot: Snapshot, key: str, kept: str | None) -> bool:
+    return key.startswith(SEQUENCE) and kept is not None and bool(snapshot.timestamp_ms < json.loads(kept)["at"])
 
 
 def _log_update(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> TableUpdate:

@@ -8,11 +8,13 @@ from pydantic import Field
 
 from lakewarden.features.sequence.ages import Age
 from lakewarden.features.sequence.archives import ArchiveTable
+from lakewarden.features.sequence.checksums import in_database
 from lakewarden.features.sequence.columns import columns_of
 from lakewarden.features.sequence.connection import Reading
-from lakewarden.features.sequence.copying import address_of, copy
+from lakewarden.features.sequence.copying import address_of, copy, partition_rows
 from lakewarden.features.sequence.partitions import read_table
 from lakewarden.features.sequence.retirement import Proposed, Retirement, RetirementRequest, plan_each
+from lakewarden.features.sequence.stamps import Copied
 from lakewarden.features.sequence.target import (
     DatabaseTableIs,
     PartitionIs,
@@ -45,10 +47,22 @@ class Archive(RetirementRequest, Operation):
         return plan_each(self, lake, self._propose)
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        found = _archive(action, lake).copies.get(str(action.arguments["partition"]))
-        if found is None or list(found.below or ()) != [int(str(each)) for each in action.texts("below")]:
+        archive = _archive(action, lake)
+        found = _copied(action, archive)
+        if found is None:
             return False
-        return digest(found.text) != action.arguments["replaces"]
+        return digest(found.text) != action.arguments["replaces"] or self._is_unchanged(action, archive, lake)
+
+    def _is_unchanged(self, action: Action, archive: ArchiveTable, lake: Reader) -> bool:
+        """Whether the archive has the rows that the database has: then there is nothing to replace."""
+        with Reading(sequences_of(lake.settings, self.file)) as connection:
+            table, name = read_table(connection, str(action.arguments["table"])), str(action.arguments["partition"])
+            partition = next((each for each in table.partitions if each.name == name), None)
+            if partition is None:
+                return False
+            columns = columns_of(connection, table.name)
+            there = in_database(connection, partition_rows(table, partition), table.columns, columns)
+        return not there.differences(archive.checksums(name, table.columns, columns))
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         sequences = sequences_of(lake.settings, self.file)
@@ -65,10 +79,11 @@ class Archive(RetirementRequest, Operation):
 
     def _verified(self, action: Action, lake: Reader) -> list[Finding]:
         """Whether main has the rows with which the partition was recorded."""
-        if not self.holds(action, lake):
-            return [Finding(action.subject, f"not the case after applying: {action.says}")]
         archive, partition = _archive(action, lake), str(action.arguments["partition"])
-        stamp = archive.copies[partition].checksums
+        copied = _copied(action, archive)
+        if copied is None:
+            return [Finding(action.subject, f"not the case after applying: {action.says}")]
+        stamp = copied.checksums
         found = archive.checksums(partition, action.texts("position"), archive.columns(stamp.sums))
         differs = stamp.differences(found)
         return [Finding(action.subject, f"{archive.name} differs from what was copied: {differs}")] if differs else []
@@ -80,10 +95,11 @@ class Archive(RetirementRequest, Operation):
             return Proposed(warnings=found.notes)
         archive.check(columns_of(connection, table.name))
         actions, warnings = list[Action](), [*found.notes]
-        there = {each.name for each in table.partitions if archive.copy_of(each)} | {t.partition for t in found.twins}
+        there = archive.also_in(table, found.twins)
         for age in found.due:
             name = age.partition.name
-            known = archive.copies.get(name)
+            stamped = archive.stamps.get(name)
+            known = stamped.copied if stamped else None
             if self.partition and name not in self.partition:
                 continue
             if known is not None and known.below != age.partition.bound:
@@ -92,7 +108,7 @@ class Archive(RetirementRequest, Operation):
                 warnings.append(
                     f"{found.subject(name)} has rows of the range that was archived as {renamed}; rename it"
                 )
-            elif known is None or self.again:
+            elif name not in archive.copies or self.again:
                 actions.append(self._action(found, age, archive, digest(known.text) if known else ""))
         return Proposed(tuple(actions), tuple(warnings))
 
@@ -120,3 +136,10 @@ class Archive(RetirementRequest, Operation):
 def _archive(action: Action, lake: Reader) -> ArchiveTable:
     name = lake.tables.name(str(action.arguments["archive"]))
     return ArchiveTable(lake, name, str(action.arguments["source"]))
+
+
+def _copied(action: Action, archive: ArchiveTable) -> Copied | None:
+    """What main has of the action's partition, unless that is one of other rows with the same name."""
+    found = archive.copies.get(str(action.arguments["partition"]))
+    below = [int(str(each)) for each in action.texts("below")]
+    return found if found is not None and list(found.below or ()) == below else None

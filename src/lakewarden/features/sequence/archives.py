@@ -1,62 +1,41 @@
 """The Iceberg table that keeps the rows of a database table, and which partitions it has.
 
 It has the columns of the database table, and one more, by which it is partitioned: where a row comes from. Each
-partition is copied by one commit, whose summary says which range it was, and its checksums. So the archive itself
-knows what it has, whatever happens to the control database.
+partition is copied by one commit, whose stamp says which range it was, and its checksums (`stamps.py`). So the archive
+itself knows what it has, whatever happens to the control database.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.table_name import Reference, TableName
 from lakewarden.engine.catalog.snapshot_removal import SEQUENCE
-from lakewarden.engine.catalog.snapshots import MAIN, ancestors, notes_of
+from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.catalog.tables import Resolved, find_snapshot
 from lakewarden.engine.commit.created_table import CreateTable
 from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
 from lakewarden.errors import StalePlan, TableNotFound, UnfitDatabase
 from lakewarden.features.sequence.checksums import Checksums, in_lake
 from lakewarden.features.sequence.columns import PARTITION, Column
-from lakewarden.features.sequence.partitions import Partition, PartitionedTable, Position, has_rows
+from lakewarden.features.sequence.partitions import Partition, PartitionedTable, has_rows
+from lakewarden.features.sequence.stamps import Copied, Stamped, files_by_partition, stamps_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
     from lakewarden.config import SequenceSettings
+    from lakewarden.engine.files.live_files import LiveFile
     from lakewarden.features.sequence.connection import Reading
+    from lakewarden.features.sequence.twins import Twin
     from lakewarden.lifecycle.ground import Reader, Writer
 
 _WIDER = {"int": "long", "float": "double"}
 _OWN = Column(PARTITION, "string", "", "")
-
-
-@dataclass(frozen=True)
-class Copied:
-    """The stamp of a partition's commit."""
-
-    partition: str
-    after: Position | None
-    below: Position | None
-    rows: int
-    sums: dict[str, int] = field(repr=False)
-
-    @property
-    def text(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @property
-    def checksums(self) -> Checksums:
-        return Checksums(self.rows, self.sums)
-
-    @staticmethod
-    def of(stamp: dict[str, Any]) -> Copied:
-        bounds = {end: None if stamp[end] is None else tuple(stamp[end]) for end in ("after", "below")}
-        return Copied(**{**stamp, **bounds})
 
 
 def archive_name(lake: Reader, sequences: SequenceSettings, table: str) -> TableName:
@@ -72,6 +51,7 @@ class ArchiveTable:
         """`source` is the database table, as in `shop.orders`."""
         self._lake, self.name, self._source = lake, name, source
         self._prefix = f"{SEQUENCE}{source}."
+        self._everything: dict[str, Copied] | None = None
 
     @cached_property
     def iceberg(self) -> Table | None:
@@ -85,24 +65,100 @@ class ArchiveTable:
         return f"{self._prefix}{partition}"
 
     @cached_property
+    def stamps(self) -> dict[str, Stamped]:
+        """The newest stamp of each partition, whether or not main has that copy."""
+        return {} if self.iceberg is None else self._stamps_in(self.iceberg)
+
+    @cached_property
     def copies(self) -> dict[str, Copied]:
         """What main has, by partition."""
-        return {} if self.iceberg is None else self._copies_in(self.iceberg)
+        if self.iceberg is None:
+            return {}
+        table, on_main = self.iceberg, self._on_main
+        return {
+            name: stamped.copied
+            for name, stamped in self.stamps.items()
+            if stamped.is_on(table, on_main.get(name, ()), self._has_rows_of)
+        }
+
+    @cached_property
+    def _on_main(self) -> Mapping[str, Sequence[LiveFile]]:
+        return {} if self.iceberg is None else files_by_partition(self._lake.files, self.iceberg)
+
+    def _has_rows_of(self, copied: Copied) -> bool:
+        found = self.checksums(copied.partition, copied.compare_by, self.columns(copied.sums))
+        return not found.differences(copied.checksums)
 
     def copy_of(self, partition: Partition) -> Copied | None:
-        """The copy of a partition; None if there is none, or one of other rows with the same name."""
+        """The copy of a partition that main has; None if there is none, or one of other rows with the same name."""
         found = self.copies.get(partition.name)
         return found if found is not None and found.below == partition.bound else None
 
-    def unmoved(self, partition: str, expected: Copied | None) -> Callable[[Table], None]:
-        """A check for commits: that nobody else copied the partition meanwhile, nor another table's."""
+    @property
+    def lost(self) -> set[str]:
+        """Partitions that were copied, and which main no longer has like that: others rolled it back."""
+        return self.stamps.keys() - self.copies.keys()
+
+    def everything(self, table: PartitionedTable) -> dict[str, Copied]:
+        """What main has, by partition; one without a stamp is described by the range of its rows.
+
+        Earlier versions of Lakewarden left stamps to snapshots alone, which others may have expired.
+        """
+        if self._everything is None:
+            is_own = self.iceberg is not None and not self._other_source(self.iceberg)
+            unrecorded = self._on_main.keys() - self.stamps.keys() if is_own else ()
+            ranges = {name: self._range(name, table.columns) for name in unrecorded}
+            found = {**self.copies, **{name: copy for name, copy in ranges.items() if copy}}
+            self._everything = dict(sorted(found.items()))
+        return self._everything
+
+    def also_in(self, table: PartitionedTable, twins: Iterable[Twin]) -> set[str]:
+        """The archived partitions, also lost ones, that the database still has."""
+        stamped, everything = self.stamps, self.everything(table)
+
+        def is_of(partition: Partition) -> bool:
+            if partition.name in stamped:
+                return stamped[partition.name].copied.below == partition.bound
+            found = everything.get(partition.name)
+            return found is not None and found.is_within(table.lower_bound(partition), partition.bound)
+
+        return {twin.partition for twin in twins} | {each.name for each in table.partitions if is_of(each)}
+
+    def _range(self, partition: str, position: Sequence[str]) -> Copied | None:
+        """The range of a partition's rows, as the bounds of a partition are; None if it has no rows."""
+        assert self.iceberg is not None
+        named = {name.lower(): name for name in _types(self.iceberg.schema())}
+        columns = [named[name.lower()] for name in position]
+        rows = (
+            tuple(map(int, row))
+            for batch in self._rows_of(self.iceberg, partition, columns)
+            for row in zip(*(batch[name].to_pylist() for name in columns), strict=True)
+        )
+        first = last = next(rows, None)
+        if first is None or last is None:
+            return None
+        for row in rows:
+            first, last = min(first, row), max(last, row)
+        return Copied(partition, first, (*last[:-1], last[-1] + 1), 0, {})
+
+    def files_of(self, partition: str, table: Table) -> dict[str, frozenset[str]]:
+        """A partition's data files on main, each with its deletes."""
+        files = self._lake.files.of(table, table.snapshot_by_name(MAIN)).by_path
+        return {path: file.deletes_identity for path, file in files.items() if file.record[0] == partition}
+
+    def unmoved(
+        self, partition: str, stamped: Stamped | None, files: Mapping[str, frozenset[str]]
+    ) -> Callable[[Table], None]:
+        """A check for commits: that nobody else copied the partition meanwhile, nor another table's, nor moved main."""
 
         def check(table: Table) -> None:
             self._check_source(table)
-            if self._copies_in(table).get(partition) != expected:
+            is_copied = self._stamps_in(table).get(partition) != stamped
+            if is_copied or self.files_of(partition, table) != files:
+                about = f"{self._source}.{partition}"
+                what = f"copied {about} to {self.name}" if is_copied else f"changed the copy of {about} in {self.name}"
                 raise StalePlan(
-                    f"the plan is stale: another process copied {self._source}.{partition} to {self.name} meanwhile",
-                    "Nothing was written. Plan again.",
+                    f"the plan is stale: another process {what} meanwhile", "Nothing was written. Plan again."
                 )
 
         return check
@@ -112,7 +168,7 @@ class ArchiveTable:
 
         Someone renamed or merged the partition that was copied: its rows would count twice.
         """
-        for copy in self.copies.values():
+        for copy in self.everything(table).values():
             if copy.partition not in there and has_rows(connection, table, copy.after, copy.below, partition):
                 return copy.partition
         return ""
@@ -142,7 +198,7 @@ class ArchiveTable:
                 "Rename the column in the archive, or name another table: archive: {table: …}.",
             )
 
-    def prepare(self, lake: Writer, columns: Sequence[Column]) -> Table:
+    def prepare(self, lake: Writer, columns: Sequence[Column]) -> None:
         """Create the Iceberg table, or add columns that the database table got since."""
         if self.iceberg is None:
             lake.tables.catalog(self.name).create_namespace_if_not_exists(self.name.namespace)
@@ -151,7 +207,7 @@ class ArchiveTable:
                     str(self.name), schema=iceberg_schema([*columns, _OWN]), spec=_by_partition(len(columns) + 1)
                 )
             )
-            return lake.tables.load(self.name)
+            return
         known, last = _types(self.iceberg.schema()), self.iceberg.metadata.last_column_id
         wanted = {each.name: each.field_type for each in iceberg_schema(columns).fields}
         new = [column.name for column in columns if column.name not in known]
@@ -165,7 +221,6 @@ class ArchiveTable:
         )
         if change.changes:
             lake.part("evolve").commits.publish(change)
-        return lake.tables.load(self.name)
 
     def columns(self, names: Iterable[str]) -> list[Column]:
         """Columns of the Iceberg table, to read them."""
@@ -176,41 +231,41 @@ class ArchiveTable:
         self, partition: str, position: Sequence[str], columns: Sequence[Column], branch: str = MAIN
     ) -> Checksums:
         """Read a partition's rows, also those that erasure requests hide, and compute their checksums."""
-        from pyiceberg.expressions import In
-        from pyiceberg.expressions import Reference as Term
-
         table = self._lake.tables.load(self.name)
         known = _types(table.schema())
         held = [column for column in columns if column.name in known]
         if branch not in table.metadata.refs:
             return Checksums(0, {column.name: 0 for column in held})
-        version = self._lake.tables.resolve(str(Reference(self.name, branch)))
-        names, only = [column.name for column in held], In(term=Term(PARTITION), literals={partition})
-        _, batches = self._lake.rows.batches(version, columns=names, raw=True, only=only)
-        return in_lake(batches, position, held)
+        return in_lake(self._rows_of(table, partition, [column.name for column in held], branch), position, held)
+
+    def _rows_of(
+        self, table: Table, partition: str, columns: Sequence[str], branch: str = MAIN
+    ) -> Iterator[pa.RecordBatch]:
+        """A partition's rows, also those that erasure requests hide."""
+        from pyiceberg.expressions import In
+        from pyiceberg.expressions import Reference as Term
+
+        only, reference = In(term=Term(PARTITION), literals={partition}), Reference(self.name, branch)
+        version = Resolved(reference, table, find_snapshot(table, reference))
+        yield from self._lake.rows.batches(version, columns=columns, raw=True, only=only)[1]
 
     def _check_source(self, table: Table) -> None:
         """Refuse an archive of another database table: rows of both would be taken for one table's."""
-        other = next((key for key in _stamps(table) if not key.startswith(self._prefix)), None)
-        if other is not None:
+        other = self._other_source(table)
+        if other:
             raise UnfitDatabase(
-                f"{self.name} is the archive of {other.removeprefix(SEQUENCE).rpartition('.')[0]}",
+                f"{self.name} is the archive of {other}",
                 f"Name another table for {self._source}: archive: {{table: …}}.",
             )
 
-    def _copies_in(self, table: Table) -> dict[str, Copied]:
-        found = {key: stamp for key, stamp in _stamps(table).items() if key.startswith(self._prefix)}
-        return {key.removeprefix(self._prefix): Copied.of(stamp) for key, stamp in found.items()}
+    def _other_source(self, table: Table) -> str:
+        """Another database table whose partitions were copied to it; mostly empty."""
+        other = next((key for key in stamps_of(table) if not key.startswith(self._prefix)), "")
+        return other.removeprefix(SEQUENCE).rpartition(".")[0]
 
-
-def _stamps(table: Table) -> dict[str, dict[str, Any]]:
-    """What was copied to main, of any database table."""
-    kept = table.metadata.properties.items()
-    found = {key: json.loads(text)["position"] for key, text in kept if key.startswith(SEQUENCE)}  # snapshots expired
-    for id in reversed(list(ancestors(table, table.metadata.current_snapshot_id))):
-        notes = notes_of(table.snapshot_by_id(id)).items()
-        found |= {key: json.loads(text) for key, text in notes if key.startswith(SEQUENCE)}
-    return found
+    def _stamps_in(self, table: Table) -> dict[str, Stamped]:
+        found = stamps_of(table).items()
+        return {key.removeprefix(self._prefix): stamped for key, stamped in found if key.startswith(self._prefix)}
 
 
 def _types(schema: Schema) -> dict[str, str]:

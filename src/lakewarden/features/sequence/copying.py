@@ -10,21 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier
-from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.new_rows import Append, Overwrite
 from lakewarden.engine.spark.database_rows import DatabaseRows
 from lakewarden.errors import Conflict, SparkUnavailable, StalePlan, UnfitDatabase
-from lakewarden.features.sequence.archives import ArchiveTable, Copied
+from lakewarden.features.sequence.archives import ArchiveTable
 from lakewarden.features.sequence.checksums import Checksums, in_database
 from lakewarden.features.sequence.columns import PARTITION, Column, columns_of, select
 from lakewarden.features.sequence.connection import LOCKED, SESSION_VARIABLES, Reading, patiently
 from lakewarden.features.sequence.partitions import Partition, PartitionedTable
 from lakewarden.features.sequence.pieces import pieces
 from lakewarden.features.sequence.session import SqlError
+from lakewarden.features.sequence.stamps import Copied
 from lakewarden.lifecycle.failpoints import reach
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyiceberg.table import Table
 
@@ -53,26 +53,30 @@ def copy(
     with Reading(sequences) as connection:
         columns = columns_of(connection, table.name)
         archive.check(columns)
-        before = archive.copies.get(name)
-        iceberg = archive.prepare(lake, columns)
+        before = archive.stamps.get(name)
+        archive.prepare(lake, columns)
         reach("sequence.archive_ready")
         there = in_database(connection, partition_rows(table, partition), table.columns, columns)
         ranges = pieces(connection, partition_rows(table, partition), table.columns[0], _ROWS_OF_A_PART)
         parts = [piece.condition(_AT) for piece in ranges]
-    if before is not None and before.rows and not there.rows:
+    if before is not None and before.copied.rows and not there.rows:
         raise Conflict(
-            f"partition {name} of {table} has no rows any more, and its copy has {before.rows:,}",
+            f"partition {name} of {table} has no rows any more, and its copy has {before.copied.rows:,}",
             "The copy was not replaced.",
         )
-    staged = _stage(lake, address, archive, table, partition, columns, parts) if there.rows else None
-    reach("sequence.staged")
-    archive.unmoved(name, before)(lake.tables.load(archive.name))
+    replaced = archive.files_of(name, lake.tables.load(archive.name))
     earlier = archive.checksums(name, table.columns, columns)
-    if before is None and earlier.rows:
+    if before is None and earlier.rows and there.differences(earlier):
         raise Conflict(
             f"{archive.name} has {earlier.rows:,} rows of partition {name}, and no record that they were archived",
             "Nothing was written. Find out where they come from; name another table, or remove them from the archive.",
         )
+    compare_by = () if before is None and not earlier.rows else table.columns
+    stamp = Copied(name, table.lower_bound(partition), partition.bound, there.rows, there.sums, compare_by)
+    check, facts = archive.unmoved(name, before, replaced), {archive.key(name): stamp.text}
+    staged = _stage(lake, address, archive, table, partition, columns, parts) if there.rows else None
+    reach("sequence.staged")
+    check(lake.tables.load(archive.name))
     here = (
         archive.checksums(name, table.columns, columns, staged.branch) - earlier if staged else Checksums(0, there.sums)
     )
@@ -82,8 +86,7 @@ def copy(
             f"partition {name} of {table} changed while it was copied: {differs}",
             "Nothing was published. Run it again; archive only partitions that are no longer written to.",
         )
-    stamp = Copied(name, table.lower_bound(partition), partition.bound, there.rows, there.sums)
-    _publish(lake, archive, iceberg, staged, stamp, before)
+    _publish(lake, archive, staged, facts, check, replaced)
     reach("sequence.published")
     return stamp
 
@@ -136,14 +139,15 @@ def _stage(
 
 
 def _publish(
-    lake: Writer, archive: ArchiveTable, iceberg: Table, staged: StagedRows | None, stamp: Copied, before: Copied | None
+    lake: Writer,
+    archive: ArchiveTable,
+    staged: StagedRows | None,
+    facts: dict[str, str],
+    check: Callable[[Table], None],
+    replaced: Mapping[str, frozenset[str]],
 ) -> None:
-    name, uuid = str(archive.name), str(iceberg.metadata.table_uuid)
-    facts, check = {archive.key(stamp.partition): stamp.text}, archive.unmoved(stamp.partition, before)
-    current = lake.tables.load(archive.name)
-    live = lake.files.of(current, current.snapshot_by_name(MAIN)).by_path
-    removed = {path: file.deletes_identity for path, file in live.items() if file.record[0] == stamp.partition}
+    name, uuid = str(archive.name), str(lake.tables.load(archive.name).metadata.table_uuid)
     change = Append(name, uuid, staged=staged, facts=facts, check=check)
-    if removed:
-        change = Overwrite(name, uuid, staged=staged, facts=facts, check=check, removed=removed)
+    if replaced:
+        change = Overwrite(name, uuid, staged=staged, facts=facts, check=check, removed=replaced)
     lake.commits.publish(change)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.base.table_name import Reference
+from lakewarden.engine.catalog.tables import Resolved, find_snapshot
 from lakewarden.errors import Conflict
 from lakewarden.features.sequence.archives import ArchiveTable, archive_name, iceberg_schema
 from lakewarden.features.sequence.columns import PARTITION, columns_of, from_texts, select_in_hex
@@ -63,17 +64,28 @@ def _batches(
     places = _places(connection, table, frozenset(split(table, position).filled if position else ()))
     if lake.settings.lakes:
         archive = ArchiveTable(lake, archive_name(lake, sequences, table.name), str(table))
-        there = {twin.partition for twin in twins}
-        there |= {partition.name for partition in table.partitions if archive.copy_of(partition) is not None}
-        renamed = archive.renamed(connection, table, there)
-        if renamed:
-            raise Conflict(
-                f"{table} has rows of the range that {archive.name} has as partition {renamed}",
-                "It was renamed or merged since it was archived. Give it its name and bound again.",
-            )
-        yield from _archived(lake, archive, set(archive.copies) - there, schema)
+        there = archive.also_in(table, twins)
+        _check(connection, archive, table, there)
+        yield from _archived(lake, archive, archive.everything(table).keys() - there, schema)
     for source in (*(twin.name for twin in twins), table.name):
         yield from _in_database(connection, source, table, places, schema)
+
+
+def _check(connection: Reading, archive: ArchiveTable, table: PartitionedTable, there: set[str]) -> None:
+    """Refuse if rows would be missing, or shown twice."""
+    lost = sorted(archive.lost - there)
+    if lost:
+        raise Conflict(
+            f"{archive.name} no longer has the rows that were archived of {table}, partition {', '.join(lost)}",
+            "Others rolled it back or removed the rows, and the database no longer has them. Roll the archive forward "
+            "again: lakewarden version history shows its versions.",
+        )
+    renamed = archive.renamed(connection, table, there)
+    if renamed:
+        raise Conflict(
+            f"{table} has rows of the range that {archive.name} has as partition {renamed}",
+            "It was renamed or merged since it was archived. Give it its name and bound again.",
+        )
 
 
 def _places(connection: Reading, table: PartitionedTable, full: frozenset[Partition]) -> Places:
@@ -88,10 +100,11 @@ def _archived(lake: Reader, archive: ArchiveTable, partitions: set[str], schema:
     from pyiceberg.expressions import In
     from pyiceberg.expressions import Reference as Term
 
-    if not partitions:
+    if not partitions or archive.iceberg is None:
         return
     held = [column.name for column in archive.columns(schema.names)]
-    version = lake.tables.resolve(str(Reference(archive.name)))
+    reference = Reference(archive.name)
+    version = Resolved(reference, archive.iceberg, find_snapshot(archive.iceberg, reference))
     only = In(term=Term(PARTITION), literals=partitions)
     _, batches = lake.rows.batches(version, columns=held, only=only)
     for batch in batches:

@@ -1,0 +1,129 @@
+"""The stamps of an archive: which partitions were copied to it, and which of these copies main still has.
+
+A copy is one commit, whose stamp is in the summary of its snapshot and in a table property. Anybody's expiry removes
+the summary, and nobody's the property. The property also stays if others roll the archive back behind the copy, so a
+stamp alone proves nothing: the files of the partition on main must be those of the copy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.catalog.snapshot_removal import SEQUENCE
+from lakewarden.engine.catalog.snapshots import MAIN, ancestors, notes_of
+from lakewarden.errors import UnfitDatabase
+from lakewarden.features.sequence.checksums import Checksums
+from lakewarden.features.sequence.columns import PARTITION
+from lakewarden.features.sequence.partitions import Position
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakewarden.engine.files.live_files import Files, LiveFile
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The stamp of a partition's commit."""
+
+    partition: str
+    after: Position | None
+    below: Position | None
+    rows: int
+    sums: dict[str, int] = field(repr=False)
+    compare_by: tuple[str, ...] = ()
+    """The partitioning columns, if the archive had another copy of the partition before."""
+
+    @property
+    def text(self) -> str:
+        document = asdict(self)
+        if not self.compare_by:
+            del document["compare_by"]
+        return json.dumps(document, separators=(",", ":"))
+
+    @property
+    def checksums(self) -> Checksums:
+        return Checksums(self.rows, self.sums)
+
+    def is_within(self, after: Position | None, below: Position | None) -> bool:
+        """Whether its rows belong between these bounds."""
+        is_above = after is None or (self.after is not None and after <= self.after)
+        return is_above and (below is None or (self.below is not None and self.below <= below))
+
+    @staticmethod
+    def of(stamp: dict[str, Any]) -> Copied:
+        bounds = {end: None if stamp[end] is None else tuple(stamp[end]) for end in ("after", "below")}
+        return Copied(**{**stamp, **bounds, "compare_by": tuple(stamp.get("compare_by", ()))})
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """A stamp, and the snapshot that published it."""
+
+    copied: Copied
+    snapshot: int
+    sequence: int
+    """The lowest that the data of this copy can have; 0 in format v1."""
+    at: int
+
+    def is_on(
+        self, table: Table, files: Collection[LiveFile], has_equal_rows: Callable[[Copied], bool] = lambda _: True
+    ) -> bool:
+        """Whether main has this copy; `files` are those of its partition.
+
+        A copy is published and rolled back as a whole. If its snapshot has expired, older files are those of an earlier
+        copy; files that others rewrote since may be of either, so that only comparing the rows can tell.
+        """
+        if self.snapshot in ancestors(table, table.metadata.current_snapshot_id):
+            return True
+        if bool(files) != bool(self.copied.rows) or any(file.sequence < self.sequence for file in files):
+            return False
+        is_sure = not self.copied.compare_by or (self.sequence and all(f.sequence == self.sequence for f in files))
+        return bool(is_sure) or has_equal_rows(self.copied)
+
+
+def stamps_of(table: Table) -> dict[str, Stamped]:
+    """The newest stamp of each partition of any database table, by key, wherever main is now."""
+    found = dict[str, Stamped]()
+    for key, stamped in (*_in_properties(table), *_in_summaries(table)):
+        known = found.get(key)
+        if known is None or stamped.at > known.at:
+            found[key] = stamped
+        elif stamped.at == known.at:  # of the same commit: after a purge, another snapshot has its summary
+            found[key] = replace(stamped, sequence=min(known.sequence, stamped.sequence))
+    return found
+
+
+def _in_properties(table: Table) -> Iterator[tuple[str, Stamped]]:
+    for key, text in table.metadata.properties.items():
+        if key.startswith(SEQUENCE):
+            known = json.loads(text)
+            stamp = Copied.of(known["position"])
+            yield key, Stamped(stamp, known["snapshot"], known["sequence"] or 0, known["at"])
+
+
+def _in_summaries(table: Table) -> Iterator[tuple[str, Stamped]]:
+    for snapshot in table.metadata.snapshots:
+        for key, text in notes_of(snapshot).items():
+            if key.startswith(SEQUENCE):
+                stamp, sequence = Copied.of(json.loads(text)), snapshot.sequence_number or 0
+                yield key, Stamped(stamp, snapshot.snapshot_id, sequence, snapshot.timestamp_ms)
+
+
+def files_by_partition(files: Files, table: Table) -> dict[str, list[LiveFile]]:
+    """The data files of main by the database partition that their rows come from."""
+    found: dict[str, list[LiveFile]] = {}
+    for file in files.of(table, table.snapshot_by_name(MAIN)).bare:
+        spec = table.specs()[file.partition[0]]
+        names = [table.schema().find_column_name(each.source_id) for each in spec.fields]
+        name = file.record[0] if names == [PARTITION] else None
+        if name is None:
+            raise UnfitDatabase(
+                f"{'.'.join(table.name())} has rows that do not say which partition they come from",
+                "Others wrote them. Find out where they come from, and remove them from the archive.",
+            )
+        found.setdefault(name, []).append(file)
+    return found

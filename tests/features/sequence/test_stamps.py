@@ -1,0 +1,143 @@
+"""What an archive knows of its partitions while other engines expire its snapshots and roll it back."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.errors import Conflict
+from tests.features.sequence.old_orders import EVERY, OldOrders
+from tests.walks.others import Others
+
+pytestmark = pytest.mark.spark
+FIRST, SECOND = "p_20260101", "p_20260201"
+
+
+@pytest.fixture
+def others(orders: OldOrders) -> Others:
+    return Others(orders.lake, "archive.orders")
+
+
+def drop(orders: OldOrders, *partitions: str) -> None:
+    """Detach and drop."""
+    orders.configure(grace="0s")
+    for _ in range(2):
+        orders.warden.sequence.drop(partition=[*partitions]).apply()
+
+
+def forget(others: Others) -> None:
+    """An archive as earlier versions wrote it: its stamps are in snapshots alone."""
+    stamps = [key for key in others.metadata.properties if key.startswith("lakewarden.sequence.")]
+    others.sql(f"ALTER TABLE {{t}} UNSET TBLPROPERTIES ({', '.join(map(repr, stamps))})")
+
+
+def copies_of(orders: OldOrders) -> list[object]:
+    return [action.arguments["partition"] for action in orders.warden.sequence.archive().plan.actions]
+
+
+def test_others_expire_snapshots(archived: OldOrders, others: Others) -> None:
+    drop(archived, FIRST, SECOND)
+    others.expire()
+    assert archived.all_ids() == EVERY
+    assert archived.warden.sequence.archive().is_empty
+    others.compact()
+    others.expire()
+    assert archived.all_ids() == EVERY
+
+
+def test_others_expire_snapshots_that_alone_had_stamps(archived: OldOrders, others: Others) -> None:
+    """What has no stamp is read, and copied again as long as the database has the same rows."""
+    drop(archived, FIRST)
+    forget(others)
+    assert archived.all_ids() == EVERY
+    others.compact()
+    others.expire()
+    assert archived.all_ids() == EVERY
+    assert copies_of(archived) == [SECOND, "p_20260301"]
+    archived.shop.run("UPDATE orders SET note = 'x' WHERE id = 270")
+    archived.warden.sequence.archive(partition=[SECOND]).apply()
+    assert copies_of(archived) == ["p_20260301"] and archived.all_ids() == EVERY
+    with pytest.raises(Conflict, match="100 rows of partition p_20260301, and no record that they were archived"):
+        archived.warden.sequence.archive().apply()
+    archived.shop.run("ALTER TABLE orders REORGANIZE PARTITION p_20260301 INTO (PARTITION p_x VALUES LESS THAN (300))")
+    with pytest.raises(Conflict, match="has rows of the range that main.archive.orders has as partition p_20260301"):
+        archived.all_ids()
+    assert copies_of(archived) == []
+
+
+def test_others_roll_the_archive_back(archived: OldOrders, others: Others) -> None:
+    """Its properties stay: rows that are gone are missed, whoever expires snapshots."""
+    drop(archived, FIRST, SECOND)
+    before, last = others.snapshots()[1:]
+    others.roll_back(others.snapshots()[0])
+    with pytest.raises(Conflict, match=f"no longer has the rows .* partition {SECOND}\\. "):
+        archived.all_ids()
+    assert copies_of(archived) == ["p_20260301"]
+    archived.warden.retention.expire("archive.orders", keep_last=1, keep_days=0).apply()
+    with pytest.raises(Conflict, match=SECOND):
+        archived.all_ids()
+    assert {before, last} & {*others.snapshots()} == set()
+    archived.warden.sequence.archive().apply()
+    drop(archived, "p_20260301")
+    assert [int(row["id"]) for row in archived.archived()] == [*range(1, 100), *range(200, 300)]
+    with pytest.raises(Conflict, match=f"partition {SECOND}\\. "):
+        archived.all_ids()
+
+
+def test_others_roll_the_archive_back_to_an_earlier_copy(archived: OldOrders, others: Others) -> None:
+    """With as many rows, and once they were rewritten in files as new as the lost ones."""
+    first = others.head
+    assert first is not None
+    archived.shop.run("UPDATE orders SET note = 'second' WHERE id = 7")
+    archived.warden.sequence.archive(again=True, partition=[FIRST]).apply()
+    drop(archived, FIRST)
+    assert {int(row["id"]): row["note"] for row in archived.warden.sequence.read()}[7] == "second"
+    others.roll_back(first)
+    with pytest.raises(Conflict, match=FIRST):
+        archived.all_ids()
+    archived.shop.run("UPDATE orders SET note = 'second' WHERE id = 107")
+    archived.warden.sequence.archive(again=True, partition=[SECOND]).apply()
+    for done in (others.expire, others.compact, others.expire):
+        done()
+        with pytest.raises(Conflict, match=FIRST):
+            archived.all_ids()
+
+
+def test_a_second_copy_that_others_rewrote_is_read(archived: OldOrders, others: Others) -> None:
+    archived.shop.run("UPDATE orders SET note = 'second' WHERE id = 7")
+    archived.warden.sequence.archive(again=True, partition=[FIRST]).apply()
+    drop(archived, FIRST)
+    for done in (others.compact, others.expire):
+        done()
+        assert archived.all_ids() == EVERY
+
+
+def test_what_was_rolled_back_is_archived_again(archived: OldOrders, others: Others) -> None:
+    """While the database has it. Rolled forward again, it is there without that."""
+    ids = others.snapshots()
+    others.roll_back(ids[0])
+    archived.configure(grace="0s")
+    planned = archived.warden.sequence.drop().plan
+    assert [action.arguments["partition"] for action in planned.actions] == [FIRST]
+    assert copies_of(archived) == [SECOND, "p_20260301"] and archived.all_ids() == EVERY
+    others.roll_back(ids[2])
+    assert copies_of(archived) == []
+    others.roll_back(ids[0])
+    others.expire()
+    assert copies_of(archived) == [SECOND, "p_20260301"]
+    archived.warden.sequence.archive().apply()
+    assert [int(row["id"]) for row in archived.archived()] == list(range(1, 300))
+    drop(archived, FIRST, SECOND, "p_20260301")
+    assert archived.all_ids() == EVERY and archived.ids() == list(range(300, 350))
+
+
+def test_unchanged_rows_are_not_copied_again(archived: OldOrders, others: Others) -> None:
+    before = others.head
+    report = archived.warden.sequence.archive(again=True).apply()
+    assert report.result["actions"] == 3 and others.head == before
+    archived.shop.run("UPDATE orders SET note = 'x' WHERE id = 7")
+    archived.warden.sequence.archive(again=True).apply()
+    assert others.metadata.snapshots[-1].parent_snapshot_id == before
+    assert [row["note"] for row in archived.archived() if row["id"] == 7] == ["x"]
+    others.sql("UPDATE {t} SET note = 'not in the database' WHERE id = 9")
+    archived.warden.sequence.archive(again=True).apply()
+    assert [row["note"] for row in archived.archived() if row["id"] == 9] == [None]
