@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from unittest.mock import patch
 
@@ -46,6 +47,27 @@ def test_what_is_left_is_the_difference(
     expected = Counter({(*row, False): n for row, n in (counts[0] - counts[1]).items()})
     expected += Counter({(*row, True): n for row, n in (counts[1] - counts[0]).items()})
     assert left == expected
+
+
+@given(rows=rows, chance=st.randoms(use_true_random=False))
+def test_the_same_of_equal_rows_is_left_in_whatever_order_they_arrive(
+    rows: list[tuple[int, int, bool]], chance: random.Random
+) -> None:
+    def left(order: list[int]) -> set[tuple[int, bool]]:
+        some = [rows[place] for place in order]
+        columns = [
+            pa.array([one << 62 for one, _, _ in some], pa.uint64()),
+            pa.array([other for _, other, _ in some], pa.uint64()),
+            pa.array(order, pa.int64()),
+            pa.array([is_to for _, _, is_to in some], pa.bool_()),
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, ["first", "second", "row", "is_to"])
+        found = [one for _, one in settled([batch], part_buckets=1)]
+        return {place for one in found for place in zip(*(one.column(n).to_pylist() for n in (1, 2)), strict=True)}
+
+    order = list(range(len(rows)))
+    chance.shuffle(order)
+    assert left(order) == left(sorted(order))
 
 
 def test_hashes_that_occur_more_than_once() -> None:

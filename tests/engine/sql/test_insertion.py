@@ -120,6 +120,7 @@ def test_what_needs_a_query_for_each_batch(select: str, why: str) -> None:
         ("SELECT x FROM {db}.s UNION ALL SELECT x FROM {db}.o", "does not read shop.s after FROM"),
         ("SELECT x FROM {db}.o WHERE x IN (SELECT x FROM {db}.s)", "does not read shop.s after FROM"),
         ("SELECT 1 FROM w JOIN w AS v ON true", "reads w more than once"),
+        ("SELECT id, x FROM {db}.s AS s(x, id)", "names the columns of shop.s by their place"),
     ],
 )
 def test_what_would_leave_out_or_repeat_rows_is_refused(select: str, problem: str) -> None:
@@ -156,6 +157,30 @@ def test_what_would_leave_out_or_repeat_rows_is_refused(select: str, problem: st
 def test_only_the_source_itself_stands_for_the_rows_of_a_range(select: str, bound: str) -> None:
     found = Insertion.parse(f"INSERT INTO {{db}}.t {select}", ("shop",), ("id",), {}, ("shop.s",))
     assert found.query(view, {}) == bound
+
+
+@pytest.mark.parametrize(
+    ("select", "read"),
+    [
+        ("SELECT id, count(*) AS x FROM {db}.s GROUP BY id", "id"),
+        ("SELECT s.y.z FROM {db}.s WHERE `User_Id` > 1", "y user_id"),
+        ("SELECT id FROM {db}.s JOIN {db}.o USING (x) WHERE {db}.s.y = 1", "id x y"),
+        ("SELECT id FROM {db}.s WHERE x IN (SELECT * FROM {db}.o)", "id x"),
+        ("SELECT user, current_price FROM {db}.s", "user current_price"),
+        ("SELECT w.id FROM (SELECT * FROM {db}.s) AS w", "all"),
+        ("SELECT struct(s.*), 1 FROM {db}.s", "all"),
+        ("SELECT id FROM {db}.s NATURAL JOIN {db}.o", "all"),
+    ],
+)
+def test_which_columns_of_the_source_are_read(select: str, read: str) -> None:
+    known = ("id", "x", "y", "user", "user_id", "current_price")
+    found = Insertion.parse(f"INSERT INTO {{db}}.t {select}", ("shop",), ("id",), {}, ("shop.s",))
+    assert found.columns_read(known) == (known if read == "all" else tuple(read.split()))
+
+
+def test_a_column_that_may_be_taken_for_a_function_is_read() -> None:
+    found = Insertion.parse("INSERT INTO {db}.t SELECT current_date, session_user FROM {db}.s", ("shop",), ("id",), {})
+    assert found.columns_read(("id", "current_date", "session_user")) == ("current_date", "session_user")
 
 
 def test_stars_leave_the_number_out() -> None:

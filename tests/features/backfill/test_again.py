@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.engine.comparison import new_rows
-from lakewarden.errors import Interrupted
+from lakewarden.errors import Interrupted, LakewardenError
 from lakewarden.lifecycle import failpoints
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes, unpartitioned
 from tests.features.backfill.shop import SQL, Shop
@@ -158,11 +158,14 @@ def test_hidden_rows_are_never_written(shop: Shop) -> None:
     assert again(shop) == (1,)
 
 
-def test_equality_deletes_are_compared_as_copies(shop: Shop) -> None:
+def test_equality_deletes_are_compared_as_copies(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     begun(shop, 1, 2, 3)
     table = shop.lake.catalog.load_table("shop.orders")
     (id,) = (field.field_id for field in table.schema().fields if field.name == "id")
     gone = column_of("id", pa.int64(), id, [2])
     commit_deletes(table, equality_deletes(table, gone, [id], unpartitioned(table)))
     shop.order(4)
+    with monkeypatch.context() as patched, pytest.raises(LakewardenError, match="too many rows are new"):
+        patched.setattr(new_rows, "_MOST_SENT", 1)
+        again(shop)
     assert again(shop) == (4,)

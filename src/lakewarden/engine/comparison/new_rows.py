@@ -77,6 +77,10 @@ class _NoFieldIds(Exception):
     """Files cannot be read by field id."""
 
 
+class _TooMany(Exception):
+    """The new rows take too much memory."""
+
+
 class NewRows:
     """Finds the new rows of versions."""
 
@@ -153,10 +157,12 @@ class NewRows:
             if not copies and sum(file.bytes for side in SIDES for file in live[side].data) > most_bytes:
                 return None
             with self._copied(since, reason) as parts:
-                found = _found(in_process.added(parts, self._compared(since, {})), about)
-        if copies and sum(batch.nbytes for batch in found.batches) > _MOST_SENT:
-            raise self._refused(since, f"{reason}, and {found.added:,} rows are new")
-        return found
+                try:
+                    return _found(
+                        in_process.added(parts, self._compared(since, {})), about, _MOST_SENT if copies else None
+                    )
+                except _TooMany:
+                    raise self._refused(since, f"{reason}, and too many rows are new") from None
 
     def _by_files(
         self, since: Since, files: FileDifference, live: dict[Side, SnapshotFiles]
@@ -236,11 +242,14 @@ class NewRows:
         )
 
 
-def _found(items: Iterator[Item | Report], about: str) -> Found:
-    batches, removed = [], 0
+def _found(items: Iterator[Item | Report], about: str, most_bytes: int | None = None) -> Found:
+    batches, removed, size = [], 0, 0
     for item in items:
         if not isinstance(item, Report):
             batches.append(item[1])
+            size += item[1].nbytes
+            if most_bytes is not None and size > most_bytes:
+                raise _TooMany
             continue
         if item.failure is not None and item.failure.kind == "no-field-ids":
             raise _NoFieldIds

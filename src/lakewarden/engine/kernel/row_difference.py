@@ -1,7 +1,8 @@
 """The multiset difference of two sides: which rows occur more often on one side than on the other.
 
-Rows are known by their 128-bit hashes and exchanged by bucket, so that equal rows meet. Of rows that are equal any
-will do, so a row is named by the part that has it and its position there.
+Rows are known by their 128-bit hashes and exchanged by bucket, so that equal rows meet. A row is named by the part
+that has it and its position there. Of rows that are equal any will do, but it is always the same, in whatever order
+they arrive: if Spark computes a bucket again, tasks that were done and those to come must not choose different ones.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class HashedRows:
             return
         first, second, rows, is_to = (np.concatenate(each) for each in zip(*self._held, strict=True))
         if is_to.any() and not is_to.all():
-            chosen = unmatched(first, second, is_to)
+            chosen = unmatched(first, second, is_to, rows)
             first, second, rows, is_to = first[chosen], second[chosen], rows[chosen], is_to[chosen]
         self._held, self._count = [(first, second, rows, is_to)], len(rows)
 
@@ -80,12 +81,12 @@ def settled(batches: Iterable[Any], part_buckets: int) -> Iterator[tuple[int, An
     """The rows of a bucket that have no equal on the other side: their parts, positions and sides."""
     table = pa.Table.from_batches(list(batches))
     first, second, rows, is_to = (table.column(name).to_numpy() for name in _COLUMNS)
-    chosen = unmatched(first, second, is_to)
+    chosen = unmatched(first, second, is_to, rows)
     yield from _by_part(rows[chosen], is_to[chosen], part_buckets)
 
 
-def unmatched(first: Any, second: Any, is_to: Any) -> Any:
-    """The places of rows that have no equal on the other side."""
+def unmatched(first: Any, second: Any, is_to: Any, rows: Any) -> Any:
+    """The places of rows that have no equal on the other side; of equal ones, those that `rows` numbers lowest."""
     starts, order = runs(first, second)
     sides = is_to[order]
     net = np.add.reduceat(np.where(sides, 1, -1), starts) if len(starts) else np.zeros(0, dtype=np.int64)
@@ -97,7 +98,10 @@ def unmatched(first: Any, second: Any, is_to: Any) -> Any:
     more = sides[places] == (net_of_row > 0)
     places, net_of_row, run_of_row = places[more], net_of_row[more], run_of_row[more]
     rank = np.arange(len(places)) - np.searchsorted(run_of_row, run_of_row)
-    return order[places[rank < np.abs(net_of_row)]]
+    is_left = rank < np.abs(net_of_row)
+    if not is_left.all():
+        places = places[np.lexsort((rows[order[places]], run_of_row))]
+    return order[places[is_left]]
 
 
 def runs(first: Any, second: Any) -> tuple[Any, Any]:

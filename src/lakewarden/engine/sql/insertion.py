@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.sql.placeholders import as_text, fill, placeholders, written
@@ -25,7 +25,6 @@ RANGE = "lw_range"
 DATABASE, PREDICATE = "db", "range_predicate"
 _DIALECT = "spark"
 _CHANGING = ("RAND", "RANDN", "RANDSTR", "UUID", "NOW", "LOCALTIMESTAMP", "SHUFFLE", "MONOTONICALLY_INCREASING_ID")
-_NAMED_LIKE_FUNCTIONS = ("current_", "localtime", "session_user", "user")  # a column is taken for the function
 _WHOLE = ("group", "having", "distinct", "limit", "offset", "qualify", "order", "sort", "cluster", "distribute")
 
 
@@ -136,9 +135,7 @@ class Insertion:
             return tuple(known)
         names = [node for node in tree.find_all(exp.Identifier, exp.Var) if not _is_given_name(node)]
         mentioned = {node.name.lower() for node in names}
-        return tuple(
-            name for name in known if name.lower() in mentioned or name.lower().startswith(_NAMED_LIKE_FUNCTIONS)
-        )
+        return tuple(name for name in known if name.lower() in mentioned or _is_taken_for_a_function(name))
 
     def needs_values(self) -> bool:
         """Whether it selects the checkpoint's values: then each range is a query of its own."""
@@ -265,6 +262,18 @@ def _is_given_name(node: exp.Expr) -> bool:
     from sqlglot import exp
 
     return isinstance(node.parent, exp.Alias) and node.arg_key == "alias"
+
+
+@cache
+def _is_taken_for_a_function(name: str) -> bool:
+    """Whether a column's name, unquoted, is parsed as something else, such as `user` or `current_date`."""
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import SqlglotError
+
+    try:
+        return name.isidentifier() and not isinstance(parse_one(name, read=_DIALECT), exp.Column)
+    except SqlglotError:
+        return False
 
 
 def _own(tree: exp.Select, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:

@@ -163,6 +163,11 @@ def _rename(table: exp.Table) -> None:
     from sqlglot import exp
 
     alias = table.alias or table.name
+    if table.alias_column_names:
+        raise BadValue(
+            f"the SQL names the columns of {spelled(table)} by their place",
+            f"A range of it may have fewer columns. Write FROM {spelled(table)} AS {alias}, and use its own names.",
+        )
     table.set("this", exp.to_identifier(RANGED))
     table.set("db", None)
     table.set("catalog", None)
