@@ -1,4 +1,4 @@
-"""`sequence read` on a real server. Covers `features/sequence/everywhere.py`."""
+"""`sequence read` on a real server. Covers `features/sequence/everywhere.py` and `features/sequence/hidden.py`."""
 
 from __future__ import annotations
 
@@ -111,3 +111,41 @@ def test_an_archive_has_the_rows_of_one_table(archived: OldOrders, mariadb: Mari
         other.warden.sequence.archive().apply()
     other.configure(table={"archive": {"table": "archive.others"}})
     assert [each.arguments["partition"] for each in other.warden.sequence.archive().plan.actions] == ["p_20260301"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("key", "values", "hidden"),
+    [
+        ("customer", ["customer 10", "customer 110", "customer 320"], {10, 110, 320}),
+        ("id", ["10", "110", "320"], {10, 110, 320}),
+        ("amount", ["12.5", "137.5000"], {10, 110}),
+        ("cents", ["1250"], {10}),
+    ],
+)
+def test_rows_of_a_hidden_person_are_left_out(
+    archived: OldOrders, key: str, values: list[str], hidden: set[int]
+) -> None:
+    """Archived, detached or in the table, until the request is withdrawn."""
+    orders = archived
+    orders.configure(grace="0s")
+    for partition in ("p_20260101", "p_20260101", "p_20260201"):
+        orders.warden.sequence.drop(partition=[partition]).apply()
+    asked = orders.warden.erasure.request("archive.orders", key=key, value=values)
+    assert orders.all_ids() == sorted({*EVERY} - hidden)
+    assert len(orders.warden.sequence.read(limit=320)) == 320
+    orders.warden.erasure.withdraw(asked.id).apply()
+    assert orders.all_ids() == EVERY
+
+
+@pytest.mark.spark
+def test_rows_that_cannot_be_filtered_are_not_read(archived: OldOrders) -> None:
+    """The archive hides rows by a column that the database no longer has; another that changed its type is compared."""
+    orders = archived
+    orders.warden.erasure.request("archive.orders", key="amount", value=["12.5"])
+    orders.warden.erasure.request("archive.orders", key="id", value=["320"])
+    orders.shop.run("ALTER TABLE orders DROP COLUMN cents, MODIFY amount VARCHAR(40)")
+    assert orders.all_ids() == [id for id in EVERY if id not in (10, 320)]
+    orders.shop.run("ALTER TABLE orders DROP COLUMN amount")
+    with pytest.raises(Conflict, match="hide rows of main.archive.orders by amount, and the database has no such col"):
+        orders.warden.sequence.read()

@@ -2,6 +2,7 @@
 
 What the database still has is read from there; the archive gives the partitions that it no longer has. Rows are read
 piece by piece, and each piece only counts if nothing was moved since the first one. So `maintain` need not wait.
+Rows that erasure requests of the archive hide are left out, wherever they are.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from lakewarden.errors import Conflict
 from lakewarden.features.sequence.archives import ArchiveTable, archive_name, iceberg_schema
 from lakewarden.features.sequence.columns import PARTITION, columns_of, from_texts, select_in_hex
 from lakewarden.features.sequence.connection import Reading
+from lakewarden.features.sequence.hidden import Hidden
 from lakewarden.features.sequence.intention import split
 from lakewarden.features.sequence.partitions import Partition, PartitionedTable, position_of, read_table
 from lakewarden.features.sequence.pieces import pieces
@@ -62,13 +64,15 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     position, twins = position_of(connection, table), twins_of(connection, table)
     places = _places(connection, table, frozenset(split(table, position).filled if position else ()))
+    hidden = Hidden()
     if lake.settings.lakes:
         archive = ArchiveTable(lake, archive_name(lake, sequences, table.name), str(table))
         there = archive.also_in(table, twins)
         _check(connection, archive, table, there)
+        hidden = Hidden.of(lake, archive, schema.names)
         yield from _archived(lake, archive, archive.everything(table).keys() - there, schema)
     for source in (*(twin.name for twin in twins), table.name):
-        yield from _in_database(connection, source, table, places, schema)
+        yield from map(hidden.left_out, _in_database(connection, source, table, places, schema))
 
 
 def _check(connection: Reading, archive: ArchiveTable, table: PartitionedTable, there: set[str]) -> None:

@@ -28,7 +28,8 @@ class Read(SequenceRequest, Question[Rows]):
     """Read the rows of a database table wherever they are now: archived, detached or in the table.
 
     Each row is read once: archived rows first, then the others by id. The command line and REST return the first 20
-    rows unless --limit is given; Python returns all rows. With --out all rows are written to a file.
+    rows unless --limit is given; Python returns all rows. With --out all rows are written to a file. Rows that open
+    erasure requests of the archive hide are left out, also those in the database.
     """
 
     nothing = "No rows."
