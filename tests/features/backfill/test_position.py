@@ -1,9 +1,13 @@
-"""Stamps of backfills: which of them a purge changes. Where a target is, is tested with `backfill run`."""
+"""Where a target is: what a purge changes in stamps, and what is known once others have rolled back and expired.
+
+Covers `engine/catalog/positions.py`.
+"""
 
 from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from lakewarden.engine.catalog.snapshot_removal import without_revealing
@@ -11,6 +15,8 @@ from lakewarden.engine.sql.tuples import TupleColumns
 from lakewarden.features.backfill.position import Position
 from lakewarden.features.erasure.purge import _mentions
 from lakewarden.records.erasure import HiddenKey
+from tests.features.backfill.shop import TOTALS, Shop
+from tests.walks.others import Others
 
 
 @pytest.mark.parametrize(
@@ -34,3 +40,75 @@ def test_a_checkpoint_is_forgotten_if_it_is_an_erased_value(
     as_property = without_revealing(json.dumps({"position": json.loads(stamp.text), "at": 42}), reveals)
     for found in (Position.read(changed), Position(**json.loads(as_property)["position"])):
         assert (found.forgotten, found.checkpoint is None, found.rows) == (forgotten, forgotten, 42)
+
+
+OTHERS = pa.table({"id": [100], "region": ["x"], "cents": [1]}, schema=TOTALS)
+
+
+@pytest.fixture
+def others(shop: Shop) -> Others:
+    return Others(shop.lake, "shop.totals")
+
+
+def append(shop: Shop, times: int = 1) -> None:
+    for _ in range(times):
+        shop.lake.catalog.load_table("shop.totals").append(OTHERS)
+
+
+def written(shop: Shop) -> list[int | None]:
+    return [id for id in shop.ids() if id != 100]
+
+
+def snapshot_of_batch(shop: Shop, number: int) -> int:
+    return int(shop.lake.catalog.load_table("shop.totals").metadata.snapshots[number - 1].snapshot_id)
+
+
+@pytest.mark.spark
+def test_rolled_back_and_expired_by_others(shop: Shop, others: Others) -> None:
+    shop.order(*range(9))
+    shop.register()
+    shop.run()
+    others.roll_back(snapshot_of_batch(shop, 1))
+    append(shop, 2)
+    others.expire()
+    shop.lose_control_database()
+    assert shop.status().notes == ["the target was rolled back behind batch 3: run it with --again"]
+    assert (shop.status().status, shop.status().rows_processed, written(shop)) == ("paused", 3, [0, 1, 2])
+    shop.run(again=True)
+    assert (written(shop), shop.status().status) == (list(range(9)), "completed")
+
+
+@pytest.mark.spark
+def test_an_undo_that_others_rolled_back_and_expired(shop: Shop, others: Others) -> None:
+    shop.order(*range(6))
+    shop.register()
+    shop.run()
+    complete = shop.lake.head("shop.totals")
+    shop.warden.backfill.undo(database="shop", version="3").apply()
+    others.roll_back(complete)
+    append(shop, 2)
+    others.expire()
+    shop.lose_control_database()
+    assert (shop.status().status, shop.run()) == ("completed", {"actions": 0, "subjects": 0})
+    assert written(shop) == list(range(6))
+
+
+@pytest.mark.spark
+def test_a_normal_life_is_never_refused(shop: Shop, others: Others) -> None:
+    """Appends, compaction and expiry by others between all batches, and Lakewarden's own."""
+    shop.order(*range(12))
+    shop.register()
+    for round in range(4):
+        shop.run(max_batches=1)
+        for _ in range(2):
+            append(shop, 3)
+            others.compact()
+            others.expire()
+        if round == 1:
+            shop.warden.compaction.compact("shop.totals", rewrite_all=True).apply()
+            append(shop, 2)
+            expire = shop.warden.retention.expire
+            expire("shop.totals", keep_last=1, keep_days=0, reader_grace="0s").apply()
+        assert shop.status().rows_processed == 3 * round + 3
+    shop.lose_control_database()
+    assert (written(shop), shop.status().status) == (list(range(12)), "completed")

@@ -96,13 +96,11 @@ def expiry_updates(
     tags: Sequence[str],
     replaced: Mapping[int, int] | None = None,
     metadata_files: Sequence[str] = (),
-    reveals: Callable[[str], bool] = lambda text: False,
 ) -> tuple[TableUpdate, ...]:
     """The updates that expire snapshots and tags; none if they are gone already.
 
     `replaced` maps expiring snapshots to their replacements, for the snapshot log and the lineage. Entries of
-    `metadata_files` are dropped from the metadata log, where the client writes it. Stamps forget what `reveals`
-    accepts.
+    `metadata_files` are dropped from the metadata log, where the client writes it.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table.update import (
@@ -135,10 +133,7 @@ def expiry_updates(
             updates.append(SetPropertiesUpdate.model_validate({"updates": {LINEAGE: lineage}}))
         elif LINEAGE in metadata.properties:
             notes.append(LINEAGE)
-        kept = {key: text for key, text in metadata.properties.items() if key.startswith(BACKFILL)}
-        last = _last_stamps(table, set(going) - (replaced or {}).keys())
-        stamps = {key: without_revealing(text, reveals) for key, text in {**kept, **last}.items()}
-        if stamps := {key: text for key, text in stamps.items() if text != kept.get(key)}:
+        if stamps := _last_stamps(table, set(going) - (replaced or {}).keys()):
             updates.append(SetPropertiesUpdate.model_validate({"updates": stamps}))
     if notes:
         updates.append(RemovePropertiesUpdate.model_validate({"removals": notes}))
@@ -194,7 +189,7 @@ def stamp_property(snapshot: Snapshot, stamp: str) -> str:
 
 
 def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
-    """The newest stamps on main, by key, if their snapshots expire: as table properties they stay known.
+    """The newest stamps of archives on main, by key, if their snapshots expire: as properties they stay known.
 
     A newer stamp of an archive stays: others rolled main back behind it, and its rows are missed.
     """
@@ -205,7 +200,7 @@ def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
         snapshot = by_id[at]
         notes = snapshot.summary.additional_properties if snapshot.summary else {}
         for key, text in notes.items():
-            if key.startswith(STAMPS) and key not in seen:
+            if key.startswith(SEQUENCE) and key not in seen:
                 seen.add(key)
                 if at in going and not _is_older(snapshot, key, table.metadata.properties.get(key)):
                     stamps[key] = stamp_property(snapshot, text)

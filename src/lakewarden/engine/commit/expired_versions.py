@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.catalog.positions import position_updates
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates, still_needed
 from lakewarden.engine.commit.change import Change
 from lakewarden.engine.commit.lost_refs import find_lost_refs
@@ -41,6 +42,8 @@ class Expiry(Change[None]):
                 raise StalePlan(f"the plan is stale: {'; '.join(needed)}", "Nothing was expired. Plan again.")
             self.check(table)
             updates = expiry_updates(table, self.snapshots, tuple(self.tags), metadata_files=self.metadata_files)
+            if updates:
+                updates = (*updates, *position_updates(table, self.snapshots))
             return Attempt(at_refs(self.uuid, refs), updates) if updates else None
 
         desk.publisher.publish(self.table, self.uuid, attempt)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
-from lakewarden.engine.catalog.snapshot_removal import STAMPS, stamp_property
+from lakewarden.engine.catalog.positions import stamp_properties
 from lakewarden.engine.catalog.snapshots import MAIN, notes_of
 from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, ref_update
 from lakewarden.engine.files.manifests import Manifests, has_live_files, partition_key, write_entries
@@ -211,8 +211,8 @@ class Draft:
                 "summary": Summary(Operation(operation), **summary),
             }
         )
-        stamps = {key: stamp_property(snapshot, text) for key, text in facts.items() if key.startswith(STAMPS)}
-        kept = (SetPropertiesUpdate(updates=stamps),) if stamps and branch == MAIN else ()
+        stamps = stamp_properties(self.table, snapshot, facts) if branch == MAIN else {}
+        kept = (SetPropertiesUpdate(updates=stamps),) if stamps else ()
         return AddSnapshotUpdate(snapshot=snapshot), self.moved(branch), *kept
 
     def moved(self, branch: str) -> TableUpdate:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import same_place
 from lakewarden.engine.catalog.metadata_log import drop_all_entries
+from lakewarden.engine.catalog.positions import position_updates
 from lakewarden.engine.catalog.snapshot_removal import expiry_updates
 from lakewarden.engine.commit.lost_refs import find_lost_refs, temporary_snapshot
 from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, check_format, ref_update
@@ -241,7 +242,8 @@ def _updates(
         last = temporary_snapshot(table, list(new.made.values())[-1], new.last_sequence)
         updates.append(AddSnapshotUpdate(snapshot=last))
         updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [last.snapshot_id]}))
-    updates += expiry_updates(table, sorted(dirty), (), made, reveals=reveals)
+    updates += expiry_updates(table, sorted(dirty), (), made)
+    updates += position_updates(table, dirty, made, reveals)
     return (*updates, drop_all_entries()) if by_client(table) else tuple(updates)
 
 

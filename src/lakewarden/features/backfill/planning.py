@@ -14,7 +14,7 @@ from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, TupleColumns
 from lakewarden.errors import BadValue, Conflict, LakewardenError, VersionNotFound
 from lakewarden.features.backfill import bad_rows, gates, throttle
-from lakewarden.features.backfill.position import Found, Position, branch_of, whereabouts
+from lakewarden.features.backfill.position import Found, Position, branch_of, refuse_unknown, whereabouts
 from lakewarden.features.backfill.registration import Backfill
 from lakewarden.lifecycle.action import Action, Estimate, digest
 from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
@@ -74,6 +74,7 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
     name = backfill.target(lake)
     table = lake.tables.load(name)
     known = whereabouts(table, backfill.id)
+    refuse_unknown(table, backfill.id, known)
     if known.lost is not None and not again:
         raise Conflict(
             f"{name} was rolled back behind batch {known.lost.position.batch} of backfill {backfill.id}",

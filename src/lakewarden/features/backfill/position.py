@@ -7,6 +7,8 @@ In branch mode the batches are commits of a branch, and one commit on main publi
 long as the branch exists, its stamps are the newest.
 
 Each commit on main also sets its stamp as a table property, so that it survives any expiry, also that of other tools.
+Whether main still descends from it is decided in `engine/catalog/positions.py`. Where nothing says so any more, the
+position is unknown, and people decide (`backfill locate`).
 """
 
 from __future__ import annotations
@@ -14,19 +16,18 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from itertools import chain
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.catalog.positions import Kept, Stamped, standing
 from lakewarden.engine.catalog.snapshot_removal import BACKFILL
-from lakewarden.engine.catalog.snapshots import MAIN, ancestors, lines_of, notes_of, operation_of
-from lakewarden.errors import StalePlan
+from lakewarden.engine.catalog.snapshots import MAIN, ancestors, lines_of, notes_of
+from lakewarden.errors import Conflict, StalePlan
 from lakewarden.quantities import from_millis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ class Whereabouts:
     """A newer one that main was rolled back behind."""
     is_on_branch: bool = False
     """Whether the current one is on the backfill's branch."""
+    unknown: Found | None = None
+    """The last one on main, if it is not known whether main still has it."""
 
 
 def key(backfill: str) -> str:
@@ -100,52 +103,30 @@ def key(backfill: str) -> str:
 
 def whereabouts(table: Table, backfill: str) -> Whereabouts:
     """The newest stamp of a backfill, and one that main was rolled back behind."""
+    kept = Kept.of(table, key(backfill))
+    newest = _newest(table, backfill, kept.last if kept else None)
+    staged = next(stamps_on(table, branch_of(backfill), backfill), None)
     refs = table.metadata.refs
-    heads = [refs[name].snapshot_id for name in (branch_of(backfill), MAIN) if name in refs]
-    own = lines_of(table, heads)
-    stamped = [one for one in reversed(table.metadata.snapshots) if key(backfill) in notes_of(one)]
-    current = next(chain.from_iterable(stamps_on(table, ref, backfill) for ref in (branch_of(backfill), MAIN)), None)
-    newest = _found(stamped[0], backfill) if stamped else None
-    kept = _expired(table, backfill)
-    if kept is not None and branch_of(backfill) not in refs:
-        if _is_behind_main(table, kept):
-            current = current if current is not None and current.position == kept.position else kept
-        elif newest is None or kept.at > newest.at:
-            newest = kept
-    is_lost = newest is not None and newest.snapshot not in own and not newest.position.undone
-    lost = newest if newest and is_lost and (current is None or newest.at > current.at) else None
-    is_on_branch = branch_of(backfill) in refs
-    return Whereabouts(current if current and not current.position.undone else None, lost, is_on_branch)
+    if staged is not None:
+        own = lines_of(table, (refs[name].snapshot_id for name in (branch_of(backfill), MAIN) if name in refs))
+        is_newer = newest is not None and newest.snapshot not in own and newest.at > staged.at
+        return Whereabouts(staged, newest if is_newer and newest and not newest.position.undone else None, True)
+    found = standing(table, key(backfill))
+    if not found.is_known:
+        return Whereabouts(None, None, branch_of(backfill) in refs, _found(kept.last) if kept else newest)
+    last = _found(found.last) if found.last else None
+    is_lost = newest is not None and (last is None or (newest.at > last.at and newest.position != last.position))
+    lost = newest if newest is not None and is_lost and not newest.position.undone else None
+    return Whereabouts(last if last and not last.position.undone else None, lost, branch_of(backfill) in refs)
 
 
-def _expired(table: Table, backfill: str) -> Found | None:
-    """The stamp in the table's properties, if its snapshot has expired."""
-    text = table.metadata.properties.get(key(backfill))
-    if text is None:
-        return None
-    kept = json.loads(text)
-    if table.snapshot_by_id(kept["snapshot"]) is not None:
-        return None
-    return Found(Position(**kept["position"]), from_millis(kept["at"]), kept["snapshot"], kept["sequence"])
-
-
-def _is_behind_main(table: Table, expired: Found) -> bool:
-    """Whether a snapshot that has expired was an ancestor of main: if main's line has a gap where it was."""
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
-    later: Snapshot | None = None
-    for id in ancestors(table, table.metadata.current_snapshot_id):
-        if _is_before(by_id[id], expired):
-            return later is not None and later.parent_snapshot_id != id
-        later = by_id[id]
-    return later is not None
-
-
-def _is_before(snapshot: Snapshot, expired: Found) -> bool:
-    """By sequence number, unless there is none, or a purge made the snapshot: that keeps the time of an earlier one."""
-    is_replacement = snapshot.parent_snapshot_id is None and operation_of(snapshot)
-    if snapshot.sequence_number and expired.sequence and not is_replacement:
-        return bool(snapshot.sequence_number < expired.sequence)
-    return from_millis(snapshot.timestamp_ms) < expired.at
+def _newest(table: Table, backfill: str, kept: Stamped | None) -> Found | None:
+    """The newest stamp that is known at all, whether or not it is in the line of main."""
+    stamped = (one for one in reversed(table.metadata.snapshots) if key(backfill) in notes_of(one))
+    last = next((Stamped.of(one, notes_of(one)[key(backfill)]) for one in stamped), None)
+    if kept is not None and (last is None or kept.at > last.at):
+        last = kept
+    return _found(last) if last else None
 
 
 def branch_of(backfill: str) -> str:
@@ -159,12 +140,33 @@ def stamps_on(table: Table, branch: str, backfill: str) -> Iterator[Found]:
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     for id in ancestors(table, head.snapshot_id if head else None):
         if key(backfill) in notes_of(by_id[id]):
-            yield _found(by_id[id], backfill)
+            yield _found(Stamped.of(by_id[id], notes_of(by_id[id])[key(backfill)]))
 
 
 def position(table: Table, backfill: str) -> Position | None:
-    found = whereabouts(table, backfill).current
-    return found.position if found else None
+    """Where a backfill is; refused if that is not known."""
+    known = whereabouts(table, backfill)
+    refuse_unknown(table, backfill, known)
+    return known.current.position if known.current else None
+
+
+def is_undone(table: Table, backfill: str) -> bool:
+    """Whether the last commit on main was an undo."""
+    found = standing(table, key(backfill)).last
+    return found is not None and _found(found).position.undone
+
+
+def refuse_unknown(table: Table, backfill: str, known: Whereabouts) -> None:
+    """Raise if it is not known whether main still has the last commit of a backfill."""
+    if known.unknown is not None:
+        at = known.unknown.position
+        last = "the undo" if at.undone else f"batch {at.batch}"
+        raise Conflict(
+            f"it is not known whether {'.'.join(table.name())} still has {last} of backfill {backfill}: the commits "
+            "since have expired, and so have the metadata files that would show whether others rolled it back",
+            "Nothing was written. Look whether its rows are there, and say so: "
+            "lakewarden backfill locate --rows there (or gone)",
+        )
 
 
 def unmoved(backfill: str, expected: Position | None) -> Callable[[Table], None]:
@@ -180,6 +182,5 @@ def unmoved(backfill: str, expected: Position | None) -> Callable[[Table], None]
     return check
 
 
-def _found(snapshot: Snapshot, backfill: str) -> Found:
-    stamp = Position.read(notes_of(snapshot)[key(backfill)])
-    return Found(stamp, from_millis(snapshot.timestamp_ms), snapshot.snapshot_id, snapshot.sequence_number)
+def _found(last: Stamped) -> Found:
+    return Found(Position.read(last.stamp), from_millis(last.at), last.snapshot, last.sequence)

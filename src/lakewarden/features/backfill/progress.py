@@ -77,7 +77,8 @@ class BackfillStatus(Shown):
 
 def row_of(lake: Reader, backfill: Backfill) -> BackfillRow:
     known, record, state = _facts(lake, backfill)
-    at = known.current.position if known.current else None
+    found = known.current or known.unknown
+    at = found.position if found else None
     return BackfillRow(
         backfill_id=backfill.id,
         migration_version=backfill.files.version,
@@ -94,7 +95,7 @@ def row_of(lake: Reader, backfill: Backfill) -> BackfillRow:
 
 def status_of(lake: Reader, backfill: Backfill) -> BackfillStatus:
     known, record, state = _facts(lake, backfill)
-    found = known.current
+    found = known.current or known.unknown
     at = found.position if found else None
     rate, eta = _pace(lake, record, backfill, state)
     return BackfillStatus(
@@ -112,7 +113,7 @@ def status_of(lake: Reader, backfill: Backfill) -> BackfillStatus:
         eta=eta,
         held_by=lake.journal.held_by(record.id) if record else None,
         operation=record.id if record else None,
-        late_rows=late_rows(lake, backfill, found) if found else None,
+        late_rows=late_rows(lake, backfill, known.current) if known.current else None,
         notes=[*_waits_for(record, state), *_notes(backfill, known)],
     )
 
@@ -133,12 +134,13 @@ def _state(lake: Reader, backfill: Backfill, known: Whereabouts, record: Record 
     """The operation's state, paused if its process died; if it is over for this backfill or unknown, the table's."""
     at = known.current.position if known.current else None
     is_complete = at is not None and at.complete and known.lost is None
-    if record is not None and at is None and known.lost is None and _is_stopped_after_batches(record, backfill):
+    is_empty = at is None and known.lost is None and known.unknown is None
+    if record is not None and is_empty and _is_stopped_after_batches(record, backfill):
         return "pending"  # its rows were removed since
     if record is not None and not _is_over(record, backfill, is_complete):
         is_dead = _STATES[record.state] == "running" and lake.journal.held_by(record.id) is None
         return "paused" if is_dead else _STATES[record.state]
-    return "completed" if is_complete else "pending" if at is None else "paused"
+    return "completed" if is_complete else "pending" if at is None and known.unknown is None else "paused"
 
 
 def _is_over(record: Record, backfill: Backfill, is_complete: bool) -> bool:
@@ -172,7 +174,8 @@ def _known(lake: Reader, backfill: Backfill) -> Whereabouts:
 def _checkpoint(backfill: Backfill, known: Whereabouts) -> dict[str, Any]:
     import json
 
-    at = known.current.position if known.current else None
+    found = known.current or known.unknown
+    at = found.position if found else None
     columns = backfill.files.meta.checkpoint_columns
     values = json.loads(at.checkpoint) if at and at.checkpoint else [None] * len(columns)
     return {
@@ -234,6 +237,11 @@ def _notes(backfill: Backfill, known: Whereabouts) -> list[str]:
     notes = []
     if known.is_on_branch:
         notes.append(f"its batches are on branch {branch_of(backfill.id)} of the target, and not published yet")
+    if known.unknown is not None:
+        notes.append(
+            "it is not known whether the target still has its last commit: look whether its rows are there, and say so "
+            "with lakewarden backfill locate"
+        )
     if known.lost is not None:
         notes.append(f"the target was rolled back behind batch {known.lost.position.batch}: run it with --again")
     return notes

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.new_rows import Overwrite
 from lakewarden.features.backfill import bad_rows, undoing
-from lakewarden.features.backfill.position import branch_of, key, stamps_on, unmoved
+from lakewarden.features.backfill.position import branch_of, is_undone, key, unmoved
 from lakewarden.features.backfill.progress import refuse_running
 from lakewarden.features.backfill.registration import Database, Version, backfill_of
 from lakewarden.lifecycle.action import Outcome
@@ -47,8 +46,7 @@ class Undo(TableOperation):
         table = lake.tables.load(action.subject)
         if action.verb == undoing.DROP:
             return branch_of(backfill) not in table.metadata.refs
-        newest = next(stamps_on(table, MAIN, backfill), None)
-        return newest is not None and newest.position.undone
+        return is_undone(table, backfill)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         backfill = str(action.arguments["backfill"])
@@ -58,12 +56,12 @@ class Undo(TableOperation):
             lake.staging.drop(action.subject, branch_of(backfill))
             return Outcome(action.expects)
         table = lake.tables.load(action.subject)
-        last = next(stamps_on(table, MAIN, backfill)).position
+        last = undoing.expected(action)
         change = Overwrite(
             action.subject,
             str(table.metadata.table_uuid),
-            facts={key(backfill): replace(last, complete=False, undone=True).text},
-            check=unmoved(backfill, undoing.expected(action)),
+            facts={key(backfill): replace(last, undone=True).text},
+            check=unmoved(backfill, last),
             removed={file.path: frozenset() for file in action.files.items},
         )
         lake.commits.publish(change)

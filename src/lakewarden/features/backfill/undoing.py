@@ -9,7 +9,7 @@ from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.engine.catalog.snapshots import MAIN, notes_of
 from lakewarden.errors import Conflict, TableNotFound
 from lakewarden.features.backfill import bad_rows
-from lakewarden.features.backfill.position import Found, Position, branch_of, stamps_on, whereabouts
+from lakewarden.features.backfill.position import Found, Position, branch_of, refuse_unknown, stamps_on, whereabouts
 from lakewarden.lifecycle.action import Action, Estimate
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
@@ -35,9 +35,11 @@ def actions(lake: Reader, backfill: Backfill) -> tuple[Action, ...]:
     found: list[Action] = []
     if branch_of(backfill.id) in table.metadata.refs:
         found.append(_drop(name, table, backfill))
-    known = whereabouts(table, backfill.id).current
+    known = whereabouts(table, backfill.id)
+    if not found:
+        refuse_unknown(table, backfill.id, known)
     stamps = _counting(table, backfill)
-    if stamps or (known is not None and not found):
+    if stamps or (known.current is not None and not found):
         found.append(_remove(lake, name, table, backfill, stamps))
     return (*found, *_forget(lake, backfill)) if found else ()
 

@@ -1,0 +1,244 @@
+"""Which stamp of a backfill main has: the newest one in its line, however much of that line has expired.
+
+Every commit of a backfill has a stamp in its snapshot's summary, and the newest one is a table property too, which no
+expiry takes. That alone does not say whether main still descends from it: once others roll main back, append and
+expire, what is left of main looks as if they had not rolled it back. So the property also names anchors: snapshots that
+are known to have the stamp in their line. Each commit of Lakewarden on main moves them. If others have expired the
+anchors as well, metadata files of the log close one gap after another. If these are gone too, files that the stamped
+commit added and main still has are a proof; without any, it is not known, and nobody may guess.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL, SEQUENCE, stamp_property, without_revealing
+from lakewarden.engine.catalog.snapshots import ancestors, notes_of, operation_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableUpdate
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """A stamp, and the commit that it is of."""
+
+    stamp: str
+    snapshot: int
+    sequence: int | None
+    at: int
+    """In milliseconds."""
+
+    @staticmethod
+    def of(snapshot: Snapshot, stamp: str) -> Stamped:
+        return Stamped(stamp, snapshot.snapshot_id, snapshot.sequence_number, snapshot.timestamp_ms)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The newest stamp, as a table property."""
+
+    last: Stamped
+    anchors: tuple[int, ...] = ()
+    """The oldest and the newest snapshot that are known to have it in their line."""
+    first: tuple[int | None, int] | None = None
+    """The sequence number and the time of the backfill's first commit: no stamp is older."""
+    is_lost: bool = False
+    """The anchors are known to have no stamp in their line: main was rolled back behind all of them."""
+
+    @staticmethod
+    def of(table: Table, key: str) -> Kept | None:
+        text = table.metadata.properties.get(key)
+        if text is None:
+            return None
+        known = json.loads(text)
+        first = known.get("first")
+        last = Stamped(_compact(known["position"]), known["snapshot"], known["sequence"], known["at"])
+        return Kept(last, tuple(known.get("anchors", ())), tuple(first) if first else None, known.get("lost", False))
+
+    @property
+    def text(self) -> str:
+        whose = {"snapshot": self.last.snapshot, "sequence": self.last.sequence, "at": self.last.at}
+        more = {"anchors": self.anchors, "first": self.first, "lost": self.is_lost}
+        return _compact({"position": json.loads(self.last.stamp), **whose, **{k: v for k, v in more.items() if v}})
+
+    @property
+    def proves(self) -> set[int]:
+        """The snapshots from which it is known what is behind them."""
+        return {*self.anchors} if self.is_lost else {self.last.snapshot, *self.anchors}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The newest stamp in the line of main; None if there is none, or if that is not known."""
+
+    last: Stamped | None
+    is_known: bool = True
+
+
+def standing(table: Table, key: str) -> Standing:
+    """Which stamp main has, by everything that tells it; older metadata is read only where main's line has a gap."""
+    kept, past = Kept.of(table, key), _Past(table)
+    later: Snapshot | None = None
+    at = table.metadata.current_snapshot_id
+    while at is not None:
+        if kept is not None and at in kept.proves:
+            return Standing(None if kept.is_lost and at != kept.last.snapshot else kept.last)
+        snapshot = past.known.get(at)
+        if snapshot is None:
+            if kept is None or _is_proved(table, kept, later):
+                return _by_lineage(table, key, later) if kept is None else Standing(None if kept.is_lost else kept.last)
+            snapshot = past.find(at, later)
+        if snapshot is None:
+            return _by_files(table, kept)
+        if key in notes_of(snapshot):
+            return Standing(Stamped.of(snapshot, notes_of(snapshot)[key]))
+        if kept is not None and kept.first is not None and _is_before(snapshot, kept.first):
+            return Standing(None)
+        if kept is not None and _is_replacement(snapshot):
+            is_proved = _is_proved(table, kept, snapshot)
+            return Standing(None if kept.is_lost else kept.last) if is_proved else _by_files(table, kept)
+        later, at = snapshot, snapshot.parent_snapshot_id
+    return Standing(None)
+
+
+def stamp_properties(table: Table, snapshot: Snapshot, facts: Mapping[str, str]) -> dict[str, str]:
+    """The properties of stamps for a new commit on main: its own, and those of others, which it is an anchor of."""
+    own: dict[str, str] = {}
+    for key in (key for key in facts if key.startswith(BACKFILL)):
+        kept, last = Kept.of(table, key), Stamped.of(snapshot, facts[key])
+        first = (snapshot.sequence_number, snapshot.timestamp_ms) if kept is None else kept.first
+        own[key] = Kept(last, (), first).text
+    archived = {key: stamp_property(snapshot, text) for key, text in facts.items() if key.startswith(SEQUENCE)}
+    return {**_moved(table, snapshot.snapshot_id, (), {}), **own, **archived}
+
+
+def position_updates(
+    table: Table,
+    going: Collection[int],
+    replaced: Mapping[int, int] | None = None,
+    reveals: Callable[[str], bool] = lambda text: False,
+) -> tuple[TableUpdate, ...]:
+    """What keeps the positions of backfills if snapshots expire; `replaced` maps some to their replacements.
+
+    Stamps forget what `reveals` accepts.
+    """
+    from pyiceberg.table.update import SetPropertiesUpdate
+
+    head, new = table.metadata.current_snapshot_id, replaced or {}
+    kept = _moved(table, new.get(head, head) if head else None, set(going), new)
+    known = {key: text for key, text in table.metadata.properties.items() if key.startswith(BACKFILL)}
+    stamps = {key: without_revealing(text, reveals) for key, text in {**known, **kept}.items()}
+    changed = {key: text for key, text in stamps.items() if text != known.get(key)}
+    return (SetPropertiesUpdate(updates=changed),) if changed else ()
+
+
+def _moved(table: Table, head: int | None, going: Collection[int], replaced: Mapping[int, int]) -> dict[str, str]:
+    """The properties of stamps for a commit after which main is at `head`, with the line that it has."""
+    moved, gone = {}, set(going) - replaced.keys()
+    for key in _keys(table, also_stamped=bool(going)):
+        kept, found = Kept.of(table, key), standing(table, key)
+        if found.is_known and found.last is None and kept is not None:
+            kept = replace(kept, anchors=(head,) if head else (), is_lost=True)
+        elif found.is_known and found.last is not None:
+            line = [id for id in _since(table, found.last, kept) if id not in gone]
+            anchors = dict.fromkeys(replaced.get(id, id) for id in (*line[-1:], *([head] if head else [])))
+            kept = Kept(found.last, tuple(anchors), kept.first if kept else None)
+        if kept is not None:
+            moved[key] = kept.text
+    return moved
+
+
+def _keys(table: Table, also_stamped: bool) -> set[str]:
+    """The keys of the backfills that main may have a stamp of; without a property only if it is older than these."""
+    keys = set(table.metadata.properties)
+    if also_stamped:
+        by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+        keys.update(*(notes_of(by_id[id]) for id in ancestors(table, table.metadata.current_snapshot_id)))
+    return {key for key in keys if key.startswith(BACKFILL)}
+
+
+def _since(table: Table, last: Stamped, kept: Kept | None) -> list[int]:
+    """The snapshots of main, newest first, that are known to have a stamp in their line, without its own."""
+    anchors = set(kept.anchors) if kept is not None and kept.last.snapshot == last.snapshot else set()
+    line = list(ancestors(table, table.metadata.current_snapshot_id))
+    if last.snapshot in line:
+        return line[: line.index(last.snapshot)]
+    oldest = max((place for place, id in enumerate(line) if id in anchors), default=-1)
+    return line[: oldest + 1]
+
+
+def _is_proved(table: Table, kept: Kept, snapshot: Snapshot | None) -> bool:
+    """Whether an anchor is behind a snapshot, across gaps that Lakewarden's own expiry has left."""
+    return snapshot is not None and not kept.proves.isdisjoint(ancestors(table, snapshot.snapshot_id))
+
+
+def _by_lineage(table: Table, key: str, later: Snapshot | None) -> Standing:
+    """A stamp of a table that has none as a property: it was written before there were any."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    line = ancestors(table, later.snapshot_id) if later is not None else iter(())
+    stamped = next((by_id[id] for id in line if key in notes_of(by_id[id])), None)
+    return Standing(Stamped.of(stamped, notes_of(stamped)[key]) if stamped else None)
+
+
+def _by_files(table: Table, kept: Kept | None) -> Standing:
+    """Whether main still has a file that the stamped commit added: then main descends from it."""
+    head = table.current_snapshot()
+    for manifest in head.manifests(table.io) if head and kept and not kept.is_lost else ():
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            if kept is not None and entry.snapshot_id == kept.last.snapshot:
+                return Standing(kept.last)
+    return Standing(None, is_known=False)
+
+
+def _is_replacement(snapshot: Snapshot) -> bool:
+    """Whether a purge made it in place of another, so that it has no parent."""
+    is_overwrite = snapshot.summary is not None and snapshot.summary.operation.value == "overwrite"
+    return snapshot.parent_snapshot_id is None and is_overwrite and bool(operation_of(snapshot))
+
+
+def _is_before(snapshot: Snapshot, first: tuple[int | None, int]) -> bool:
+    """By sequence number, unless there is none, or a purge made the snapshot: that keeps the time of an earlier one."""
+    sequence, at = first
+    if snapshot.sequence_number and sequence and not _is_replacement(snapshot):
+        return bool(snapshot.sequence_number < sequence)
+    return bool(snapshot.timestamp_ms < at)
+
+
+class _Past:
+    """The snapshots that a table has, and those that it had."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.known = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+
+    def find(self, parent: int, later: Snapshot | None) -> Snapshot | None:
+        """The expired parent of a snapshot, from the metadata file on which that was committed, or one beside it."""
+        log = self._table.metadata.metadata_log
+        if later is None or not log:
+            return None
+        base = max((place for place, entry in enumerate(log) if entry.timestamp_ms <= later.timestamp_ms), default=0)
+        for place in (base, base - 1, base + 1):
+            if 0 <= place < len(log) and parent not in self.known:
+                found = _metadata(self._table, log[place].metadata_file)
+                self.known |= {one.snapshot_id: one for one in found.snapshots} if found else {}
+        return self.known.get(parent)
+
+
+def _metadata(table: Table, file: str) -> TableMetadata | None:
+    from pyiceberg.serializers import FromInputFile
+
+    try:
+        return FromInputFile.table_metadata(table.io.new_input(file))
+    except FileNotFoundError:
+        return None
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

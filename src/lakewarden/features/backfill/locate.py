@@ -1,0 +1,69 @@
+"""`backfill locate`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field
+
+from lakewarden.engine.catalog.positions import Kept
+from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.commit.refs import RefChange
+from lakewarden.features.backfill.position import Position, key, whereabouts
+from lakewarden.features.backfill.registration import Database, Version, backfill_of
+from lakewarden.lifecycle.action import Action, Outcome
+from lakewarden.lifecycle.ground import Reader, Writer
+from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.request import TableOperation
+from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
+
+
+class Locate(TableOperation):
+    """Say whether a backfill's rows are in its target, where the target itself does not tell any more.
+
+    That is so if other engines have expired all commits since the last batch, and the metadata files that show whether
+    main was rolled back behind it are gone as well. Look at the rows first: what is said wrongly here loses or
+    duplicates rows. If only some of them are there, delete these, and say that they are gone.
+    """
+
+    database: Database
+    version: Version
+    rows: Literal["there", "gone"] = Field(
+        description="there: the target has all rows that the backfill reports as written; gone: it has none of them."
+    )
+
+    def plan(self, lake: Reader) -> Plan:
+        backfill = backfill_of(lake, self.database, self.version)
+        name = str(backfill.target(lake))
+        table = lake.tables.load(name)
+        uuid, head = str(table.metadata.table_uuid), table.metadata.current_snapshot_id
+        known = whereabouts(table, backfill.id)
+        if known.unknown is None:
+            return Plan(self.kind(), backfill.id, (), ("where it is is known: nothing to say",))
+        written = f"{known.unknown.position.rows:,} source rows up to batch {known.unknown.position.batch}"
+        action = Action(
+            verb="locate",
+            subject=name,
+            lease=table_lease(uuid),
+            says=f"note that what backfill {backfill.id} wrote ({written}) is {self.rows}",
+            arguments={"backfill": backfill.id, "rows": self.rows, "snapshot": str(head), "uuid": uuid},
+            requires=(TableIs(name, uuid), RefAt(name, MAIN, head)),
+        )
+        return Plan(self.kind(), backfill.id, (action,))
+
+    def holds(self, action: Action, lake: Reader) -> bool:
+        return whereabouts(lake.tables.load(action.subject), str(action.arguments["backfill"])).unknown is None
+
+    def apply(self, action: Action, lake: Writer) -> Outcome:
+        head, property = action.number("snapshot"), key(str(action.arguments["backfill"]))
+        kept = Kept.of(lake.tables.load(action.subject), property)
+        assert kept is not None
+        is_gone = action.arguments["rows"] == "gone"
+        stamp = replace(Position.read(kept.last.stamp), undone=is_gone).text
+        there = Kept(replace(kept.last, stamp=stamp), (head,), kept.first)
+        change = RefChange(
+            action.subject, str(action.arguments["uuid"]), expects={MAIN: head}, properties={property: there.text}
+        )
+        lake.commits.publish(change)
+        return Outcome({"positions": 1})
