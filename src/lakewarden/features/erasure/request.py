@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -15,10 +15,12 @@ from lakewarden.display import Shown
 from lakewarden.engine.rows.keys import canonical, is_of_kind
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import BadValue, LakewardenError
+from lakewarden.features.erasure.requests.keys_beside import keys_beside
 from lakewarden.features.erasure.requests.occurrences import Look, Occurrence, look
 from lakewarden.features.erasure.requests.request_keys import former, grace_of, keys_of, namesakes, uncovered
 from lakewarden.features.erasure.requests.spelling import TEXT, spellings_of
 from lakewarden.lifecycle.desk import ControlDesk
+from lakewarden.lifecycle.ground import Reader
 from lakewarden.lifecycle.request import Completes, Control, Positional, ReadsInput, ReadValues, TakesInput
 from lakewarden.quantities import Deadline, deadline_from
 from lakewarden.records.erasure import ErasureRequest, Folding, KeyAsked
@@ -72,13 +74,23 @@ class Request(TakesInput, Control[Registered]):
         given = self._given(keys)
         if not given.values:
             raise BadValue("no values were given", "Add --value V, --value - for stdin, or --from-file FILE.")
-        request = self._asked(desk, keys)
+        folding = self._folding(keys)
+        values = {place: list(_values(key, namesakes(keys, key), given, folding)) for place, key in enumerate(keys)}
+        beside, unknown = _beside(lake, keys, values, folding)
+        values |= dict(enumerate(beside.values(), start=len(keys)))
+        keys = (*keys, *beside)
+        request = self._asked(desk, keys, folding)
         _refuse_marked(desk, keys)
-        notes = [*given.notes, _OTHERS, *former(keys), *uncovered(lake, keys)]  # nothing may fail once it is registered
-        values = {place: _values(key, namesakes(keys, key), given, request.folding) for place, key in enumerate(keys)}
+        notes = [
+            *given.notes,
+            *unknown,
+            _OTHERS,
+            *former(keys),
+            *uncovered(lake, keys),
+        ]  # nothing may fail once it is registered
         tables = list(dict.fromkeys(key.table for key in keys))
         with desk.state.together():
-            count = desk.state.erasure.add(request, values)
+            count = desk.state.erasure.add(request, {place: iter(texts) for place, texts in values.items()})
             self._record(desk, request, count, tables, given)
         notes += _marked(desk, keys)
         notes += [_SPELLINGS] if request.folding and not self.look else []
@@ -103,10 +115,14 @@ class Request(TakesInput, Control[Registered]):
         says = f"registered {request.id}"
         desk.record(self.subject or ", ".join(tables), says, asked, result, tables)
 
-    def _asked(self, desk: ControlDesk, keys: tuple[KeyAsked, ...]) -> ErasureRequest:
-        now, folding = desk.lake.clock(), Folding.from_flags(self.ignore_case, self.trim)
+    def _folding(self, keys: tuple[KeyAsked, ...]) -> Folding:
+        folding = Folding.from_flags(self.ignore_case, self.trim)
         if folding and not any(key.kind == TEXT for key in keys):
             raise BadValue("--ignore-case and --trim require a text key", "Nothing was registered. Remove them.")
+        return folding
+
+    def _asked(self, desk: ControlDesk, keys: tuple[KeyAsked, ...], folding: Folding) -> ErasureRequest:
+        now = desk.lake.clock()
         deadline = deadline_from(now, self.deadline) if self.deadline is not None else None
         if deadline is not None and deadline < now:
             raise BadValue(f"deadline: {self.deadline} is in the past", "Nothing was registered. Give a later date.")
@@ -129,6 +145,17 @@ class Request(TakesInput, Control[Registered]):
             return ReadValues(self.value)
         names = {name for key in keys for name in (key.path, key.path.split(".")[-1])}
         return self._input.read(names, lambda text: all(_is_of_any(namesakes(keys, key), text) for key in keys))
+
+
+def _beside(
+    lake: Reader, keys: Sequence[KeyAsked], values: Mapping[int, Sequence[str]], folding: Folding
+) -> tuple[dict[KeyAsked, list[str]], list[str]]:
+    """The keys in tables that Lakewarden keeps beside others, and a note if these cannot be searched."""
+    try:
+        return keys_beside(lake, keys, {text for texts in values.values() for text in texts}, folding), []
+    except LakewardenError as error:
+        note = "bad rows of backfills and partitions without rows could not be searched for the values"
+        return {}, [f"{note}: {error.message}. Fix that, and register the values again."]
 
 
 def _names_a_value(text: str, values: Sequence[str]) -> bool:

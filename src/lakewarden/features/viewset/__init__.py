@@ -13,3 +13,4 @@ VERBS = (
     "restore",
     "heal",
 )
+SIDE_TABLES = {"__empty": "view_instance_id"}

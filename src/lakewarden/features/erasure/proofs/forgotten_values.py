@@ -12,6 +12,7 @@ from lakewarden.engine.rows.key_values import KeyValues
 from lakewarden.engine.rows.redaction import revealing_fields
 from lakewarden.erased_values import ErasedValues
 from lakewarden.features.erasure.requests.current_names import find_table, tables_of
+from lakewarden.features.shared.side_tables import is_beside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +27,11 @@ def values_of(lake: Reader, requests: Sequence[ErasureRequest]) -> ErasedValues:
     """All values of some open requests, under every name that their tables had or have."""
     ids = [request.id for request in requests]
     tables = {table for request in requests for table in tables_of(request)}
+    own = {table for table in tables if not is_beside(table[0])}  # the others have the same values
     keys: list[HiddenKey] = []
     paths: dict[str, frozenset[str]] = {}
     names = set[str]()
-    for asked, uuid in sorted(tables):
+    for asked, uuid in sorted(own or tables):
         hidden = lake.state.erasure.hidden(uuid, ids)
         found = find_table(lake, asked, uuid)
         names |= {asked, uuid, str(found or asked)}

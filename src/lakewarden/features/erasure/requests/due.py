@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lakewarden.errors import BadValue, Conflict
 from lakewarden.features.erasure.requests.current_names import current_name
+from lakewarden.features.shared.side_tables import is_beside
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.records.erasure import ErasureRequest, ErasureState
 
@@ -33,7 +34,10 @@ class Agenda:
 
 
 def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], now: bool) -> Agenda:
-    """What is due in one table, in all tables, or for some requests; with `now`, also what is in its grace period."""
+    """What is due in one table and tables beside others, in all tables, or for some requests.
+
+    With `now`, that includes what is in its grace period.
+    """
     if all and (table is not None or requests):
         raise BadValue("--all excludes TABLE and --request", "Remove TABLE and --request, or --all.")
     if not all and table is None and not requests:
@@ -51,7 +55,8 @@ def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], 
     due = [request for request in found if request.id not in left_out]
     tables: dict[str, list[ErasureRequest]] = {}
     for request in reversed(due):  # oldest first
-        for key in {key.uuid: key for key in request.keys if uuid in ("", key.uuid)}.values():
+        wanted = (key for key in request.keys if uuid in ("", key.uuid) or is_beside(key.table))
+        for key in {key.uuid: key for key in wanted}.values():
             if key.uuid not in names:
                 names[key.uuid] = current_name(lake, key.table, key.uuid)
             tables.setdefault(key.uuid, []).append(request)
