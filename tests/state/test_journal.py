@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -15,6 +16,7 @@ from lakewarden.lifecycle.planned_files import FileList
 from lakewarden.lifecycle.states import State, Stop
 from lakewarden.state.database import Database
 from lakewarden.state.journal import SqlJournal
+from lakewarden.state.leases import SqlLeases
 from tests.state.records import NOON, a_plan, an_operation
 
 
@@ -137,15 +139,23 @@ def test_a_whole_life(journal: Journal) -> None:
     assert done.result == {"rows": 7, "share": 0.25, "ok": True}
 
 
-def test_whether_anybody_is_running_it(journal: Journal) -> None:
+def test_whether_anybody_is_running_it(rows: Callable[[str], Database]) -> None:
+    """A killed operation stays running in the journal, but no longer holds its lease."""
+    database = rows("sqlite")
+    journal, leases = SqlJournal(database), SqlLeases(database)
     journal.add(an_operation("one"))
     at_rest = is_over(journal)
     assert at_rest("one") and not at_rest("op-of-somebody-else")
+    lease = leases.acquire("operation:one", "operation one", "one", "host:1", timedelta(minutes=1))
     seen = []
-    for state in (State.RUNNING, State.VERIFYING, State.PAUSED, State.RUNNING, State.FAILED, State.CANCELLED):
+    for state in (State.RUNNING, State.VERIFYING, State.PAUSED, State.RUNNING):
         journal.move("one", state, NOON)
         seen.append(at_rest("one"))
-    assert seen == [False, False, True, False, True, True]
+    assert seen == [False, False, True, False]
+    leases.release(lease)
+    assert at_rest("one")
+    journal.move("one", State.FAILED, NOON)
+    assert at_rest("one")
 
 
 def test_a_refused_move_changes_nothing(journal: Journal) -> None:

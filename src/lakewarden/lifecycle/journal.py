@@ -144,8 +144,14 @@ class Journal(JournalReader, Protocol):
 
 
 def is_over(journal: JournalReader) -> Callable[[str], bool]:
-    """Returns a test whether an operation is in the journal and not running."""
-    return lambda operation: _state(journal, operation) not in (None, State.RUNNING, State.VERIFYING)
+    """Returns a test whether an operation is in the journal and no process runs it: it may have been killed."""
+
+    def test(operation: str) -> bool:
+        state = _state(journal, operation)
+        is_begun = state in (State.RUNNING, State.VERIFYING)
+        return state is not None and not (is_begun and journal.held_by(operation) is not None)
+
+    return test
 
 
 def known_to(journal: JournalReader) -> Callable[[str], bool]:

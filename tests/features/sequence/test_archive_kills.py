@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.lifecycle import failpoints
 from tests import killing
 from tests.features.sequence.old_orders import EVERY, OldOrders
 
@@ -80,7 +81,37 @@ def test_archiving(orders: OldOrders, tmp_path: Path, soaking: bool) -> None:
         orders.warden.sequence.archive().apply()
         assert [int(row["id"]) for row in orders.archived()] == list(range(1, 300)), point
         assert orders.warden.sequence.archive().is_empty, point
-        orders.warden.operation.resume()  # the killed one: it finds its work done, and removes what it had staged
+        assert branches(orders) == ["main"], point
+        orders.warden.operation.resume()  # the killed one: it finds its work done
         assert [int(row["id"]) for row in orders.archived()] == list(range(1, 300)), point
-        branches = orders.lake.catalog.load_table("archive.orders").metadata.refs
-        assert [*branches] == ["main"], point
+        assert branches(orders) == ["main"], point
+
+
+def test_what_a_killed_run_staged_is_removed(orders: OldOrders) -> None:
+    """By the next one, also if it has nothing to archive."""
+    killing.kill(orders.lake, "sequence.staged", "sequence.staged", "sequence", "archive", *FIRST)
+    assert len(branches(orders)) == 1 and branches(orders) != ["main"]
+    killing.bury(orders.lake)
+    orders.configure(table={"retention": {"days": 30_000}})
+    assert orders.warden.sequence.archive().is_empty
+    orders.warden.sequence.archive().apply()
+    assert branches(orders) == [] and orders.archived() == []
+    orders.configure()
+    orders.warden.operation.resume()
+    assert [int(row["id"]) for row in orders.archived()] == list(range(1, 100))
+
+
+def test_what_a_living_run_stages_is_not(orders: OldOrders) -> None:
+    def other() -> None:
+        orders.warden.sequence.archive(partition=["p_20260201"]).apply()
+        seen.append(len(branches(orders)))
+
+    seen: list[int] = []
+    failpoints.when("sequence.staged", other)
+    orders.warden.sequence.archive(partition=["p_20260101"]).apply()
+    assert seen == [2] and branches(orders) == ["main"]
+    assert [int(row["id"]) for row in orders.archived()] == list(range(1, 200))
+
+
+def branches(orders: OldOrders) -> list[str]:
+    return [*orders.lake.catalog.load_table("archive.orders").metadata.refs]

@@ -172,6 +172,8 @@ class Staging:
 
     def _remove(self, name: TableName, branch: str) -> None:
         table = self._desk.tables.load(name)
+        if branch not in table.metadata.refs:
+            return  # another process removed it
         head, going = table.metadata.refs[branch].snapshot_id, only_on(table, branch)
         if table.metadata.format_version > 2:
             TableStatements(self._spark, self._desk.fence, name).drop_branch(branch)

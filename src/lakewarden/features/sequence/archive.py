@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from lakewarden.errors import LakewardenError
 from lakewarden.features.sequence.ages import Age
-from lakewarden.features.sequence.archives import ArchiveTable
+from lakewarden.features.sequence.archives import ArchiveTable, archive_name
 from lakewarden.features.sequence.checksums import in_database
 from lakewarden.features.sequence.columns import columns_of
 from lakewarden.features.sequence.connection import Reading
@@ -76,6 +79,13 @@ class Archive(RetirementRequest, Operation):
 
     def tidy(self, action: Action, lake: Writer) -> None:
         lake.sweep(str(action.arguments["archive"]))
+
+    def ended(self, plan: Plan, failures: Collection[str], lake: Writer) -> None:
+        """Remove what killed and failed runs staged in the archives, and never published."""
+        sequences = self.sequences(lake.settings)
+        for table in self.chosen(sequences):
+            with suppress(LakewardenError):  # the next run removes it
+                lake.staging.sweep(str(archive_name(lake, sequences, table)), whole_operation=True)
 
     def _verified(self, action: Action, lake: Reader) -> list[Finding]:
         """Whether main has the rows with which the partition was recorded."""
