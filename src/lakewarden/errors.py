@@ -12,6 +12,7 @@
     │   ├── AlreadyExists, NotAncestor, StalePlan, LeaseHeld, LeaseLost, CommitRefused
     │   ├── Barred                       the request or the configuration allows no more than a plan
     │   ├── UnfitDatabase                a server or a database table that cannot be maintained
+    │   ├── UnsupportedTable             its format version, its encryption or the format of its files
     │   ├── DeletionForbidden            the table's files must not be deleted, or another table may own them
     │   └── IllegalTransition            an operation cannot change from one state to another
     ├── Unavailable                      a service does not answer or denies access
@@ -145,6 +146,10 @@ class UnfitDatabase(Conflict):
 
 class DeletionForbidden(Conflict):
     code = "deletion-forbidden"
+
+
+class UnsupportedTable(Conflict):
+    code = "unsupported-table"
 
 
 class IllegalTransition(Conflict):

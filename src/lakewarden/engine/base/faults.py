@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lakewarden.engine.base.support import unsupported_format, unsupported_version
 from lakewarden.errors import BrokenTable, CatalogBusy, CatalogUnavailable, LakewardenError, StorageUnavailable
 
 _DOCTOR = "Run lakewarden lake doctor for details."
@@ -47,6 +48,8 @@ def decoding(location: str) -> Iterator[None]:
     except OSError:
         raise
     except Exception as error:
+        if unsupported := unsupported_format(error, location):
+            raise unsupported from None
         raise BrokenTable(
             f"{location} cannot be read: {first_line(error)}",
             "The file is corrupt: restore it from a backup.",
@@ -106,6 +109,8 @@ def translate(error: Exception, about: str) -> LakewardenError | None:
         )
     if isinstance(error, OSError):
         return StorageUnavailable(f"{about}: the storage does not respond: {message}", _DOCTOR)
+    if unsupported := unsupported_version(error, about):
+        return unsupported
     if family in ("pydantic", "pydantic_core", "json") or _is_unreadable_metadata(error):
         return BrokenTable(
             f"{about}: its metadata cannot be read: {message}", "The file is corrupt, or not Iceberg metadata."

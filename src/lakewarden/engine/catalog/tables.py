@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lakewarden.config import Settings
 from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.route import Route, route_for
+from lakewarden.engine.base.support import refuse_unsupported
 from lakewarden.engine.base.table_name import Reference, TableName, parse, parse_table, parse_time
 from lakewarden.engine.catalog.catalogs import Catalogs
 from lakewarden.engine.catalog.contents import has_view
@@ -128,7 +129,8 @@ class Tables:
         return found.snapshot_id if found else None
 
     def route(self, table: Table, name: TableName) -> Route:
-        """How this table can be changed."""
+        """How this table can be changed; refused if it cannot."""
+        refuse_unsupported(table, name)
         return route_for(table, self._settings.lake(name.lake))
 
     def resolve(self, text: str) -> Resolved:

@@ -16,6 +16,7 @@ from lakewarden.engine.base.collector import paused
 from lakewarden.engine.base.faults import first_line, is_refusal, translate, translating
 from lakewarden.engine.base.file_naming import naming
 from lakewarden.engine.base.route import Route, route_of_manifests
+from lakewarden.engine.base.support import refuse_unsupported
 from lakewarden.engine.catalog.tables import Tables
 from lakewarden.errors import CatalogBusy, CatalogUnavailable, CommitRefused, LakewardenError, StalePlan
 from lakewarden.lifecycle.basics import PUBLISH, Fence, Stamp
@@ -56,6 +57,7 @@ class Publisher:
         def load() -> Table:
             table = self._tables.load(name)
             check_identity(table, name, uuid)
+            refuse_unsupported(table, name)
             return table
 
         return self.publish_on(name, load, make)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.support import refuse_unsupported
 from lakewarden.engine.catalog.snapshots import WAP_ID, lines_of, notes_of
 from lakewarden.engine.commit.expired_versions import Expiry
 from lakewarden.engine.commit.procedures import Procedures
@@ -115,6 +116,7 @@ class Staging:
         self._sweep(name, self._own)
         statements = TableStatements(self._spark, self._desk.fence, name)
         table = self._desk.tables.load(name)
+        refuse_unsupported(table, name)
         base, through_spark = table.metadata.current_snapshot_id, table.metadata.format_version > 2
         branch = f"{self._own}-{uuid.uuid4().hex[:8]}"
         statements.create_branch(branch, base)

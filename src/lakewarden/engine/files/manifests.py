@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from lakewarden.engine.base import avro_files
 from lakewarden.engine.base.faults import decoding
 from lakewarden.engine.base.kept import Kept
+from lakewarden.engine.base.support import refuse_unsupported_file
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -107,7 +108,9 @@ def stream_entries(io: FileIO, manifest: ManifestFile, live: bool = True) -> Ite
 def entries_at(io: FileIO, path: str) -> Iterator[ManifestEntry]:
     """The entries of the manifest at a path as written, without inherited values."""
     with decoding(path):
-        yield from avro_files.entries_at(io, path)
+        for entry in avro_files.entries_at(io, path):
+            refuse_unsupported_file(entry.data_file, path)
+            yield entry
 
 
 @dataclass(frozen=True, slots=True)

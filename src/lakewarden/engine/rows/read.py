@@ -15,7 +15,6 @@ from lakewarden.engine.kernel import executor_functions
 from lakewarden.engine.rows.condition import condition
 from lakewarden.engine.rows.hidden_filter import Hiding
 from lakewarden.engine.rows.row_positions import KeyRows
-from lakewarden.engine.rows.scan import scan
 from lakewarden.engine.rows.spark_filter import as_column, without_hidden
 from lakewarden.engine.spark.session import Spark, send_by_value, translating_spark
 from lakewarden.errors import ColumnNotFound, did_you_mean
@@ -82,6 +81,8 @@ class Rows:
         """
         from pyiceberg.expressions import AlwaysTrue
 
+        from lakewarden.engine.rows.scan import scan
+
         schema = version_schema(version)
         hiding = Hiding.of([] if raw else self.hidden(version), schema, version.table.metadata)
         if hiding is None:
@@ -118,6 +119,8 @@ class Rows:
 
     def files_of(self, version: Resolved, where: str) -> set[str]:
         """The data files that may hold rows of a filter, by partition and bounds."""
+        from lakewarden.engine.rows.scan import scan
+
         schema = version_schema(version)
         predicate = _predicate(version, schema, where)
         with translating(f"table {version.name}"):
@@ -192,6 +195,8 @@ def _scanned(
     limit: int | None,
     schema: Schema | None = None,
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    from lakewarden.engine.rows.scan import scan
+
     found = scan(version, schema or version_schema(version), predicate, selected, limit)
     with translating(f"table {version.name}"):
         reader = found.to_arrow_batch_reader()

@@ -51,11 +51,11 @@ def bundles(
 def actions_for(lake: Reader, name: TableName, about_to_come: int = 0) -> tuple[Action, ...]:
     """One action that merges all groups; none if no group is worth it."""
     table = lake.tables.load(name)
+    route = route_of_manifests(lake.tables.route(table, name), table)
     files = lake.files.of(table, table.snapshot_by_name(MAIN))
     found = bundles(files.manifests, about_to_come=about_to_come)
     if not found:
         return ()
-    route = route_of_manifests(lake.tables.route(table, name), table)
     target, uuid = str(name), str(table.metadata.table_uuid)
     listed = FileList.of(
         PlannedFile(manifest.manifest_path, manifest.manifest_length, "manifest", group)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from lakewarden.engine.base.locations import apart, file_name
+from lakewarden.engine.base.support import refuse_unsupported
 from lakewarden.errors import DeletionForbidden
 from lakewarden.features.orphan.neighbours import is_metadata
 
@@ -22,7 +23,8 @@ _HINT = "version-hint.text"  # names the current metadata for file-system catalo
 
 
 def refuse_forbidden(name: TableName, table: Table) -> None:
-    """Refuse a table with gc.enabled=false."""
+    """Refuse a table with gc.enabled=false, or one that Lakewarden does not touch."""
+    refuse_unsupported(table, name)
     if table.metadata.properties.get("gc.enabled", "true").lower() == "false":
         raise DeletionForbidden(
             f"{name}: gc.enabled=false forbids deleting its files",

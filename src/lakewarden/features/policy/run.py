@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from lakewarden.engine.base.table_name import TableName
-from lakewarden.errors import LakewardenError
+from lakewarden.errors import LakewardenError, UnsupportedTable
 from lakewarden.features.policy.upkeep import KINDS, Kind, Worth, upkeep
 from lakewarden.features.shared.damage import explaining
 from lakewarden.features.shared.each import TablesOperation, joined, refusal
@@ -49,6 +49,8 @@ class Run(TablesOperation):
             except LakewardenError as error:
                 if self.is_one:
                     raise
+                if isinstance(error, UnsupportedTable):
+                    return Worth(Plan(self.kind(), str(name), warnings=(f"{name} is skipped: {error.message}",)), 0.0)
                 return Worth(Plan(self.kind(), str(name), refused=(refusal(str(name), error),)), 0.0)
 
         worth = list(lake.tables.read_all(self.chosen(lake), guarded))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.support import refuse_unsupported
 from lakewarden.engine.files.damage import Damage, damage_of
 from lakewarden.engine.files.manifests import manifests_of
 from lakewarden.errors import BrokenTable, LakewardenError
@@ -27,6 +28,8 @@ def explaining(lake: Reader, name: TableName) -> Iterator[None]:
     except BrokenTable as error:
         if error.is_explained:
             raise
+        with suppress(BrokenTable):
+            refuse_unsupported(lake.tables.load(name), name)  # what is encrypted looks damaged
         raise explained(lake, name, error) from error
 
 

@@ -15,6 +15,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakewarden import features
+from lakewarden.engine.base.support import refuse_unsupported
 from lakewarden.lifecycle.action import Outcome
 from lakewarden.lifecycle.plan import Plan
 
@@ -77,7 +78,9 @@ class TableUpkeep:
 
     @cached_property
     def table(self) -> Table:
-        return self.lake.tables.load(self.name)
+        table = self.lake.tables.load(self.name)
+        refuse_unsupported(table, self.name)
+        return table
 
     def once(self, look: Callable[[TableUpkeep], Made]) -> Made:
         if look not in self._seen:

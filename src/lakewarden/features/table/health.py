@@ -9,7 +9,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from lakewarden.engine.base.table_name import TableName
-from lakewarden.errors import BrokenTable, LakewardenError
+from lakewarden.errors import BrokenTable, LakewardenError, UnsupportedTable
 from lakewarden.features.policy.condition import score
 from lakewarden.features.policy.upkeep import UPKEEP, diagnosis
 from lakewarden.features.shared.damage import explaining
@@ -77,6 +77,8 @@ class Health(Selects, Question[list[TableHealth]]):
             except LakewardenError as error:
                 if self.is_one:
                     raise
+                if isinstance(error, UnsupportedTable):
+                    return TableHealth(str(name), 100, f"skipped: {error.message}")
                 is_damaged = isinstance(error, BrokenTable) and error.is_explained
                 advice = error.hint if is_damaged else f"lakewarden table show {name}"
                 return TableHealth(str(name), 0, error.message, next=advice)

@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.display import Shown
+from lakewarden.engine.base.route import Route
+from lakewarden.errors import UnsupportedTable
 from lakewarden.features.shared.columns import Column, columns_of
 from lakewarden.features.shared.damage import problems
 from lakewarden.features.shared.summary import live_rows, total
@@ -54,7 +56,10 @@ class Show(Question[TableDetail]):
         name = lake.tables.name(self.table)
         table = lake.tables.load(name)
         metadata, head, schema = table.metadata, table.current_snapshot(), table.schema()
-        route = lake.tables.route(table, name)
+        try:
+            route = lake.tables.route(table, name)
+        except UnsupportedTable as error:
+            route = Route("nothing", error.message)
         return TableDetail(
             table=str(name),
             uuid=str(metadata.table_uuid),

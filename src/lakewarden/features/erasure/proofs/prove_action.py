@@ -7,13 +7,16 @@ recorded. A request is closed only if the newest proof of each of its tables is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.engine.base.support import refuse_unsupported
 from lakewarden.engine.commit.publish import check_identity
+from lakewarden.engine.files.reachable import reachable_set
 from lakewarden.engine.proof.scan import prove, size
 from lakewarden.engine.rows.redaction import Redaction
-from lakewarden.errors import StalePlan
+from lakewarden.errors import BrokenTable, StalePlan
 from lakewarden.features.erasure.proofs.forgotten_values import values_of
 from lakewarden.features.erasure.proofs.proof_records import Proofs, ThisRun, to_close
 from lakewarden.features.erasure.proofs.traces import traces_left
@@ -49,6 +52,9 @@ def action_for(
     The same operation also proves the tables in `together`, by uuid: no earlier proof of them counts.
     """
     uuid = str(table.metadata.table_uuid)
+    refuse_unsupported(table, name)
+    with suppress(BrokenTable):  # the proof names what it cannot read
+        reachable_set(table)  # refused if files are in a format that the proof does not read
     redaction = Redaction.of(table.metadata, fields_of(lake, uuid, requests))
     with redaction.of_errors():
         objects, total = size(table, lake.storage(name.lake))
