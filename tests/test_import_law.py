@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "config": {"errors", "quantities"},
     "records": {"errors", "erased_values"},
     "lifecycle": {"errors", "quantities", "display", "erased_values"},
-    "engine": {"errors", "quantities", "config", "records", "lifecycle"},
+    "engine": {"errors", "erased_values", "quantities", "config", "records", "lifecycle"},
     "state": {"errors", "erased_values", "quantities", "records", "lifecycle"},
     "features": {"errors", "erased_values", "quantities", "display", "config", "records", "lifecycle", "engine"},
     "registry": {"errors", "lifecycle", "features"},

@@ -94,6 +94,10 @@ class ErasedValues:
         more = _Words.of((spelling for text in found for spelling in spellings(text)), self.words.fold)
         return ErasedValues(frozenset(), more, sentences_only=True)
 
+    def addresses(self) -> _Words:
+        """The spellings that are more than a word or a number."""
+        return _Words.of((text for text in self.words.known if not _WORD.fullmatch(text)), self.words.fold)
+
     def path(self, path: str) -> str:
         """A path, or a text with paths, without the values."""
         if self.sentences_only and " " not in path:

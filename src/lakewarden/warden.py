@@ -29,6 +29,7 @@ from pydantic import ValidationError
 from lakewarden import config, registry
 from lakewarden.config import Environment, Settings
 from lakewarden.display import Listing
+from lakewarden.engine.base.own_logs import OwnLogs
 from lakewarden.engine.base.quoting import identifier
 from lakewarden.engine.catalog.catalogs import Catalogs
 from lakewarden.engine.catalog.tables import Resolved, Tables
@@ -227,6 +228,10 @@ class Workbench:
 
     def fence(self) -> None:
         self._fence()
+
+    @property
+    def logs(self) -> OwnLogs:
+        return OwnLogs(self._ground.environment.logs)
 
     @property
     def probes(self) -> Sequence[Probe]:

@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import LargeBinary, Text, text
 
 from lakewarden.erased_values import ERASED, ErasedValues
+from lakewarden.errors import TracesLeft
 from lakewarden.lifecycle.action import Action, Finding
 from lakewarden.lifecycle.journal import Progress, Record
 from lakewarden.lifecycle.plan import Plan
@@ -140,6 +141,15 @@ def test_short_values_of_other_tables_are_left_alone(database: Database) -> None
     before = planned(database, "op-1", written("[5]", '["anna"]'))
     assert forgotten(database, values("5", "anna")) == 0
     assert SqlJournal(database).get("op-1") == before
+
+
+def test_what_is_left_is_a_place_with_traces(database: Database) -> None:
+    """Words of ours are not replaced: nobody has such a value, unless a noun writes one there."""
+    planned(database, "op-1", replace(written('["a+b@x.org"]', "[]"), verb="a+b@x.org"))
+    with pytest.raises(TracesLeft, match=r"still has values of the request in operations\.plan") as error:
+        forgotten(database, values("a+b@x.org"))
+    assert error.value.details["places"] == [{"object": "control database", "where": "operations.plan"}]
+    assert SqlJournal(database).get("op-1").plan.actions[0].arguments["lower"] == '["a+b@x.org"]'  # rolled back
 
 
 def test_many_values_are_forgotten_in_one_pass(database: Database) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakewarden.config import Settings
+    from lakewarden.engine.base.own_logs import OwnLogs
     from lakewarden.engine.catalog.tables import Tables
     from lakewarden.engine.commit.change import Commits
     from lakewarden.engine.commit.procedures import Procedures
@@ -83,6 +84,8 @@ class Writer(Reader, Protocol):
     def procedures(self) -> Procedures: ...
     @property
     def spark_cleansing(self) -> SparkCleansing: ...
+    @property
+    def logs(self) -> OwnLogs: ...
     @property
     def stamp(self) -> Stamp: ...
     @property

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Table, bindparam, column, literal_column, or_
 from sqlalchemy import table as plain_table
 
 from lakewarden.erased_values import ErasedValues
+from lakewarden.errors import TracesLeft
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import redact_files
 from lakewarden.state.tables import action_files, erasure_evidence, metadata, operations, steps
@@ -40,7 +41,28 @@ def forget(connection: Connection, values: ErasedValues) -> int:
     for operation, small in found.items():
         for table, key in ((operations, "id"), (steps, "operation")):
             _forget_in(connection, table, values.within(small), set(), {}, **{key: operation})
+    left = list(traces(connection, values)) if count else []
+    if left:
+        raise TracesLeft(
+            f"the control database still has values of the request in {', '.join(sorted(set(left)))}",
+            "The request stays open. This is an error in Lakewarden: please report it.",
+            places=[{"object": "control database", "where": where} for where in sorted(set(left))],
+        )
     return count
+
+
+def traces(connection: Connection, values: ErasedValues) -> Iterator[str]:
+    """The columns that have one of the values, looked at as they are stored and not as documents.
+
+    Words and numbers also mean other things, so only values with other characters count.
+    """
+    addresses = values.addresses()
+    for name, columns in searched().items():
+        for row in _rows(connection, metadata.tables[name], {}):
+            for each in columns:
+                raw = _raw(row[each]) if row[each] is not None else ""
+                if addresses.may_be_in(raw) and addresses.spans(raw):
+                    yield f"{name}.{each}"
 
 
 def _forget_in(
@@ -76,13 +98,17 @@ def _without(values: ErasedValues, table: Table, row: Row, name: str, small: set
         return None
     if table is action_files:
         return redact_files(bytes(stored), values.path)
-    raw = zlib.decompress(bytes(stored)).decode() if isinstance(stored, bytes | memoryview) else str(stored)
+    raw = _raw(stored)
     if small is None and not values.may_be_in(raw):
         return stored
     cleaned = values.without(raw, small is not None, set() if small is None else small)
     if cleaned == raw:
         return stored
     return zlib.compress(cleaned.encode(), level=1) if isinstance(stored, bytes | memoryview) else cleaned
+
+
+def _raw(stored: Any) -> str:
+    return zlib.decompress(bytes(stored)).decode() if isinstance(stored, bytes | memoryview) else str(stored)
 
 
 def _renumber(connection: Connection, operation: str, before: str, after: str) -> None:

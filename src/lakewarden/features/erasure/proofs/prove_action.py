@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from lakewarden.records.erasure import ErasureRequest
 
 PROVE = "prove"
+_OWN_RECORDS = (
+    "the control database and the log files of the machine that closed the request were searched in the same step, and "
+    "the values replaced there: texts that stand out wherever they are, short texts and numbers where values are"
+)
 _BYTES_PER_SECOND = 50 << 20  # a guess, for the estimate only
 
 
@@ -128,7 +132,8 @@ def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
     found = find_table(lake, action.subject, str(action.arguments["uuid"]))
     if found is not None:
         raise StalePlan(f"the plan is stale: {action.subject} exists, as {found}", "Plan again.")
-    method = [f"{action.subject} is no longer in the catalog: files that may be left of it were not searched"]
+    gone = f"{action.subject} is no longer in the catalog: files that may be left of it were not searched"
+    method = [gone, _OWN_RECORDS]
     nothing = {"places": [], "not_read": [], "young": 0, "objects": 0, "bytes": 0, "by_kind": {}, "snapshots": 0}
     document = {"clean": True, "gone": True, **nothing, "method": method, "metadata": "", "refs": {}}
     record_evidence(lake, action, EvidenceKind.PROVED, requests, document)
@@ -140,7 +145,10 @@ def _close(lake: Writer, action: Action) -> int:
     lake.kept(ThisRun).proved.add(action.id)
     ready = _to_close(lake, action, lake.stamp.operation)
     if ready:
-        lake.state.erasure.close([request.id for request in ready], lake.clock(), values_of(lake, ready))
+        values = values_of(lake, ready)
+        lake.logs.forget(values)
+        reach("prove.logs")
+        lake.state.erasure.close([request.id for request in ready], lake.clock(), values)
         reach("prove.closed")
         unmark(lake, ready)
     return len(ready)
@@ -173,7 +181,7 @@ def _document(table: Table, proof: Proof) -> dict[str, Any]:
         "objects": proof.objects,
         "bytes": proof.bytes,
         "by_kind": proof.by_kind,
-        "method": proof.method,
+        "method": [*proof.method, _OWN_RECORDS],
         "snapshots": proof.snapshots,
         "metadata": proof.metadata,
         "refs": {name: ref.snapshot_id for name, ref in table.metadata.refs.items()},
