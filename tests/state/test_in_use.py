@@ -76,6 +76,14 @@ def test_no_number_of_operations_makes_a_failed_one_forgotten(journal: Journal) 
     assert snapshots_in_use(journal) == {"c.d": {2: "op-2"}, "uuid-of-c.d": {2: "op-2"}}
 
 
+def test_the_last_operation_of_a_backfill_is_found_by_its_exact_name(journal: Journal) -> None:
+    for id, name in (("op-1", "shop:a_1"), ("op-2", "shop:A_1"), ("op-3", "shop:ab1")):
+        begin(journal, id, replace(reading("a.b", 1), arguments={"backfill": name}), state=State.FAILED)
+    begin(journal, "op-4", replace(reading("a.b", 1), arguments={"backfill": "shop:a_1"}), state=State.PLANNED)
+    found = [journal.last_begun(["some.kind"], "backfill", name) for name in ("shop:a_1", "shop:A_1", "shop:b", "a_1")]
+    assert [record and record.id for record in found] == ["op-1", "op-2", None, None]
+
+
 def test_what_is_verified_is_needed_no_more(journal: Journal) -> None:
     begin(journal, "one", reading("a.b", 1), reading("c.d", 2))
     journal.step("one", replace(journal.get("one").steps[0], progress=Progress.DONE))

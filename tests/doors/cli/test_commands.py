@@ -46,7 +46,8 @@ class TestJson:
         rows = document(capsys, "version", "list", "sales.orders", "--json")
         assert isinstance(rows, list)
         assert list(rows[0]) == [
-            *("snapshot_id", "committed_at", "operation", "rows", "files", "bytes", "tags", "branches", "who")
+            *("snapshot_id", "committed_at", "operation", "rows", "files", "bytes", "tags", "branches", "who"),
+            "kept_until",
         ]
 
     def test_any_other_question_is_an_object(self, shop: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:

@@ -154,8 +154,7 @@ class Rows:
 
         def places(former: Sequence[HiddenKey]) -> list[tuple[str, int]]:
             rows = KeyRows(former, self._files, self._storage(version.name.lake))
-            found = (rows.places(version.table, snapshot) for snapshot in snapshots)
-            return list(dict.fromkeys(place for some in found for place in some))
+            return rows.places(version.table, *snapshots)
 
         return without_hidden(session, frame, keys, schema, places)
 

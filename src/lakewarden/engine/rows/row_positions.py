@@ -40,13 +40,14 @@ class KeyRows:
         dangling = files.dangling() if files.deletes else []
         return any(files.masks.get(delete.identity, {}).keys() & self._known.keys() for delete in dangling)
 
-    def places(self, table: Table, snapshot: int) -> list[tuple[str, int]]:
-        """Each such row of a version, by data file and position."""
-        matches = self.search(table, {snapshot}).matches.values()
+    def places(self, table: Table, *snapshots: int) -> list[tuple[str, int]]:
+        """Each such row of some versions, by data file and position."""
+        matches = self.search(table, snapshots).matches.values()
         paths = [match.path for match in matches if match.content == "data"]
         unknown = [path for path in paths if path not in self._known]
         if unknown:
-            live = self._files.of(table, table.snapshot_by_id(snapshot)).by_path
+            versions = [one for one in table.metadata.snapshots if one.snapshot_id in snapshots]
+            live, _ = self._files.across(table, versions)
 
             def look(path: str) -> list[int]:
                 return sorted(self._owners.positions(table.metadata, self._storage, live[path]).get("", ()))
