@@ -20,6 +20,8 @@ Row = tuple[int, float]
 """What the SQL reads of an order: its id and amount."""
 Rows = Counter[Row]
 SIZE = 3
+_LOG = 100
+"""As many metadata files does a table's log have at most, unless it is told otherwise."""
 SQL = """INSERT INTO {db}.totals (id, cents)
 SELECT id, CAST(amount * 100 AS BIGINT) FROM {db}.orders WHERE id > {checkpoint_id} ORDER BY id LIMIT {batch_size}
 """
@@ -35,6 +37,8 @@ class Target:
     """Of a run: rows that it has not written. None before the first run, and after an undo."""
     reads: int | None = None
     """The snapshot of the source that the last run reads, or has read."""
+    since: int | None = None
+    """And the one whose rows it leaves out."""
 
     @property
     def is_complete(self) -> bool:
@@ -51,8 +55,6 @@ class BackfillWalk:
         self.sources: dict[int | None, Rows] = {None: Counter()}
         self.tally: Counter[str] = Counter()
         self._next_id = 0
-        self._line_is_lost = False
-        """Others rolled the target back, and expired what says so."""
         self._is_rolled_back = False
         shop.register(SQL, batch_size=SIZE)
 
@@ -74,6 +76,7 @@ class BackfillWalk:
             )[0]
             step()
             done.append(step.__name__.strip("_"))
+        self.begun = " ".join(done)
         own = self.chance.choices((self._run, self._undo, self._upkeep, self._lose), (8, 2, 2, 1))[0]
         done.append(f"then {own()}")
         self.check(" ".join(done))
@@ -129,8 +132,6 @@ class BackfillWalk:
     def _expire(self) -> None:
         for table in self._some():
             table.expire()
-            if table is self.target and self._is_rolled_back:
-                self._line_is_lost = True
 
     def _roll_back(self) -> None:
         for table in self._some():
@@ -172,25 +173,32 @@ class BackfillWalk:
     def _run(self) -> str:
         now, again = self.now, self.chance.random() < 0.5
         most = self.chance.choice((None, None, 1, 2))
-        left, reads = now.left, now.reads
+        left, reads, since = now.left, now.reads, now.since
         if left is None or (now.is_complete and again):
-            left, reads = self.sources[self.source.head].copy(), self.source.head
+            left, reads, since = self.sources[self.source.head].copy(), self.source.head, None
             if now.left is not None:
-                left -= self.sources[now.reads]
-        excuse = self._excuse(now, again)
+                left, since = left - self.sources[now.reads], now.reads
+        excuses = self._excuses(now, again)
         try:
             self.shop.run(again=again, max_batches=most)
         except LakewardenError as error:
-            if not excuse:
-                raise AssertionError("refused without a reason") from error
+            if not any(excuse in error.message for excuse in excuses):
+                raise AssertionError(
+                    f"refused for another reason than {excuses}, again: {again}, {now}: {error}"
+                ) from error
             self.tally["run refused"] += 1
             return f"run (again: {again}, most: {most}) refused: {error}"
         written = self._found()[0] - now.written
         if now.is_complete and not again:
-            left, reads = now.left, now.reads
+            left, reads, since = now.left, now.reads, now.since
         assert left is not None
         self._check_batches(written, left, most)
-        self.targets[self.target.head] = replace(now, written=now.written + written, left=left - written, reads=reads)
+        for snapshot in self.target.snapshots():
+            if snapshot not in self.targets:
+                so_far = self._found(snapshot)[0] - now.written
+                self.targets[snapshot] = replace(
+                    now, written=now.written + so_far, left=left - so_far, reads=reads, since=since
+                )
         self.tally["run"] += bool(written)
         return f"run (again: {again}, most: {most}) wrote {sorted(written.elements())}"
 
@@ -203,16 +211,17 @@ class BackfillWalk:
         elif left:
             assert written, "nothing was written"
 
-    def _excuse(self, now: Target, again: bool) -> str:
+    def _excuses(self, now: Target, again: bool) -> list[str]:
         """Why a run may be refused."""
-        there = {None, *self.source.snapshots()}
-        if self._line_is_lost:
-            return "which commits were in line is not known"
+        excuses, there = [], {None, *self.source.snapshots()}
+        if len(self.target.metadata.metadata_log) >= _LOG:
+            excuses.append("it is not known whether")
         if self._is_rolled_back and not again:
-            return "rolled back"
-        if now.left is not None and now.reads not in there and (again or not now.is_complete):
-            return "the version of the source is gone"
-        return ""
+            excuses.append("was rolled back behind")
+        needed = {now.reads} if now.is_complete else {now.reads, now.since}
+        if now.left is not None and not needed <= there and (again or not now.is_complete):
+            excuses.append("a version that backfill shop_003 has read is gone")
+        return excuses
 
     def _undo(self) -> str:
         now = self.now
@@ -241,8 +250,6 @@ class BackfillWalk:
         self.tally[what] += 1
         for table in (self.source, self.target):
             self._same(table, before[table.table])
-        if what == "expire" and name == self.target.table and self._is_rolled_back:
-            self._line_is_lost = True
         return f"{what} {name}"
 
     def _lose(self) -> str:
@@ -251,9 +258,10 @@ class BackfillWalk:
 
     # how it is seen
 
-    def _found(self) -> tuple[Rows, frozenset[int]]:
-        """The rows of the target, as anybody's Spark sees them."""
-        rows = [(row["id"], row["cents"]) for row in self.target.sql("SELECT id, cents FROM {t}")]
+    def _found(self, snapshot: int | None = None) -> tuple[Rows, frozenset[int]]:
+        """The rows of the target, or of a version of it, as anybody's Spark sees them."""
+        version = "" if snapshot is None else f" VERSION AS OF {snapshot}"
+        rows = [(row["id"], row["cents"]) for row in self.target.sql("SELECT id, cents FROM {t}" + version)]
         return (
             Counter((id, cents / 100) for id, cents in rows if id > 0),
             frozenset(id for id, _ in rows if id < 0),

@@ -8,6 +8,7 @@ import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import same_place
@@ -71,6 +72,8 @@ class Written:
     """Whether a commit of this run was sent and its result is not known."""
     exchanges: bool = True
     """Whether batches are written by Lakewarden's own tasks, if the target allows it."""
+    began: datetime | None = None
+    """When it began to read."""
     readings: dict[str, Reading] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
 

@@ -13,7 +13,7 @@ from lakewarden.engine.sql.batches import NoVersion, Reading
 from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple, TupleColumns
 from lakewarden.errors import BadValue, Conflict, LakewardenError, VersionNotFound
-from lakewarden.features.backfill import bad_rows, gates, throttle
+from lakewarden.features.backfill import bad_rows, gates, throttle, withdrawn
 from lakewarden.features.backfill.position import Found, Position, branch_of, refuse_unknown, whereabouts
 from lakewarden.features.backfill.registration import Backfill
 from lakewarden.lifecycle.action import Action, Estimate, digest
@@ -85,7 +85,7 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
     _check_columns(backfill, last)
     if last is not None and last.complete and not again:
         return Planned((), ("complete; --again writes rows that arrived since",))
-    reading, run, warnings = _continued(lake, backfill, last)
+    reading, run, shown, warnings = _continued(lake, backfill, known.current)
     if run is None:
         return Planned((), ("no rows arrived since",))
     is_new = last is None or run > last.run
@@ -102,6 +102,9 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
         read = f"{len(ranges)} times {reading.bytes >> 20} MB"
         warnings = (*warnings, f"each batch is a query of its own, because {why}: it reads up to {read}")
     actions = _actions(lake, backfill, table, reading, ranges, run, last if not is_new else None)
+    actions = tuple(
+        replace(each, arguments={**each.arguments, **({"shown": shown} if shown else {})}) for each in actions
+    )
     if is_on_branch:
         done = actions[-1].number("batch") if actions else last.batch if last else 0
         actions = (*actions, _publication(lake, backfill, table, reading, run, done))
@@ -156,20 +159,45 @@ def reading_of(lake: Reader, backfill: Backfill, action: Action) -> Reading:
     backfill.refuse_other_tables(lake)
     source = json.loads(str(action.arguments["source"]))
     since = action.arguments.get("since")
-    return _reading(lake, backfill, source, str(since) if since else None)
+    reading = _reading(lake, backfill, source, str(since) if since else None)
+    return _with_shown(lake, reading, str(action.arguments.get("shown", "")))
 
 
-def _continued(lake: Reader, backfill: Backfill, last: Position | None) -> tuple[Reading, int | None, tuple[str, ...]]:
-    """What the next batch reads, and in which run; no run if nothing arrived since the last one."""
-    if last is None:
-        return check(lake, backfill), 1, ()
+def _continued(
+    lake: Reader, backfill: Backfill, found: Found | None
+) -> tuple[Reading, int | None, str, tuple[str, ...]]:
+    """What the next batch reads, in which run, and withdrawn requests whose rows it reads.
+
+    No run if nothing arrived since the last one.
+    """
+    if found is None:
+        return check(lake, backfill), 1, "", ()
+    last = found.position
     if not last.complete:
-        return _as_pinned(lake, backfill, last.source, last.since), last.run, ()
+        reading = _as_pinned(lake, backfill, last.source, last.since)
+        return _with_shown(lake, reading, last.shown), last.run, last.shown, ()
     read = last.source[backfill.source]
-    reading = _as_pinned(lake, backfill, {}, read)
+    reading, shown = _late(lake, backfill, found)
     if _has_nothing_new(backfill, reading, read):
-        return reading, None, ()
-    return reading, last.run + 1, _about_changes(lake, backfill, reading)
+        return reading, None, "", ()
+    warnings = _about_changes(lake, backfill, reading)
+    if reading.hidden_before:
+        named = f"rows that {', '.join(shown.split())} hid while it ran count as new: withdrawn since"
+        warnings = (*warnings, named)
+    return reading, last.run + 1, shown, warnings
+
+
+def _late(lake: Reader, backfill: Backfill, found: Found) -> tuple[Reading, str]:
+    """What `--again` reads, and the withdrawn requests whose rows are among it."""
+    reading = _as_pinned(lake, backfill, {}, found.position.source[backfill.source])
+    shown, hidden = withdrawn.missed(lake, reading.since, found) if reading.since else ((), ())
+    return replace(reading, hidden_before=hidden), " ".join(shown)
+
+
+def _with_shown(lake: Reader, reading: Reading, shown: str) -> Reading:
+    if reading.since is None or not shown:
+        return reading
+    return replace(reading, hidden_before=withdrawn.keys_of(lake, reading.since, shown.split()))
 
 
 def _about_changes(lake: Reader, backfill: Backfill, reading: Reading) -> tuple[str, ...]:
@@ -317,9 +345,24 @@ def tasks_of(size: int) -> int:
     return max(1, size // _OF_A_TASK)
 
 
-def late_rows(lake: Reader, backfill: Backfill, found: Found) -> int | None:
-    """How many rows of the source `--again` would read; None if they cannot be counted cheaply."""
+def late_rows(lake: Reader, backfill: Backfill, found: Found) -> tuple[int | None, str]:
+    """How many rows of the source `--again` would read, or None; and what is to be known about them."""
     read = found.position.source.get(backfill.source)
+    if read is None or not found.position.complete:
+        return _late_in_source(lake, backfill, found, read), ""
+    try:
+        reading, shown = _late(lake, backfill, found)
+        rows = 0 if _has_nothing_new(backfill, reading, read) else lake.batches.count(reading)
+    except Conflict as error:  # a version is gone, or it is not known which rows are missing
+        return None, error.message
+    except LakewardenError:  # columns of the SQL are gone
+        return None, ""
+    names = ", ".join(shown.split())
+    return rows, f"rows that {names} hid while it ran are late: withdrawn since" if reading.hidden_before else ""
+
+
+def _late_in_source(lake: Reader, backfill: Backfill, found: Found, read: str | None) -> int | None:
+    """The same for a run that is not complete: rows that arrived since it began."""
     if read is None:
         return None
     try:

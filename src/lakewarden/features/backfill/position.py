@@ -63,6 +63,12 @@ class Position:
     """The commit has all batches of the run, which were on a branch before."""
     undone: bool = False
     """The commit removed all rows of the backfill: stamps before it no longer count."""
+    began: str = ""
+    """When its first run began to read; requests to erase that hid rows since may have been withdrawn."""
+    shown: str = ""
+    """Withdrawn requests whose rows count as new in this run."""
+    settled: str = ""
+    """The same, in earlier runs."""
 
     @property
     def text(self) -> str:

@@ -98,6 +98,7 @@ def status_of(lake: Reader, backfill: Backfill) -> BackfillStatus:
     found = known.current or known.unknown
     at = found.position if found else None
     rate, eta = _pace(lake, record, backfill, state)
+    late, about_late = late_rows(lake, backfill, known.current) if known.current else (None, "")
     return BackfillStatus(
         backfill_id=backfill.id,
         migration_version=backfill.files.version,
@@ -113,8 +114,8 @@ def status_of(lake: Reader, backfill: Backfill) -> BackfillStatus:
         eta=eta,
         held_by=lake.journal.held_by(record.id) if record else None,
         operation=record.id if record else None,
-        late_rows=late_rows(lake, backfill, known.current) if known.current else None,
-        notes=[*_waits_for(record, state), *_notes(backfill, known)],
+        late_rows=late,
+        notes=[*_waits_for(record, state), *_notes(backfill, known), *([about_late] if about_late else [])],
     )
 
 

@@ -1,0 +1,97 @@
+"""Rows that an erasure request hid while a backfill ran, and that come back when it is withdrawn."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.errors import Conflict
+from tests.features.backfill.shop import Shop
+
+pytestmark = pytest.mark.spark
+
+
+def hide(shop: Shop, *regions: str, ignore_case: bool = False) -> str:
+    asked = shop.warden.erasure.request("shop.orders", key="region", value=[*regions], ignore_case=ignore_case)
+    return str(asked.id)
+
+
+def withdraw(shop: Shop, request: str) -> None:
+    shop.warden.erasure.withdraw(request).apply()
+
+
+def test_rows_that_were_hidden_are_late_once_their_request_is_withdrawn(shop: Shop) -> None:
+    shop.order(*range(4))
+    shop.order(*range(10, 14), region="Gone")
+    shop.order(20, region="gone")
+    request, other = hide(shop, "gone", ignore_case=True), hide(shop, "north")
+    withdraw(shop, other)
+    shop.register()
+    shop.run()
+    assert (shop.ids(), shop.status().late_rows) == ([*range(4)], 0)
+    shop.order(4)
+    shop.order(15, region="gone")
+    shop.run(again=True)
+    assert shop.ids() == [*range(5)]
+    withdraw(shop, request)
+    status = shop.status()
+    assert (status.status, status.late_rows) == ("completed", 6)
+    assert status.notes == [f"rows that {request} hid while it ran are late: withdrawn since"]
+    shop.order(16, region="gone")
+    planned = shop.warden.backfill.run(database="shop", version="3", again=True)
+    assert planned.plan.warnings == (f"shop_003: rows that {request} hid while it ran count as new: withdrawn since",)
+    shop.run(again=True, max_batches=1)
+    assert len(shop.ids()) == 8
+    shop.order(99)
+    shop.run()
+    assert shop.ids() == [*range(5), *range(10, 14), 15, 16, 20]
+    assert (shop.status().late_rows, shop.status().notes) == (1, [])
+    shop.run(again=True)
+    assert shop.ids() == [*range(5), *range(10, 14), 15, 16, 20, 99]
+    assert shop.warden.backfill.run(database="shop", version="3", again=True).plan.warnings == (
+        "shop_003: no rows arrived since",
+    )
+
+
+def test_deletes_that_hid_rows_do_not_make_them_come_twice(shop: Shop) -> None:
+    shop.order(*range(3))
+    shop.order(10, 11, region="gone")
+    request = hide(shop, "gone")
+    shop.warden.erasure.hide("shop.orders").apply()
+    shop.register()
+    shop.run()
+    withdraw(shop, request)
+    assert shop.status().late_rows == 2
+    shop.run(again=True)
+    assert (shop.ids(), shop.status().late_rows) == ([0, 1, 2, 10, 11], 0)
+
+
+def test_what_was_hidden_during_a_part_of_it_is_refused(shop: Shop) -> None:
+    shop.order(*range(3), region="gone")
+    shop.order(*range(3, 6))
+    shop.order(7, region="gone")
+    shop.register()
+    shop.run(max_batches=1)
+    request, unknown = hide(shop, "gone"), hide(shop, "nobody")
+    shop.run()
+    assert shop.ids() == [*range(6)]
+    withdraw(shop, unknown)
+    assert (shop.status().late_rows, shop.status().notes) == (0, [])
+    withdraw(shop, request)
+    status = shop.status()
+    assert status.late_rows is None
+    assert f"erasure request {request} was withdrawn and hid rows of main.shop.orders while a part" in status.notes[0]
+    with pytest.raises(Conflict, match="which of them are missing is not known"):
+        shop.run(again=True)
+    assert shop.run() == {"actions": 0, "subjects": 0}
+    shop.warden.backfill.undo(database="shop", version="3").apply()
+    shop.run()
+    assert (shop.ids(), shop.status().late_rows) == ([*range(6), 7], 0)
+
+
+def test_a_request_that_came_after_the_run_hid_nothing_of_it(shop: Shop) -> None:
+    shop.order(1, 2)
+    shop.order(3, region="gone")
+    shop.register()
+    shop.run()
+    withdraw(shop, hide(shop, "gone"))
+    assert (shop.status().late_rows, shop.status().notes) == (0, [])
