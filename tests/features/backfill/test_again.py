@@ -134,6 +134,18 @@ def test_without_the_snapshots_between_rows_are_compared(shop: Shop) -> None:
     assert again(shop) == (3, 4)
 
 
+def test_versions_between_expire_while_a_run_is_paused(shop: Shop) -> None:
+    """Both ends are kept for the run. Iceberg does not read what was appended across the gap."""
+    begun(shop, *range(3))
+    for id in range(10, 15):
+        shop.order(id, id)
+    shop.run(again=True, max_batches=1)
+    shop.warden.retention.expire("shop.orders", keep_last=1, keep_days=0, reader_grace="0s").apply()
+    assert len(shop.lake.catalog.load_table("shop.orders").metadata.snapshots) == 2
+    shop.run()
+    assert shop.ids() == sorted([*range(3), *range(10, 15), *range(10, 15)])
+
+
 def test_rows_are_written_once_if_a_run_ends_between_its_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """On Spark, and with rows that have equals: which of these is new is not the same each time."""
     monkeypatch.setattr(new_rows, "_HERE", -1)

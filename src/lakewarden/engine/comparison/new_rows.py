@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.quoting import identifier
-from lakewarden.engine.catalog.snapshots import ancestors, notes_of
+from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.engine.comparison import in_process, on_spark
 from lakewarden.engine.comparison.columns import Matched, match
 from lakewarden.engine.comparison.compare import Comparisons, Wanted, drops
@@ -119,24 +119,25 @@ class NewRows:
     def appended(self, since: Since) -> list[Snapshot] | None:
         """The snapshots that appended the new rows; None if they must be compared.
 
-        Spark reads what was appended with the columns that the table has now.
+        Spark reads what was appended with the columns that the table has now, and not across a gap left by expiry.
         """
         version = since.after
         found: list[Snapshot] = []
         if self._hidden_no_longer(since) or version_schema(version).schema_id != version.table.schema().schema_id:
             return None
-        for id in ancestors(version.table, version.snapshot.snapshot_id):
-            snapshot = version.table.snapshot_by_id(id)
-            if id == since.before.snapshot.snapshot_id:
-                return found
+        by_id = {snapshot.snapshot_id: snapshot for snapshot in version.table.metadata.snapshots}
+        id: int | None = version.snapshot.snapshot_id
+        while id != since.before.snapshot.snapshot_id:
+            snapshot = by_id.get(id) if id is not None else None
             if snapshot is None or snapshot.summary is None:
                 return None
+            id = snapshot.parent_snapshot_id
             kind, notes = snapshot.summary.operation.value, notes_of(snapshot)
             if kind == "append" and not any(int(notes.get(name, 0)) for name in _NO_ROWS_GO):
                 found.append(snapshot)
             elif kind != "replace":
                 return None
-        return None
+        return found
 
     def here(self, since: Since, most_bytes: int, copies: bool = False) -> Found | None:
         """The new rows, found in this process; None if more than so many bytes must be read.
