@@ -290,3 +290,29 @@ def test_writers_go_on_from_where_they_were(lake: SmallLake) -> None:
     summary = lake.catalog.load_table("crm.people").current_snapshot().summary.additional_properties
     assert summary["flink.max-committed-checkpoint-id"] == "41"
     assert "source" not in summary
+
+
+def stamp(*checkpoint: Any, **around: Any) -> str:
+    """The stamp of a backfill's batch, in a summary or, with more around it, in a property."""
+    position = {"run": 1, "batch": 1, "checkpoint": json.dumps(checkpoint), "source": {}, "forgotten": False}
+    return json.dumps({"position": position, **around} if around else position)
+
+
+@pytest.mark.parametrize("place", ["summary", "property"])
+def test_a_checkpoint_is_forgotten_if_no_row_has_its_value(lake: SmallLake, place: str) -> None:
+    """The row was put aside, or it is a row of the source only."""
+    with_people(lake)
+    key, table = "lakewarden.backfill.crm_001", lake.catalog.load_table("crm.people")
+    gone = "p77@example.org"
+    if place == "summary":
+        rows = pa.Table.from_pylist([person(8)], schema=SCHEMA)
+        table.append(rows, snapshot_properties={key: stamp(gone, 7)})
+    else:
+        with table.transaction() as transaction:
+            transaction.set_properties({key: stamp(gone, 7, snapshot=1, sequence=1, at=0)})
+    asked = ask(lake, 77)
+    assert gone in " ".join(file.read_text(errors="replace") for file in stored(lake))
+    purge(lake, "crm.people")
+    assert lake.warden.erasure.show(asked).state == "closed"
+    written = " ".join(file.read_text(errors="replace") for file in stored(lake))
+    assert gone not in written and "forgotten" in written and lake.warden.version.read("crm.people", limit=100)

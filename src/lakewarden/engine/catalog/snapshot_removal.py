@@ -171,6 +171,15 @@ def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int
     return lineage
 
 
+def checkpoint_values(stamp: str) -> list[str]:
+    """The values of the checkpoint in a backfill's stamp, as texts."""
+    try:
+        known = json.loads(stamp)
+        return [str(value) for value in json.loads(known.get("position", known).get("checkpoint") or "[]")]
+    except (ValueError, TypeError, AttributeError):  # not ours, or damaged
+        return []
+
+
 def without_revealing(stamp: str, reveals: Callable[[str], bool]) -> str:
     """A backfill's stamp that forgets its checkpoint, if that reveals a value: as a text, or as a list of one value."""
     known = json.loads(stamp)

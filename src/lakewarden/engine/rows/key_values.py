@@ -36,7 +36,7 @@ class KeyValues:
 
     def __init__(self, key: HiddenKey) -> None:
         self.field_id, self.kind = key.field_id, key.kind
-        self._texts = key.values
+        self._texts = self.texts = key.values
         self._family = key.kind.split("(")[0]
         self._transformed: dict[str, frozenset[Any] | None] = {}
         self._lock = threading.Lock()

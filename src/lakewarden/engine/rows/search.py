@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.kept import Kept
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL, checkpoint_values
 from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.engine.files.manifests import manifests_of, read_entries
 from lakewarden.engine.rows.key_columns import Looked, look_into
@@ -113,6 +114,7 @@ class _Search:
         self._about = f"table {'.'.join(table.name())}"
         self._is_mapped = TableProperties.DEFAULT_NAME_MAPPING in table.metadata.properties
         self._sieve = Sieve(table.metadata, keys)
+        self._texts = frozenset(text for key in keys for text in key.texts)
         self._known = _memory.get(" ".join([str(table.metadata.table_uuid), *(key.fingerprint for key in keys)]), dict)
 
     def run(self, only: Collection[int] | None, progress: Progress | None) -> Searched:
@@ -191,7 +193,13 @@ class _Search:
             for snapshot in snapshots
             if revealing.intersection(lists[snapshot.snapshot_id])
             or self._sieve.mentioned_by_summary(notes_of(snapshot)).is_trace(surviving)
+            or self._is_stamped(snapshot)
         )
+
+    def _is_stamped(self, snapshot: Snapshot) -> bool:
+        """Whether the stamp of a backfill's batch has a value."""
+        stamps = [text for name, text in notes_of(snapshot).items() if name.startswith(BACKFILL)]
+        return any(not self._texts.isdisjoint(checkpoint_values(text)) for text in stamps)
 
     def _looked(self, suspects: Collection[_Suspect], progress: Progress | None) -> dict[str, Looked]:
         """Search files that were not searched for the same values before: files never change."""

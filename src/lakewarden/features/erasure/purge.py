@@ -19,7 +19,9 @@ from pydantic import Field
 
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.catalog.metadata_log import dead_entries
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL, without_revealing
 from lakewarden.engine.commit.publish import check_identity
+from lakewarden.engine.commit.refs import RefChange
 from lakewarden.engine.commit.shortened_log import TO_RESTORE, ShortenedLog
 from lakewarden.engine.files.reachable import own_places
 from lakewarden.engine.files.unreachable import is_own, still_unreachable
@@ -153,6 +155,7 @@ def _purge(action: Action, lake: Writer, lose_columns: bool) -> Outcome:
         if action.route == SPARK_SQL and not lose_columns:
             refuse_losing_columns(lake, name, table, found)
         intent = intended(lake, action, requests)
+        intent = _forget_in_properties(action, lake, table, keys, requests, intent)
         if found.matches or found.tainted:
             intent = _replace_everywhere(action, lake, table, keys, found, requests, intent)
         else:
@@ -248,6 +251,25 @@ def _keep_partitions(
 
 def _values(keys: Sequence[HiddenKey]) -> set[str]:
     return {value for key in keys for value in key.values}
+
+
+def _forget_in_properties(
+    action: Action, lake: Writer, table: Table, keys: Sequence[HiddenKey], requests: Sequence[str], intent: Intent
+) -> Intent:
+    """Forget checkpoints of backfills in the table's properties, which outlive the versions that had them."""
+    kept = {key: text for key, text in table.metadata.properties.items() if key.startswith(BACKFILL)}
+    stamps = {key: without_revealing(text, _mentions(keys)) for key, text in kept.items()}
+    changed = {key: text for key, text in stamps.items() if text != kept[key]}
+    if not changed:
+        return intent
+    earlier = [*(entry.metadata_file for entry in table.metadata.metadata_log), table.metadata_location]
+    sizes = lake.storage(lake.tables.name(action.subject).lake).sizes(earlier)
+    intent = intent.with_files(earlier, partial(is_own, table), sizes, {})
+    write_down(lake, action, requests, intent)
+    reach("purge.intended")
+    uuid = str(table.metadata.table_uuid)
+    lake.part("stamps").commits.publish(RefChange(action.subject, uuid, {}, properties=changed, route=action.route))
+    return intent
 
 
 def _carry_hidden(
