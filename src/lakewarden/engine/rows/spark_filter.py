@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.records.erasure import HiddenKey
+
+Places = Sequence[tuple[str, int]]
+"""Data files with positions."""
 
 _ONE_VALUE: dict[str, Callable[[Any, Any], Any]] = {
     "BoundEqualTo": operator.eq,
@@ -25,7 +29,7 @@ _ONE_VALUE: dict[str, Callable[[Any, Any], Any]] = {
     "BoundStartsWith": lambda column, value: column.startswith(value),
     "BoundNotStartsWith": lambda column, value: ~column.startswith(value),
 }
-_FILE, _POSITION = "__lakewarden_file", "__lakewarden_position"
+_FILE, _POSITION, _DELETED = "__lakewarden_file", "__lakewarden_position", "__lakewarden_deleted"
 _ABOVE = ("BoundGreaterThan", "BoundGreaterThanOrEqual")
 _MANY_VALUES: dict[str, Callable[[Any, Any], Any]] = {
     "BoundIn": lambda column, values: column.isin(values),
@@ -74,17 +78,35 @@ def without_hidden(
     return frame
 
 
-def _without_places(session: SparkSession, frame: DataFrame, places: Sequence[tuple[str, int]]) -> DataFrame:
+def _without_places(session: SparkSession, frame: DataFrame, places: Places) -> DataFrame:
     """A table's rows without those at some positions of its files."""
-    import pyarrow as pa
     from pyspark.sql.functions import col
 
     if not places:
         return frame
-    paths, positions = zip(*places, strict=True)
-    left_out = session.createDataFrame(pa.table({_FILE: pa.array(paths), _POSITION: pa.array(positions, pa.int64())}))
     located = frame.select("*", col("_file").alias(_FILE), col("_pos").alias(_POSITION))
-    return located.join(left_out, [_FILE, _POSITION], "left_anti").drop(_FILE, _POSITION)
+    return located.join(_as_rows(session, places), [_FILE, _POSITION], "left_anti").drop(_FILE, _POSITION)
+
+
+def deleted_rows(session: SparkSession, name: TableName, places: Places) -> DataFrame:
+    """Rows of main at some positions of its files that position deletes mask."""
+    from pyspark.sql.functions import broadcast, col
+
+    frame = session.read.table(identifier(name.lake, name.identifier))
+    located = frame.select(
+        "*", col("_file").alias(_FILE), col("_pos").alias(_POSITION), col("_deleted").alias(_DELETED)
+    )
+    found = located.where(col(_DELETED)).join(broadcast(_as_rows(session, places)), [_FILE, _POSITION], "left_semi")
+    return found.drop(_FILE, _POSITION, _DELETED)
+
+
+def _as_rows(session: SparkSession, places: Places) -> DataFrame:
+    import pyarrow as pa
+
+    paths, positions = [path for path, _ in places], [position for _, position in places]
+    return session.createDataFrame(
+        pa.table({_FILE: pa.array(paths, pa.string()), _POSITION: pa.array(positions, pa.int64())})
+    )
 
 
 def _column(bound: Any, schema: Schema) -> Column:

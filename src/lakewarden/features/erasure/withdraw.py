@@ -2,23 +2,28 @@
 
 `hidden/revealing.py` determines which delete files are replaced and which rows stay hidden for other requests. A second
 withdrawal resumes an interrupted one: it is not done while hide files for the request are live. Rows that do not come
-back because other writers have rewritten their files are reported by `hidden/lost_rows.py`.
+back because other writers have rewritten their files are reported by `hidden/lost_rows.py`. If the table was upgraded
+to format v3 since, `hidden/restoring.py` adds the rows again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from lakewarden.engine.base.route import Route, route_of_manifests
+from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.rows.position_deletes import served_requests
 from lakewarden.errors import Conflict, StalePlan
+from lakewarden.features.erasure.hidden import restoring
 from lakewarden.features.erasure.hidden.lost_rows import lost_rows
 from lakewarden.features.erasure.hidden.revealing import Revealed, keep_hidden_for_others, reveal, revealed
 from lakewarden.features.erasure.requests.current_names import find_table, tables_of
 from lakewarden.features.erasure.requests.mark_action import unmark, unmark_ended
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
+from lakewarden.lifecycle.basics import PUBLISH
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Positional, TableOperation
@@ -59,7 +64,12 @@ class Withdraw(TableOperation):
                 continue
             name, table = found
             there.append(TableIs(name, uuid))
-            if found_hidden := revealed(lake, name, table, request):
+            if _needs_spark(table):
+                if rows := _rows(restoring.restorable(lake, name, table, request, MAIN)):
+                    actions.append(restoring.action_for(name, table, request, rows))
+                    held = there[-1]
+                warnings += restoring.not_restorable(lake, name, table, request)
+            elif found_hidden := revealed(lake, name, table, request):
                 actions.append(_reveal(lake, table, name, request.id, found_hidden))
                 held = there[-1]
             if tags := hiding_refs(lake, table, request.id, "tag"):
@@ -76,18 +86,23 @@ class Withdraw(TableOperation):
         request = lake.state.erasure.get(str(action.arguments["request"]))
         if action.verb == WITHDRAW:
             return request.state is ErasureState.WITHDRAWN
+        if action.verb == restoring.RESTORE:
+            return request.state is ErasureState.WITHDRAWN or restoring.holds(action, lake)
         return not revealed(lake, action.subject, lake.tables.load(action.subject), request)
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         request = lake.state.erasure.get(str(action.arguments["request"]))
         harmless = refuse_purged(lake, request)
+        if action.verb == restoring.RESTORE:
+            return restoring.apply(action, lake, request)
         if action.verb == REVEAL:
             branches, files = reveal(lake, action.subject, str(action.arguments["uuid"]), request)
             return Outcome({"branches_changed": branches, "delete_files_removed": files})
         _check_shown(lake, request, "It stays open")
         for asked, uuid in tables_of(request):
             if found := _table(lake, asked, uuid):
-                keep_hidden_for_others(lake, *found, request, action.id)
+                keep = restoring.keep_hidden_for_others if _needs_spark(found[1]) else keep_hidden_for_others
+                keep(lake, *found, request, action.id)
         reach("withdraw.revealed")
         lake.state.erasure.move(request.id, ErasureState.WITHDRAWN, lake.clock(), harmless)
         reach("withdraw.ended")
@@ -103,11 +118,20 @@ class Withdraw(TableOperation):
 def _check_shown(lake: Reader, request: ErasureRequest, so_far: str) -> None:
     for asked, uuid in tables_of(request):
         found = _table(lake, asked, uuid)
-        if found is not None and hiding_refs(lake, found[1], request.id, "branch"):
+        if found is not None and not _needs_spark(found[1]) and hiding_refs(lake, found[1], request.id, "branch"):
             raise StalePlan(
                 f"rows of request {request.id} are still hidden in {found[0]}, or hidden again",
                 f"{so_far}. Withdraw it again: lakewarden erasure withdraw {request.id}",
             )
+
+
+def _needs_spark(table: Table) -> bool:
+    """Whether delete files cannot be replaced: rows are added again instead."""
+    return route_of_manifests(Route(PUBLISH), table).needs_spark
+
+
+def _rows(places: Mapping[str, set[int]]) -> int:
+    return sum(map(len, places.values()))
 
 
 def hiding_refs(lake: Reader, table: Table, request: str, kind: Literal["branch", "tag"]) -> list[str]:

@@ -1,11 +1,12 @@
 """Data files that must not be rewritten: they have hidden rows, which come back if the request is withdrawn.
 
-Every rewrite checks this first. Only closed requests hold no files, because their rows are erased. A withdrawn request
-with hidden rows is about to show them again.
+Every rewrite checks this first. Closed requests hold no files, because their rows are erased. A withdrawn request with
+hidden rows is about to show them again, except in format v3, where they were added again before it was withdrawn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,8 @@ _READERS = 8
 
 def held_files(lake: Reader, table: Table, files: SnapshotFiles) -> frozenset[str]:
     """The data files of a version with rows that are hidden for a request that is not closed."""
-    return _by_hide_files(lake, files) | _by_merged_deletes(lake, table, files)
+    over = {ErasureState.CLOSED} | ({ErasureState.WITHDRAWN} if table.metadata.format_version > 2 else set())
+    return _by_hide_files(lake, files, over) | _by_merged_deletes(lake, table, files)
 
 
 def _by_merged_deletes(lake: Reader, table: Table, files: SnapshotFiles) -> frozenset[str]:
@@ -39,29 +41,29 @@ def _by_merged_deletes(lake: Reader, table: Table, files: SnapshotFiles) -> froz
     return frozenset(file.path for file in deleted if place_digest(file.path) in hidden) if hidden else frozenset()
 
 
-def _by_hide_files(lake: Reader, files: SnapshotFiles) -> frozenset[str]:
+def _by_hide_files(lake: Reader, files: SnapshotFiles, over: Collection[ErasureState]) -> frozenset[str]:
     hide_files = list(dict.fromkeys(delete.path for delete in files.deletes if is_hide(delete.path)))
     with ThreadPoolExecutor(_READERS, thread_name_prefix="held") as readers:
         found = readers.map(lambda path: served_requests(path, files.opened), hide_files)
         served = dict(zip(hide_files, found, strict=True))
-    holding = _holding(lake, {request for some in served.values() for request in some})
+    holding = _holding(lake, {request for some in served.values() for request in some}, over)
     hiding = {path for path, requests in served.items() if requests & holding}
     if not hiding:
         return frozenset()
     return frozenset(file.path for file in files.data if any(delete.path in hiding for delete in file.deletes))
 
 
-def _holding(lake: Reader, requests: set[str]) -> set[str]:
-    """The requests that are not closed, or that are in another control database."""
+def _holding(lake: Reader, requests: set[str], over: Collection[ErasureState]) -> set[str]:
+    """The requests that are not over, or that are in another control database."""
     try:
         known = lake.state.erasure.many(sorted(requests))
-        return {request.id for request in known if request.state is not ErasureState.CLOSED}
+        return {request.id for request in known if request.state not in over}
     except NotFound:
-        return {request for request in requests if _is_unknown_or_holds(lake, request)}
+        return {request for request in requests if _is_unknown_or_holds(lake, request, over)}
 
 
-def _is_unknown_or_holds(lake: Reader, request: str) -> bool:
+def _is_unknown_or_holds(lake: Reader, request: str, over: Collection[ErasureState]) -> bool:
     try:
-        return lake.state.erasure.get(request).state is not ErasureState.CLOSED
+        return lake.state.erasure.get(request).state not in over
     except NotFound:
         return True

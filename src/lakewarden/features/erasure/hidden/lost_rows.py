@@ -8,8 +8,8 @@ cannot be read is reported as such.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.catalog.snapshots import ancestors, stamped
@@ -43,11 +43,12 @@ def lost_rows(lake: Reader, name: str, table: Table, request: str) -> list[str]:
         since = hidden_by(lake, table, evidence)
         line = line_of(table, branch, since)
         if since is None or since not in line:
-            if since is not None and table.snapshot_by_id(since) is None and _are_gone(lake, table, branch, recorded):
-                unknown[branch] = "the version that hid them has expired, and so have files that had them"
+            if since is not None and table.snapshot_by_id(since) is None:
+                for file in (f for f in evidence.document["files"] if _is_gone(lake, table, branch, recorded, f)):
+                    found[branch, _moment(lake, table, line, file["data"])] += int(file["hides"].get(request, 0))
             continue  # never hidden there, or the branch was rolled back to before: nothing is lost
         try:
-            for moment, rows in _lost(lake, name, table, request, evidence, line):
+            for moment, rows in _lost(lake, name, table, request, evidence, line, recorded):
                 found[branch, moment] += rows
         except LakewardenError as error:
             unknown[branch] = redaction.text(error.message)
@@ -57,17 +58,23 @@ def lost_rows(lake: Reader, name: str, table: Table, request: str) -> list[str]:
     ]
 
 
-def _are_gone(lake: Reader, table: Table, branch: str, recorded: Sequence[Evidence]) -> bool:
+def _is_gone(lake: Reader, table: Table, branch: str, recorded: Sequence[Evidence], file: Mapping[str, Any]) -> bool:
     """Whether a data file with hidden rows is no longer on a branch, and no known file replaced it."""
-    if any(evidence.document.get("carried") for evidence in recorded):
+    if "data" not in file or any(evidence.document.get("carried") for evidence in recorded):
         return False
-    live = {place_digest(file.path) for file in lake.files.of(table, table.snapshot_by_name(branch)).bare}
-    files = [file for each in recorded if each.document["branch"] == branch for file in each.document["files"]]
-    return any(file["data"] not in live for file in files if "data" in file)
+    return all(
+        place_digest(data.path) != file["data"] for data in lake.files.of(table, table.snapshot_by_name(branch)).bare
+    )
 
 
 def _lost(
-    lake: Reader, name: str, table: Table, request: str, evidence: Evidence, line: Sequence[int]
+    lake: Reader,
+    name: str,
+    table: Table,
+    request: str,
+    evidence: Evidence,
+    line: Sequence[int],
+    recorded: Sequence[Evidence],
 ) -> Iterator[tuple[_Moment, int]]:
     """When rows that one action hid were lost, and how many."""
     if evidence.document["route"] == SPARK_SQL:
@@ -81,21 +88,23 @@ def _lost(
     for file in evidence.document["files"]:
         try:
             hidden_in = named_positions(storage, file["path"])
-        except LakewardenError:
-            continue  # the hide file is gone with the last version that had it, so its rows are unknown
+        except LakewardenError:  # the hide file is gone with the last version that had it
+            if _is_gone(lake, table, str(evidence.document["branch"]), recorded, file):
+                yield _moment(lake, table, line, file["data"]), int(file.get("hides", {}).get(request, 0))
+            continue
         for data in hidden_in.keys() & files.by_path.keys():
             for delete in (delete for delete in files.by_path[data].deletes if not is_hide(delete.path)):
                 named_positions(storage, delete, [data])  # raises if unreadable: it may list hidden rows
         for data in hidden_in.keys() - files.by_path.keys():
-            yield _moment(lake, table, line, data), int(file.get("hides", {}).get(request, 0))
+            yield _moment(lake, table, line, place_digest(data)), int(file.get("hides", {}).get(request, 0))
 
 
-def _moment(lake: Reader, table: Table, line: Sequence[int], path: str) -> _Moment:
-    """The snapshot of a history, newest first, that removed a file, and the last one that has it."""
+def _moment(lake: Reader, table: Table, line: Sequence[int], data: str) -> _Moment:
+    """The snapshot of a history, newest first, that removed a data file, and the last one that has it."""
     after = None
     for snapshot in line:
         files = lake.files.of(table, table.snapshot_by_id(snapshot))
-        if path in {*(file.path for file in files.bare), *(delete.path for delete in files.deletes)}:
+        if any(place_digest(file.path) == data for file in files.bare):
             return after, snapshot
         after = snapshot
     return after, None

@@ -12,6 +12,7 @@ from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import Conflict, TableNotFound
+from lakewarden.features.erasure.hidden.restoring import deleted_with_them
 from lakewarden.features.erasure.proofs import prove_action
 from lakewarden.features.erasure.purging.intent import RefBefore
 from lakewarden.features.erasure.purging.stray_copies import refuse_strangers
@@ -188,6 +189,7 @@ def _warnings(lake: Reader, name: TableName, table: Table, found: Searched, acti
     if action.route == SPARK_SQL:
         refs = sorted(ref.name for ref in dirty_refs(lake, table, found))
         warnings += [f"{name}: {cost}" for cost in costs(table, refs)]
+        warnings += deleted_with_them(lake, str(name), table, action.texts("requests"))
     return tuple(warnings)
 
 
