@@ -1,22 +1,33 @@
 """A walk over the archive of a database table: others change the archive and the database between all of its steps.
 
 The model knows every row, wherever it is. `sequence read` must show exactly these, each once, or refuse; it may refuse
-only if others took archived rows away.
+only if others took archived rows away, and names these partitions then.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 
 from lakewarden.errors import LakewardenError
+from lakewarden.lifecycle import failpoints
 from tests.features.sequence.old_orders import OldOrders
 from tests.walks.others import Others
 
 PARTITIONS, ROWS = 10, 12
 Shown = dict[int, str]
 """The customer by the id of an order."""
+REFUSED = {
+    "archive": ("is in format v3", "meanwhile", "changed while it was copied", "has no rows any more"),
+    "again": ("is in format v3", "meanwhile", "changed while it was copied", "has no rows any more"),
+    "drop": ("differs from its archive", "is not archived in", "others rolled it back", "got new rows since"),
+    "restore": (),
+    "upkeep": ("the plan is stale",),
+}
+"""Of each thing that Lakewarden does, why it may be refused."""
+WITHIN = ("sequence.staged", "commit.ready", "sequence.exchanged", "sequence.compared", "sequence.removed")
 
 
 class ArchiveWalk:
@@ -43,13 +54,15 @@ class ArchiveWalk:
 
     def round(self) -> str:
         """Others do something, then Lakewarden does; answers with what they did."""
-        done = []
+        steps: tuple[Callable[[], str], ...] = (
+            *(self._change, self._insert, self._expire, self._rewrite, self._roll_back, self._alter, self._upgrade),
+        )
+        often, done = (3, 2, 5, 3, 1, 2, 0.1), list[str]()
         for _ in range(self.chance.choice((1, 1, 2))):
-            step: Callable[[], str] = self.chance.choices(
-                (self._change, self._insert, self._expire, self._rewrite, self._roll_back, self._alter, self._upgrade),
-                (3, 2, 5, 3, 1, 2, 0.2),
-            )[0]
-            done.append(step())
+            done.append(self.chance.choices(steps, often)[0]())
+        if self.chance.random() < 0.3:
+            point, step = self.chance.choice(WITHIN), self.chance.choices(steps[2:5], (2, 2, 1))[0]
+            failpoints.when(point, lambda: done.append(f"within, at {point}, {step()}"))
         own: Callable[[], str] = self.chance.choices(
             (self._archive, self._again, self._drop, self._restore, self._upkeep), (5, 2, 4, 2, 2)
         )[0]
@@ -57,19 +70,33 @@ class ArchiveWalk:
             did = own()
             self.tally[did.split()[0]] += 1
         except LakewardenError as error:
-            did = f"{own.__name__.strip('_')} refused: {error}"
-            self.tally[f"{own.__name__.strip('_')} refused"] += 1
+            did = self._refused(own.__name__.strip("_"), error)
+        failpoints.arm("")
         done.append(f"then {did}")
         self.check(" ".join(done))
         return " ".join(done)
+
+    def _refused(self, what: str, error: LakewardenError) -> str:
+        """Only for a reason that is known, and tells what is the case."""
+        text = str(error)
+        assert any(why in text for why in REFUSED[what]), f"{what} refused: {text}"
+        why = "has ended" if "is in format v3" in text else "refused"
+        self.tally[f"{what} {why}"] += 1
+        return f"{what} refused: {text}"
 
     def check(self, why: str) -> None:
         """Every row is shown once, as it is now in the database, or as it was when its partition was archived."""
         try:
             found = [(int(row["id"]), str(row["customer"])) for row in self.orders.warden.sequence.read()]
         except LakewardenError as error:
-            if not self._taken_away:
+            missing = re.search(
+                r"no longer has the rows that were archived of \S+, partition (p_\d+(, p_\d+)*)", str(error)
+            )
+            if not self._taken_away or missing is None:
                 raise AssertionError(f"{why}: nothing is missing, but read refuses") from error
+            there = {*self.orders.partitions(), *(name.rpartition("__")[2] for name in self.orders.tables())}
+            if there & {*missing[1].split(", ")}:
+                raise AssertionError(f"{why}: the database has what read misses") from error
             self.tally["read refused"] += 1
             return
         shown = Counter(found)

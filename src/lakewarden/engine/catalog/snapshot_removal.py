@@ -198,28 +198,20 @@ def stamp_property(snapshot: Snapshot, stamp: str) -> str:
 
 
 def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
-    """The newest stamps of archives on main, by key, if their snapshots expire: as properties they stay known.
+    """The newest stamps of archives, by key, if their snapshots expire: as properties they stay known.
 
-    A newer stamp of an archive stays: others rolled main back behind it, and its rows are missed.
+    Also one that others rolled main back behind: its rows are missed.
     """
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
-    over_gaps, stamps = lineage_of(table.metadata.properties), dict[str, str]()
-    seen, at = set[str](), table.metadata.current_snapshot_id
-    while at in by_id:
-        snapshot = by_id[at]
+    newest: dict[str, tuple[Snapshot, str]] = {}
+    kept = table.metadata.properties
+    for snapshot in sorted(table.metadata.snapshots, key=lambda one: one.timestamp_ms):
         notes = snapshot.summary.additional_properties if snapshot.summary else {}
-        for key, text in notes.items():
-            if key.startswith(SEQUENCE) and key not in seen:
-                seen.add(key)
-                if at in going and not _is_older(snapshot, key, table.metadata.properties.get(key)):
-                    stamps[key] = stamp_property(snapshot, text)
-        parent = snapshot.parent_snapshot_id
-        at = parent if parent in by_id else over_gaps.get(at)
-    return stamps
-
-
-def _is_older(snapshot: Snapshot, key: str, kept: str | None) -> bool:
-    return key.startswith(SEQUENCE) and kept is not None and bool(snapshot.timestamp_ms < json.loads(kept)["at"])
+        newest |= {key: (snapshot, text) for key, text in notes.items() if key.startswith(SEQUENCE)}
+    return {
+        key: stamp_property(snapshot, text)
+        for key, (snapshot, text) in newest.items()
+        if snapshot.snapshot_id in going and (key not in kept or json.loads(kept[key])["at"] <= snapshot.timestamp_ms)
+    }
 
 
 def _log_update(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> TableUpdate:

@@ -21,7 +21,7 @@ from lakewarden.errors import StalePlan, TableNotFound, UnfitDatabase
 from lakewarden.features.sequence.checksums import Checksums, in_lake
 from lakewarden.features.sequence.columns import PARTITION, Column
 from lakewarden.features.sequence.partitions import Partition, PartitionedTable, has_rows
-from lakewarden.features.sequence.stamps import Copied, Stamped, files_by_partition, stamps_of
+from lakewarden.features.sequence.stamps import Copied, CopyStamp, files_by_partition, stamps_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ class ArchiveTable:
         return f"{self._prefix}{partition}"
 
     @cached_property
-    def stamps(self) -> dict[str, Stamped]:
+    def stamps(self) -> dict[str, CopyStamp]:
         """The newest stamp of each partition, whether or not main has that copy."""
         return {} if self.iceberg is None else self._stamps_in(self.iceberg)
 
@@ -147,7 +147,7 @@ class ArchiveTable:
         return {path: file.deletes_identity for path, file in files.items() if file.record[0] == partition}
 
     def unmoved(
-        self, partition: str, stamped: Stamped | None, files: Mapping[str, frozenset[str]]
+        self, partition: str, stamped: CopyStamp | None, files: Mapping[str, frozenset[str]]
     ) -> Callable[[Table], None]:
         """A check for commits: that nobody else copied the partition meanwhile, nor another table's, nor moved main."""
 
@@ -263,7 +263,7 @@ class ArchiveTable:
         other = next((key for key in stamps_of(table) if not key.startswith(self._prefix)), "")
         return other.removeprefix(SEQUENCE).rpartition(".")[0]
 
-    def _stamps_in(self, table: Table) -> dict[str, Stamped]:
+    def _stamps_in(self, table: Table) -> dict[str, CopyStamp]:
         found = stamps_of(table).items()
         return {key.removeprefix(self._prefix): stamped for key, stamped in found if key.startswith(self._prefix)}
 

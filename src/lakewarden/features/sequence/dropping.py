@@ -107,6 +107,12 @@ def _archived(connection: Reading, twin: Twin, target: Target) -> Checksums | No
     """The checksums of what the archive has of a twin; None if its rows need not be there."""
     if target.archive is None:
         return None
+    if twin.partition in target.archive.lost:  # it may be equal to an earlier copy, but is not read as that
+        raise Conflict(
+            f"{target.archive.name} no longer has the copy of {twin.table}.{twin.partition}: others rolled it back",
+            f"No row was dropped: they are in table {twin.name} of the database. Restore the partition, and archive it "
+            f"again: lakewarden sequence restore --partition {twin.partition}",
+        )
     return target.archive.checksums(twin.partition, twin.table.columns, columns_of(connection, twin.name))
 
 

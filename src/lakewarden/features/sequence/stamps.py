@@ -60,7 +60,7 @@ class Copied:
 
 
 @dataclass(frozen=True)
-class Stamped:
+class CopyStamp:
     """A stamp, and the snapshot that published it."""
 
     copied: Copied
@@ -85,9 +85,9 @@ class Stamped:
         return bool(is_sure) or has_equal_rows(self.copied)
 
 
-def stamps_of(table: Table) -> dict[str, Stamped]:
+def stamps_of(table: Table) -> dict[str, CopyStamp]:
     """The newest stamp of each partition of any database table, by key, wherever main is now."""
-    found = dict[str, Stamped]()
+    found = dict[str, CopyStamp]()
     for key, stamped in (*_in_properties(table), *_in_summaries(table)):
         known = found.get(key)
         if known is None or stamped.at > known.at:
@@ -97,20 +97,20 @@ def stamps_of(table: Table) -> dict[str, Stamped]:
     return found
 
 
-def _in_properties(table: Table) -> Iterator[tuple[str, Stamped]]:
+def _in_properties(table: Table) -> Iterator[tuple[str, CopyStamp]]:
     for key, text in table.metadata.properties.items():
         if key.startswith(SEQUENCE):
             known = json.loads(text)
             stamp = Copied.of(known["position"])
-            yield key, Stamped(stamp, known["snapshot"], known["sequence"] or 0, known["at"])
+            yield key, CopyStamp(stamp, known["snapshot"], known["sequence"] or 0, known["at"])
 
 
-def _in_summaries(table: Table) -> Iterator[tuple[str, Stamped]]:
+def _in_summaries(table: Table) -> Iterator[tuple[str, CopyStamp]]:
     for snapshot in table.metadata.snapshots:
         for key, text in notes_of(snapshot).items():
             if key.startswith(SEQUENCE):
                 stamp, sequence = Copied.of(json.loads(text)), snapshot.sequence_number or 0
-                yield key, Stamped(stamp, snapshot.snapshot_id, sequence, snapshot.timestamp_ms)
+                yield key, CopyStamp(stamp, snapshot.snapshot_id, sequence, snapshot.timestamp_ms)
 
 
 def files_by_partition(files: Files, table: Table) -> dict[str, list[LiveFile]]:
