@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
 LINEAGE = "lakewarden.lineage"
+REPLACED = "lakewarden.replaced"
+"""By snapshots that a purge replaced, their replacements: for who has read such a version and goes on from it."""
 BACKFILL = "lakewarden.backfill."
 """Begins the key of a backfill's stamp: in the summary of a snapshot, and in a table property, which never expires.
 
@@ -133,6 +135,9 @@ def expiry_updates(
             updates.append(SetPropertiesUpdate.model_validate({"updates": {LINEAGE: lineage}}))
         elif LINEAGE in metadata.properties:
             notes.append(LINEAGE)
+        if replaced:
+            followed = json.dumps({str(old): new for old, new in _replacements(metadata, replaced).items()})
+            updates.append(SetPropertiesUpdate.model_validate({"updates": {REPLACED: followed}}))
         if stamps := _last_stamps(table, set(going) - (replaced or {}).keys()):
             updates.append(SetPropertiesUpdate.model_validate({"updates": stamps}))
     if notes:
@@ -144,10 +149,26 @@ def expiry_updates(
 
 def lineage_of(properties: Mapping[str, str]) -> dict[int, int]:
     """For snapshots whose parent has expired: the nearest remaining ancestor."""
+    return _snapshots_in(properties, LINEAGE)
+
+
+def replacements_of(properties: Mapping[str, str]) -> dict[int, int]:
+    """For snapshots that a purge replaced: what replaces them now."""
+    return _snapshots_in(properties, REPLACED)
+
+
+def _snapshots_in(properties: Mapping[str, str], key: str) -> dict[int, int]:
     try:
-        return {int(child): int(ancestor) for child, ancestor in json.loads(properties.get(LINEAGE, "{}")).items()}
+        return {int(one): int(other) for one, other in json.loads(properties.get(key, "{}")).items()}
     except (ValueError, TypeError, AttributeError):  # not ours, or damaged
         return {}
+
+
+def _replacements(metadata: TableMetadata, replaced: Mapping[int, int]) -> dict[int, int]:
+    """All replacements that are left: those of replaced ones too."""
+    there = {snapshot.snapshot_id for snapshot in metadata.snapshots} - replaced.keys() | set(replaced.values())
+    known = {**replacements_of(metadata.properties), **replaced}
+    return {old: last for old, new in known.items() if (last := replaced.get(new, new)) in there}
 
 
 def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> dict[int, int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.catalog.snapshot_removal import replacements_of
 from lakewarden.engine.rewrite.exchange import is_exchangeable
 from lakewarden.engine.rows.read import version_schema
 from lakewarden.engine.sql.batches import NoVersion, Reading
@@ -22,6 +23,7 @@ from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader
 
@@ -231,7 +233,7 @@ def _reading(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: st
         if at == _NONE or (at is None and current.current_snapshot() is None):
             return NoVersion(name, current.schema())
         try:
-            return lake.tables.resolve(f"{name}@{at}" if at else str(name))
+            return _resolved(lake, name, current, at) if at else lake.tables.resolve(str(name))
         except VersionNotFound:
             if not at or table == spelled:
                 raise
@@ -246,9 +248,18 @@ def _reading(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: st
         source=spelled,
         columns=columns,
         versions=versions,
-        since=lake.tables.resolve(f"{backfill.table(lake, spelled)}@{since}") if since else None,
+        since=_since(lake, backfill.table(lake, spelled), since) if since else None,
         initial=columns.given(backfill.files.meta.initial_checkpoint),
     )
+
+
+def _since(lake: Reader, name: TableName, since: str) -> Resolved:
+    return _resolved(lake, name, lake.tables.load(name), since)
+
+
+def _resolved(lake: Reader, name: TableName, table: Table, snapshot: str) -> Resolved:
+    """A version that was read, or what a purge has put in its place: the same without rows that were erased."""
+    return lake.tables.resolve(f"{name}@{replacements_of(table.metadata.properties).get(int(snapshot), snapshot)}")
 
 
 def _actions(
@@ -374,4 +385,5 @@ def _late_in_source(lake: Reader, backfill: Backfill, found: Found, read: str | 
 
 def _has_nothing_new(backfill: Backfill, reading: Reading, read: str) -> bool:
     """Whether the source is at the version that was read, and nothing of it was hidden then."""
-    return _pins(reading)[backfill.source] == read and not reading.hidden_before
+    at = str(reading.since.snapshot.snapshot_id) if reading.since else read
+    return _pins(reading)[backfill.source] == at and not reading.hidden_before

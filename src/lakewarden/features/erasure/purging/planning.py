@@ -25,7 +25,7 @@ from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.journal import known_to
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
-from lakewarden.lifecycle.requirement import TableIs, table_lease
+from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
 from lakewarden.quantities import counted, show_size
 from lakewarden.records.erasure import EvidenceKind
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 PURGE = "purge"
+_BACKFILLS = ("backfill.run", "migration.apply")
+_ALL = 10**9
 _SECONDS_PER_GB = 20  # a guess, for the estimate only
 _STREAMS = "readers of an expired version, such as streams, must be restarted"
 
@@ -183,6 +185,7 @@ def _warnings(lake: Reader, name: TableName, table: Table, found: Searched, acti
             f"{name}: {len(outside)} files with rows to erase lie outside of its location. No version will reference "
             "them, but they are not deleted, because another table may own them"
         )
+    warnings += _readers(lake, name, table, found)
     policy = policy_of(lake.settings, name, table.metadata.properties, {})
     if policy.delta_encoding and action.route != SPARK_SQL:
         warnings.append(f"{name}: {DELTA_ENCODED}")
@@ -191,6 +194,28 @@ def _warnings(lake: Reader, name: TableName, table: Table, found: Searched, acti
         warnings += [f"{name}: {cost}" for cost in costs(table, refs)]
         warnings += deleted_with_them(lake, str(name), table, action.texts("requests"))
     return tuple(warnings)
+
+
+def _readers(lake: Reader, name: TableName, table: Table, found: Searched) -> list[str]:
+    """Warnings for backfills that have read a version which goes, as the journal knows them."""
+    refs = {ref.snapshot_id for ref in table.metadata.refs.values()}
+    going = {*found.snapshots, *found.tainted} - refs
+    records = [record for kind in _BACKFILLS for record in lake.journal.list(kind=kind, limit=_ALL)]
+    seen, warnings = set[str](), []
+    for record in sorted(records, key=lambda record: record.created_at, reverse=True):
+        for action in record.plan.actions:
+            needed = [need for need in action.requires if isinstance(need, SnapshotKept) and need.table == str(name)]
+            backfill = str(action.arguments.get("backfill", ""))
+            if not needed or backfill in seen:
+                continue
+            seen.add(backfill)
+            if lost := next((need.snapshot for need in needed if need.snapshot in going), None):
+                warnings.append(
+                    f"{name}: backfill {backfill} has read version {lost}, which expires: it can neither go on nor "
+                    "find rows that arrived since. To keep that version without the erased rows, tag it first: "
+                    f"lakewarden version tag {name}@{lost} --name TAG"
+                )
+    return warnings
 
 
 def _verdicts(target: str, table: Table, found: Searched) -> list[Verdict]:

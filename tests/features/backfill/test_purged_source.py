@@ -1,0 +1,84 @@
+"""A purge of the source: a backfill goes on from the purged version, and `--again` compares with it.
+
+Covers `features/erasure/purging/planning.py`, as far as it warns of backfills.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakewarden.errors import Conflict
+from tests.features.backfill.shop import Shop
+
+pytestmark = pytest.mark.spark
+
+
+def purge(shop: Shop, region: str) -> Any:
+    shop.warden.erasure.request("shop.orders", key="region", value=[region])
+    return shop.warden.erasure.purge("shop.orders", now=True)
+
+
+def about_backfills(planned: Any) -> list[str]:
+    return [warning for warning in planned.plan.warnings if "backfill" in warning]
+
+
+def test_a_backfill_goes_on_from_the_purged_version(shop: Shop) -> None:
+    shop.order(*range(3))
+    shop.order(*range(3, 9), region="gone")
+    shop.order(*range(9, 12))
+    shop.register()
+    shop.run(max_batches=1)
+    planned = purge(shop, "gone")
+    assert about_backfills(planned) == []
+    planned.apply()
+    shop.lose_control_database()
+    shop.run()
+    assert (shop.ids(), shop.status().status) == ([0, 1, 2, 9, 10, 11], "completed")
+    purge(shop, "nobody").apply()
+    shop.order(20, region="also gone")
+    shop.run(again=True)
+    for region in ("also gone", "north"):
+        purge(shop, region).apply()
+    shop.order(21)
+    assert shop.status().late_rows == 1
+    shop.run(again=True)
+    assert shop.ids() == [0, 1, 2, 9, 10, 11, 20, 21]
+    shop.warden.backfill.undo(database="shop", version="3").apply()
+    shop.run()
+    assert shop.ids() == [21]
+
+
+def test_a_version_that_goes_is_named_and_can_be_tagged(shop: Shop) -> None:
+    shop.order(*range(3))
+    shop.order(3, region="gone")
+    shop.register()
+    shop.run()
+    read = shop.lake.head("shop.orders")
+    shop.order(4)
+    planned = purge(shop, "gone")
+    (warning,) = about_backfills(planned)
+    assert f"backfill shop_003 has read version {read}, which expires" in warning
+    assert f"lakewarden version tag main.shop.orders@{read} --name TAG" in warning
+    shop.warden.version.tag(f"shop.orders@{read}", name="read").apply()
+    again = shop.warden.erasure.purge("shop.orders", now=True)
+    assert about_backfills(again) == []
+    again.apply()
+    assert shop.lake.refs("shop.orders")["read"] != read
+    assert shop.status().late_rows == 1
+    shop.run(again=True)
+    assert shop.ids() == [0, 1, 2, 3, 4]
+
+
+def test_a_version_that_is_gone_is_refused(shop: Shop) -> None:
+    shop.order(*range(3))
+    shop.order(3, region="gone")
+    shop.register()
+    shop.run()
+    shop.order(4)
+    purge(shop, "gone").apply()
+    assert shop.status().late_rows is None
+    assert "a version that backfill shop_003 has read is gone" in shop.status().notes[0]
+    with pytest.raises(Conflict, match="a version that backfill shop_003 has read is gone"):
+        shop.run(again=True)
