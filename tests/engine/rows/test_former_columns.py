@@ -8,12 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 
 from lakewarden.engine.comparison.new_rows import Since
 from lakewarden.engine.rows.former_columns import with_former
+from lakewarden.errors import BrokenTable
 from tests.features.erasure.people import SCHEMA, ids, person, with_people
 from tests.small_lake import SmallLake
 
@@ -91,11 +97,6 @@ def test_a_former_partition_column_with_deleted_rows(lake: SmallLake) -> None:
 
 
 def test_fields_are_added_back_by_id_within_their_structs() -> None:
-    from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
-    from pyiceberg.schema import Schema
-    from pyiceberg.table.metadata import new_table_metadata
-    from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-
     inner = StructType(NestedField(4, "mail", StringType(), True), NestedField(5, "age", IntegerType()))
     before = Schema(
         NestedField(1, "id", LongType(), True), NestedField(2, "user", StructType(NestedField(3, "at", inner)))
@@ -109,6 +110,16 @@ def test_fields_are_added_back_by_id_within_their_structs() -> None:
     assert (made.find_column_name(1), made.schema_id) == ("id", 1)
     assert with_former(metadata, now, [1]) is now
     assert with_former(metadata, now, [9]) is None
+
+
+def test_a_field_keeps_its_default_which_older_files_do_not_hold() -> None:
+    owner = NestedField(2, "owner", StringType(), True, initial_default="p9")
+    before = Schema(NestedField(1, "id", LongType(), True), owner)
+    metadata = new_table_metadata(before, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, "memory:t", {})
+    metadata = metadata.model_copy(update={"schemas": [before]})  # a new table takes no defaults over
+    made = with_former(metadata, Schema(before.fields[0], schema_id=1), [2])
+    assert made is not None
+    assert (made.find_field(2).initial_default, made.find_field(2).required) == ("p9", False)
 
 
 @pytest.mark.spark
@@ -139,6 +150,22 @@ class TestOnSpark:
         assert (ids_since("crm.people"), ids_since(second)) == ([3, 5, 9], [3, 5])
         compared = warden.compare.data("crm.people", first.split("@")[1], "main", key=["id"])
         assert (compared.rows_from, compared.rows_to) == (1, 4)
+
+    def test_files_without_field_ids_whose_column_has_another_id_now(self, lake: SmallLake) -> None:
+        lake.catalog.create_namespace("crm")
+        schema = pa.schema([("id", pa.int64()), ("email", pa.string())])
+        table = lake.catalog.create_table("crm.people", schema)
+        pa.parquet.write_table(pa.table({"id": [0, 1], "email": ["a", "b"]}), lake.folder / "x.parquet")
+        table.add_files([f"file://{lake.folder}/x.parquet"])
+        lake.warden.erasure.request("crm.people", key="email", value=["b"])
+        assert ids(lake) == [0]
+        drop(lake, "email")
+        assert ids(lake) == [0]
+        with lake.catalog.load_table("crm.people").update_schema() as change:
+            change.add_column("email", StringType())
+        for read in (lake.warden.arrow, lake.warden.version.read, lambda name: lake.warden.dataframe(name).collect()):
+            with pytest.raises(BrokenTable, match="has no field id"):
+                read("crm.people")
 
     def test_a_column_that_no_schema_of_the_table_has_any_more(self, people: SmallLake) -> None:
         people.warden.erasure.request("crm.people", key="email", value=["p4@example.org"])
