@@ -200,3 +200,12 @@ def test_values_are_known_however_paths_and_the_journal_spell_them(
 def hive(found: re.Match[str]) -> str:
     """How Hive writes a character that it does not leave as it is."""
     return f"%{ord(found[0]):02X}"
+
+
+def test_a_running_process_does_not_write_an_erased_value_again(database: Database) -> None:
+    journal = SqlJournal(database)
+    record = planned(database, "op-1", replace(written("[1]", "[2]"), says="write partitions of a+b@x.org"))
+    forgotten(database, values("a+b@x.org"))
+    journal.step("op-1", replace(record.steps[0], progress=Progress.DONE))
+    step = journal.get("op-1").steps[0]
+    assert (step.says, step.progress) == (f"write partitions of {ERASED}", Progress.DONE)

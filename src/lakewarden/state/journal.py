@@ -338,8 +338,9 @@ def _change_operation(record: Record) -> Update:
 
 
 def _change_step(id: str, step: Step) -> Update:
-    """Update one action."""
-    return update(steps).where(steps.c.operation == id, steps.c.action == step.action).values(_step_row(step))
+    """Update one action. What it is stays as stored: a running process may still know values that were erased since."""
+    row = {name: value for name, value in _step_row(step).items() if name not in ("action", "subject", "says")}
+    return update(steps).where(steps.c.operation == id, steps.c.action == step.action).values(row)
 
 
 def _mark_verified(id: str, actions: Collection[str], at: datetime) -> Update:

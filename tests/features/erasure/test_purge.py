@@ -316,3 +316,41 @@ def test_a_checkpoint_is_forgotten_if_no_row_has_its_value(lake: SmallLake, plac
     assert lake.warden.erasure.show(asked).state == "closed"
     written = " ".join(file.read_text(errors="replace") for file in stored(lake))
     assert gone not in written and "forgotten" in written and lake.warden.version.read("crm.people", limit=100)
+
+
+def test_checkpoints_of_a_table_that_was_made_of_another_are_forgotten_with_its_rows(lake: SmallLake) -> None:
+    """Covers `features/erasure/requests/checkpoints.py` and `features/erasure/purging/checkpoints_action.py`."""
+    with_people(lake)
+    key, gone = "lakewarden.backfill.crm_001", "p1@example.org"
+    copy = lake.catalog.create_table("crm.copy", pa.schema([("id", pa.int64())]))
+    for number, email in enumerate((gone, "p2@example.org")):
+        noted = json.loads(stamp(email)) | {"source": {"crm.people": "17"}}
+        copy.append(pa.table({"id": [number]}), snapshot_properties={key: json.dumps(noted)})
+    other = lake.catalog.create_table("crm.other", copy.schema())
+    other.append(pa.table({"id": [1]}), snapshot_properties={key: stamp(gone)})
+    asked = ask(lake, 1)
+    plan = lake.warden.erasure.purge("crm.people").plan
+    says = {action.subject: action.says for action in plan.actions if action.verb == "purge"}
+    assert says["main.crm.copy"] == (
+        "forget checkpoints of backfills that are values to erase; 1 version that had them expires"
+    )
+    purge(lake, "crm.people")
+    assert lake.warden.erasure.show(asked).state == "closed"
+    written = " ".join(file.read_text(errors="replace") for file in stored(lake, "crm.copy"))
+    assert gone not in written and "p2@example.org" in written
+    assert sorted(row["id"] for row in lake.warden.version.read("crm.copy")) == [0, 1]
+    assert gone in " ".join(file.read_text(errors="replace") for file in stored(lake, "crm.other"))  # not of people
+
+
+def test_a_checkpoint_elsewhere_keeps_a_request_open(lake: SmallLake) -> None:
+    with_people(lake)
+    noted = {**json.loads(stamp("p77@example.org")), "source": {"crm.people": "17"}}
+    properties = {"lakewarden.backfill.crm_001": json.dumps({"position": noted, "snapshot": 1, "sequence": 1, "at": 0})}
+    lake.catalog.create_table("crm.copy", pa.schema([("id", pa.int64())]), properties=properties)
+    asked = ask(lake, 77)
+    with pytest.raises(TracesLeft, match=r"main\.crm\.copy: checkpoints of backfills still have values") as error:
+        lake.warden.erasure.prove(asked).apply()
+    assert error.value.details["places"][0]["object"] == "main.crm.copy"
+    purge(lake, "crm.people")
+    assert lake.warden.erasure.show(asked).state == "closed"
+    assert "p77@" not in " ".join(file.read_text(errors="replace") for file in stored(lake, "crm.copy"))

@@ -34,6 +34,7 @@ from lakewarden.errors import CatalogUnavailable, LakewardenError, StorageUnavai
 from lakewarden.features.erasure.hidden.hidden_positions import carry, hidden_positions
 from lakewarden.features.erasure.proofs import prove_action
 from lakewarden.features.erasure.proofs.proof_records import ThisRun
+from lakewarden.features.erasure.purging import checkpoints_action
 from lakewarden.features.erasure.purging.intent import Intent, OutsideFile, intended, write_down
 from lakewarden.features.erasure.purging.planning import (
     dirty_refs,
@@ -47,6 +48,7 @@ from lakewarden.features.erasure.purging.rewriting import rewrite
 from lakewarden.features.erasure.purging.row_owners import RowOwners
 from lakewarden.features.erasure.purging.stray_copies import erase_strays
 from lakewarden.features.erasure.requests.action_requests import still_open
+from lakewarden.features.erasure.requests.checkpoints import keys_of_requests
 from lakewarden.features.erasure.requests.due import Due, agenda
 from lakewarden.features.erasure.requests.mark_action import unmark_ended
 from lakewarden.features.erasure.requests.spelling import respell
@@ -97,16 +99,19 @@ class Purge(TableOperation):
         found, neighbours = agenda(lake, self.table, self.all, self.request, self.now), Neighbours(lake)
         target = self.table or ", ".join(self.request) or "all tables"
 
+        ids = sorted({id for due in found.tables for id in due.ids})
+        elsewhere = Plan(self.kind(), target, tuple(checkpoints_action.actions_for(lake, ids)), found.waiting)
+
         def plan_one(due: Due) -> Plan:
             try:
-                return plan_for(lake, self.kind(), due, neighbours, self.lose_columns)
+                return plan_for(lake, self.kind(), due, neighbours, self.lose_columns, anew=bool(elsewhere.actions))
             except LakewardenError as error:
                 if len(found.tables) == 1:
                     raise
                 return Plan(self.kind(), due.table, refused=(refusal(due.table, error),))
 
         parts = [plan_one(due) for due in found.tables]
-        plan = joined(self.kind(), target, [Plan(self.kind(), target, warnings=found.waiting), *parts])
+        plan = joined(self.kind(), target, [elsewhere, *parts])
         return replace(plan, warnings=tuple(dict.fromkeys(plan.warnings)))
 
     def holds(self, action: Action, lake: Reader) -> bool:
@@ -138,6 +143,8 @@ def _is_purged(action: Action, lake: Reader) -> bool:
 
 def _purge(action: Action, lake: Writer, lose_columns: bool) -> Outcome:
     """Erase the rows; a second run continues where the first stopped."""
+    if action.arguments.get("checkpoints_only"):
+        return _forget_checkpoints(action, lake)
     name = lake.tables.name(action.subject)
     table = lake.tables.load(name)
     check_identity(table, action.subject, str(action.arguments["uuid"]))
@@ -170,6 +177,24 @@ def _purge(action: Action, lake: Writer, lose_columns: bool) -> Outcome:
         if view is not None:
             forget_versions(lake, view, _values(keys))
         return record(action, lake, requests, keys, intent, stray, redaction)
+
+
+def _forget_checkpoints(action: Action, lake: Writer) -> Outcome:
+    """Forget checkpoints that are values of a source, in a table that the requests are not about."""
+    name = lake.tables.name(action.subject)
+    table = lake.tables.load(name)
+    check_identity(table, action.subject, str(action.arguments["uuid"]))
+    requests = still_open(action, lake)
+    keys = keys_of_requests(lake, requests)
+    refuse_forbidden(name, table)
+    found = checkpoints_action.searched(table, keys)
+    intent = intended(lake, action, requests)
+    intent = _forget_in_properties(action, lake, table, keys, requests, intent)
+    if found.tainted:
+        intent = _replace_everywhere(action, lake, table, keys, found, requests, intent)
+    reach("purge.committed")
+    intent = _remove(action, lake, _shorten_log(action, lake, requests, intent))
+    return record(action, lake, requests, (), intent, (), Redaction.of(table.metadata, ()))
 
 
 def _replace_everywhere(

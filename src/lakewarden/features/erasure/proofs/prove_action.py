@@ -16,11 +16,12 @@ from lakewarden.engine.commit.publish import check_identity
 from lakewarden.engine.files.reachable import reachable_set
 from lakewarden.engine.proof.scan import prove, size
 from lakewarden.engine.rows.redaction import Redaction
-from lakewarden.errors import BrokenTable, StalePlan
+from lakewarden.errors import BrokenTable, StalePlan, TracesLeft
 from lakewarden.features.erasure.proofs.forgotten_values import values_of
 from lakewarden.features.erasure.proofs.proof_records import Proofs, ThisRun, to_close
 from lakewarden.features.erasure.proofs.traces import traces_left
 from lakewarden.features.erasure.requests.action_requests import record_evidence, still_open
+from lakewarden.features.erasure.requests.checkpoints import checkpoints_elsewhere
 from lakewarden.features.erasure.requests.current_names import find_table
 from lakewarden.features.erasure.requests.mark_action import unmark
 from lakewarden.features.erasure.requests.request_keys import fields_of
@@ -145,6 +146,7 @@ def _close(lake: Writer, action: Action) -> int:
     lake.kept(ThisRun).proved.add(action.id)
     ready = _to_close(lake, action, lake.stamp.operation)
     if ready:
+        _refuse_checkpoints(lake, [request.id for request in ready])
         values = values_of(lake, ready)
         lake.logs.forget(values)
         reach("prove.logs")
@@ -152,6 +154,18 @@ def _close(lake: Writer, action: Action) -> int:
         reach("prove.closed")
         unmark(lake, ready)
     return len(ready)
+
+
+def _refuse_checkpoints(lake: Writer, requests: Sequence[str]) -> None:
+    """Refuse to close requests whose values are checkpoints in tables that were made of theirs."""
+    found = checkpoints_elsewhere(lake, requests)
+    if found:
+        where = "checkpoint of a backfill, in a snapshot summary or table property"
+        raise TracesLeft(
+            f"{', '.join(map(str, found))}: checkpoints of backfills still have values of {', '.join(requests)}",
+            f"lakewarden erasure purge {' '.join(f'--request {request}' for request in requests)}",
+            places=[{"object": str(name), "where": where} for name in found],
+        )
 
 
 def _looked(action: Action, lake: Writer, table: Table, requests: Sequence[str]) -> Proof:

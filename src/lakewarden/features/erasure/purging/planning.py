@@ -45,8 +45,10 @@ _SECONDS_PER_GB = 20  # a guess, for the estimate only
 _STREAMS = "readers of an expired version, such as streams, must be restarted"
 
 
-def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_columns: bool = False) -> Plan:
-    """The plan that erases a table's rows and proves it; empty if a clean proof still counts."""
+def plan_for(
+    lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_columns: bool = False, anew: bool = False
+) -> Plan:
+    """The plan that erases a table's rows and proves it; empty if a clean proof still counts, unless it is `anew`."""
     name = lake.tables.name(due.table)
     table = lake.tables.load(name)
     if str(table.metadata.table_uuid) != due.uuid:
@@ -54,7 +56,7 @@ def plan_for(lake: Reader, kind: str, due: Due, neighbours: Neighbours, lose_col
             f"{due.table} was recreated since the request: its UUID differs",
             "The requested table was dropped or renamed: lakewarden erasure show ID shows its uuid.",
         )
-    if prove_action.is_proved(lake, table, due.ids):
+    if not anew and prove_action.is_proved(lake, table, due.ids):
         return Plan(kind, str(name))
     refuse_forbidden(name, table)
     spelled = new_spellings(lake, name, table, due.ids)
