@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+from lakewarden.errors import LakewardenError
+from lakewarden.lifecycle import failpoints
+from lakewarden.warden import Planned
 from tests.small_lake import SmallLake
 
 
@@ -57,3 +61,16 @@ class Others:
 
     def _call(self, procedure: str, arguments: str) -> None:
         self.sql(f"CALL main.system.{procedure}(table => '{self.table}', {arguments})")
+
+
+def stop(planned: Planned, point: str) -> None:
+    """Run what was planned until it has passed a point; it can be resumed."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    passed = failpoints.when(point, interrupt)
+    with suppress(LakewardenError, KeyboardInterrupt):
+        planned.apply()
+    failpoints.arm("")
+    assert passed == [point]

@@ -6,7 +6,7 @@ import pytest
 
 from lakewarden.errors import Conflict
 from tests.features.sequence.old_orders import EVERY, OldOrders
-from tests.walks.others import Others
+from tests.walks.others import Others, stop
 
 pytestmark = pytest.mark.spark
 FIRST, SECOND = "p_20260101", "p_20260201"
@@ -141,3 +141,13 @@ def test_unchanged_rows_are_not_copied_again(archived: OldOrders, others: Others
     others.sql("UPDATE {t} SET note = 'not in the database' WHERE id = 9")
     archived.warden.sequence.archive(again=True).apply()
     assert [row["note"] for row in archived.archived() if row["id"] == 9] == [None]
+
+
+def test_what_was_stopped_after_its_commit_is_not_copied_again(orders: OldOrders, others: Others) -> None:
+    """Though others have expired the snapshot that says so."""
+    stop(orders.warden.sequence.archive(partition=[FIRST]), "sequence.published")
+    for done in (others.merge_manifests, others.compact, others.expire):
+        done()
+    assert copies_of(orders) == [SECOND, "p_20260301"]
+    orders.warden.operation.resume()
+    assert [int(row["id"]) for row in orders.archived()] == list(range(1, 100))
