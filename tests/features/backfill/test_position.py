@@ -112,3 +112,22 @@ def test_a_normal_life_is_never_refused(shop: Shop, others: Others) -> None:
         assert shop.status().rows_processed == 3 * round + 3
     shop.lose_control_database()
     assert (written(shop), shop.status().status) == (list(range(12)), "completed")
+
+
+@pytest.mark.spark
+def test_rolled_back_to_a_version_whose_parent_our_own_expiry_took(shop: Shop, others: Others) -> None:
+    """PyIceberg's expiry leaves no parent at all, as if the version were the first one."""
+    shop.order(*range(6))
+    shop.register()
+    shop.run()
+    append(shop)
+    shop.warden.retention.expire("shop.totals", keep_last=1, keep_days=0, reader_grace="0s").apply()
+    append(shop)
+    before = shop.lake.head("shop.totals")
+    shop.order(6)
+    shop.run(again=True)
+    others.roll_back(before)
+    shop.lose_control_database()
+    assert shop.status().rows_processed == 6
+    shop.run(again=True)
+    assert (written(shop), shop.status().status) == (list(range(7)), "completed")

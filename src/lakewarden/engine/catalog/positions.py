@@ -71,7 +71,11 @@ class Kept:
     @property
     def proves(self) -> set[int]:
         """The snapshots from which it is known what is behind them."""
-        return {*self.anchors} if self.is_lost else {self.last.snapshot, *self.anchors}
+        return {self.last.snapshot, *self.anchors}
+
+    def standing(self, at: int) -> Standing:
+        """What is known at one of these snapshots."""
+        return Standing(None if self.is_lost and at != self.last.snapshot else self.last)
 
 
 @dataclass(frozen=True)
@@ -84,28 +88,38 @@ class Standing:
 
 def standing(table: Table, key: str) -> Standing:
     """Which stamp main has, by everything that tells it; older metadata is read only where main's line has a gap."""
-    kept, past = Kept.of(table, key), _Past(table)
+    kept = Kept.of(table, key)
+    if kept is None:  # no commit of this backfill, unless it is older than these properties
+        return _by_lineage(table, key)
+    past = _Past(table)
     later: Snapshot | None = None
     at = table.metadata.current_snapshot_id
     while at is not None:
-        if kept is not None and at in kept.proves:
-            return Standing(None if kept.is_lost and at != kept.last.snapshot else kept.last)
+        if at in kept.proves:
+            return kept.standing(at)
         snapshot = past.known.get(at)
         if snapshot is None:
-            if kept is None or _is_proved(table, kept, later):
-                return _by_lineage(table, key, later) if kept is None else Standing(None if kept.is_lost else kept.last)
-            snapshot = past.find(at, later)
-        if snapshot is None:
-            return _by_files(table, kept)
-        if key in notes_of(snapshot):
-            return Standing(Stamped.of(snapshot, notes_of(snapshot)[key]))
-        if kept is not None and kept.first is not None and _is_before(snapshot, kept.first):
-            return Standing(None)
-        if kept is not None and _is_replacement(snapshot):
-            is_proved = _is_proved(table, kept, snapshot)
-            return Standing(None if kept.is_lost else kept.last) if is_proved else _by_files(table, kept)
+            proof = _proof(table, kept, later)
+            snapshot = past.parent(at, later) if proof is None else None
+            if snapshot is None:
+                return proof or _by_files(table, kept)
+        if found := _told_by(snapshot, key, kept):
+            return found
         later, at = snapshot, snapshot.parent_snapshot_id
+        if at is None:  # it may have had a parent: PyIceberg's expiry takes that away
+            proof = _proof(table, kept, snapshot)
+            later = past.as_committed(snapshot) if proof is None else None
+            if later is None:
+                return proof or _by_files(table, kept)
+            at = later.parent_snapshot_id
     return Standing(None)
+
+
+def _told_by(snapshot: Snapshot, key: str, kept: Kept) -> Standing | None:
+    """What a snapshot itself says: it has a stamp, or is older than all of them."""
+    if stamp := notes_of(snapshot).get(key):
+        return Standing(Stamped.of(snapshot, stamp))
+    return Standing(None) if kept.first is not None and _is_before(snapshot, kept.first) else None
 
 
 def stamp_properties(table: Table, snapshot: Snapshot, facts: Mapping[str, str]) -> dict[str, str]:
@@ -116,7 +130,8 @@ def stamp_properties(table: Table, snapshot: Snapshot, facts: Mapping[str, str])
         first = (snapshot.sequence_number, snapshot.timestamp_ms) if kept is None else kept.first
         own[key] = Kept(last, (), first).text
     archived = {key: stamp_property(snapshot, text) for key, text in facts.items() if key.startswith(SEQUENCE)}
-    return {**_moved(table, snapshot.snapshot_id, (), {}), **own, **archived}
+    others = _keys(table, also_stamped=False) - own.keys()
+    return {**_moved(table, others, snapshot.snapshot_id, (), {}), **own, **archived}
 
 
 def position_updates(
@@ -132,17 +147,20 @@ def position_updates(
     from pyiceberg.table.update import SetPropertiesUpdate
 
     head, new = table.metadata.current_snapshot_id, replaced or {}
-    kept = _moved(table, new.get(head, head) if head else None, set(going), new)
+    keys = _keys(table, also_stamped=bool(going))
+    kept = _moved(table, keys, new.get(head, head) if head else None, set(going), new)
     known = {key: text for key, text in table.metadata.properties.items() if key.startswith(BACKFILL)}
     stamps = {key: without_revealing(text, reveals) for key, text in {**known, **kept}.items()}
     changed = {key: text for key, text in stamps.items() if text != known.get(key)}
     return (SetPropertiesUpdate(updates=changed),) if changed else ()
 
 
-def _moved(table: Table, head: int | None, going: Collection[int], replaced: Mapping[int, int]) -> dict[str, str]:
+def _moved(
+    table: Table, keys: Collection[str], head: int | None, going: Collection[int], replaced: Mapping[int, int]
+) -> dict[str, str]:
     """The properties of stamps for a commit after which main is at `head`, with the line that it has."""
     moved, gone = {}, set(going) - replaced.keys()
-    for key in _keys(table, also_stamped=bool(going)):
+    for key in keys:
         kept, found = Kept.of(table, key), standing(table, key)
         if found.is_known and found.last is None and kept is not None:
             kept = replace(kept, anchors=(head,) if head else (), is_lost=True)
@@ -174,25 +192,27 @@ def _since(table: Table, last: Stamped, kept: Kept | None) -> list[int]:
     return line[: oldest + 1]
 
 
-def _is_proved(table: Table, kept: Kept, snapshot: Snapshot | None) -> bool:
-    """Whether an anchor is behind a snapshot, across gaps that Lakewarden's own expiry has left."""
-    return snapshot is not None and not kept.proves.isdisjoint(ancestors(table, snapshot.snapshot_id))
+def _proof(table: Table, kept: Kept, snapshot: Snapshot | None) -> Standing | None:
+    """What an anchor says that is behind a snapshot, across gaps that Lakewarden's own expiry has left."""
+    line = ancestors(table, snapshot.snapshot_id) if snapshot is not None else iter(())
+    anchor = next((id for id in line if id in kept.proves), None)
+    return None if anchor is None else kept.standing(anchor)
 
 
-def _by_lineage(table: Table, key: str, later: Snapshot | None) -> Standing:
-    """A stamp of a table that has none as a property: it was written before there were any."""
+def _by_lineage(table: Table, key: str) -> Standing:
+    """A stamp that is in no property, because it was written before there were any."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
-    line = ancestors(table, later.snapshot_id) if later is not None else iter(())
+    line = ancestors(table, table.metadata.current_snapshot_id)
     stamped = next((by_id[id] for id in line if key in notes_of(by_id[id])), None)
     return Standing(Stamped.of(stamped, notes_of(stamped)[key]) if stamped else None)
 
 
-def _by_files(table: Table, kept: Kept | None) -> Standing:
+def _by_files(table: Table, kept: Kept) -> Standing:
     """Whether main still has a file that the stamped commit added: then main descends from it."""
     head = table.current_snapshot()
-    for manifest in head.manifests(table.io) if head and kept and not kept.is_lost else ():
+    for manifest in head.manifests(table.io) if head and not kept.is_lost else ():
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            if kept is not None and entry.snapshot_id == kept.last.snapshot:
+            if entry.snapshot_id == kept.last.snapshot:
                 return Standing(kept.last)
     return Standing(None, is_known=False)
 
@@ -218,7 +238,7 @@ class _Past:
         self._table = table
         self.known = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
 
-    def find(self, parent: int, later: Snapshot | None) -> Snapshot | None:
+    def parent(self, parent: int, later: Snapshot | None) -> Snapshot | None:
         """The expired parent of a snapshot, from the metadata file on which that was committed, or one beside it."""
         log = self._table.metadata.metadata_log
         if later is None or not log:
@@ -226,9 +246,32 @@ class _Past:
         base = max((place for place, entry in enumerate(log) if entry.timestamp_ms <= later.timestamp_ms), default=0)
         for place in (base, base - 1, base + 1):
             if 0 <= place < len(log) and parent not in self.known:
-                found = _metadata(self._table, log[place].metadata_file)
-                self.known |= {one.snapshot_id: one for one in found.snapshots} if found else {}
+                self._read(place)
         return self.known.get(parent)
+
+    def as_committed(self, snapshot: Snapshot) -> Snapshot | None:
+        """A snapshot with the parent that it was committed with; None if that is not known any more."""
+        log = self._table.metadata.metadata_log
+        if _is_replacement(snapshot):
+            return None
+        first = next((n for n, entry in enumerate(log) if entry.timestamp_ms >= snapshot.timestamp_ms), len(log))
+        is_before = False
+        for place in range(max(first - 1, 0), len(log)):
+            there = self._read(place)
+            found = there.get(snapshot.snapshot_id) if there is not None else None
+            if found is not None:
+                return found if is_before or found.parent_snapshot_id is not None else None
+            is_before = is_before or there is not None
+        return snapshot if is_before else None  # the current metadata is that of its commit
+
+    def _read(self, place: int) -> dict[int, Snapshot] | None:
+        """The snapshots in a metadata file of the log; None if it is gone."""
+        metadata = _metadata(self._table, self._table.metadata.metadata_log[place].metadata_file)
+        if metadata is None:
+            return None
+        there = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+        self.known |= there
+        return there
 
 
 def _metadata(table: Table, file: str) -> TableMetadata | None:
