@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakewarden.errors import LakewardenError
-from tests.features.backfill.shop import Shop
+from tests.features.backfill.shop import TOTALS, Shop
 from tests.walks.others import Others
 
 Row = tuple[int, float]
@@ -76,7 +76,6 @@ class BackfillWalk:
             )[0]
             step()
             done.append(step.__name__.strip("_"))
-        self.begun = " ".join(done)
         own = self.chance.choices((self._run, self._undo, self._upkeep, self._lose), (8, 2, 2, 1))[0]
         done.append(f"then {own()}")
         self.check(" ".join(done))
@@ -187,7 +186,8 @@ class BackfillWalk:
                     f"refused for another reason than {excuses}, again: {again}, {now}: {error}"
                 ) from error
             self.tally["run refused"] += 1
-            return f"run (again: {again}, most: {most}) refused: {error}"
+            next_step = "" if "was rolled back behind" in error.message else f", then {self._begin_again()}"
+            return f"run (again: {again}, most: {most}) refused: {error}{next_step}"
         written = self._found()[0] - now.written
         if now.is_complete and not again:
             left, reads, since = now.left, now.reads, now.since
@@ -234,6 +234,17 @@ class BackfillWalk:
             self.tally["undo"] += 1
         self.targets[self.target.head] = Target(foreign=now.foreign)
         return "undo"
+
+    def _begin_again(self) -> str:
+        """What the error says: undo, or else write to another table."""
+        done = self._undo()
+        if "refused" not in done:
+            return done
+        self.target.sql("DROP TABLE {t} PURGE")
+        self.shop.lake.catalog.create_table(self.target.table, TOTALS)
+        self.targets, self._is_rolled_back = {None: Target()}, False
+        self.tally["began again"] += 1
+        return "made the target anew"
 
     def _upkeep(self) -> str:
         before = {table.table: table.head for table in (self.source, self.target)}
