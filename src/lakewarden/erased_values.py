@@ -40,6 +40,7 @@ _OURS = frozenset(
     ("kind", "verb", "lease", "route", "digest", "state", "code", "subject", "target", "redacted", "progress", "uuid")
 )
 _WORD = re.compile(r"\w+")
+_PLAIN = re.compile(r"[A-Za-z0-9_.@-]+")
 _ESCAPE = re.compile(r"\\[nrtbf]")
 _COMPONENT = re.compile(r"(?<=/)([^/=\s'\"]+)=([^/]*)(?=/)")
 _TUPLE = re.compile(r"\[[^\[\]]+\]")
@@ -186,10 +187,10 @@ class _Words:
         known = frozenset(fold(text) for text in texts)
         anchors: dict[str, set[tuple[int, int]]] = {}
         for text in known:
-            words = list(_WORD.finditer(text))
+            words = _WORD.findall(text)
             if words:
-                anchor = max(words, key=lambda word: len(word[0]))
-                anchors.setdefault(anchor[0], set()).add((anchor.start(), len(text)))
+                anchor = max(words, key=len)
+                anchors.setdefault(anchor, set()).add((_start_of(anchor, text), len(text)))
         return _Words(known, {word: frozenset(places) for word, places in anchors.items()}, fold)
 
     def may_be_in(self, text: str) -> bool:
@@ -221,10 +222,23 @@ class _Words:
         return sorted(found, key=lambda span: (span[0], -span[1]))
 
 
+def _start_of(word: str, text: str) -> int:
+    """Where a word is in a text as a whole word."""
+    start = text.find(word)
+    if _is_word(text[start - 1 : start]) or _is_word(text[start + len(word) : start + len(word) + 1]):
+        return next(found.start() for found in _WORD.finditer(text) if found[0] == word)
+    return start
+
+
 def spellings(value: str) -> Iterator[str]:
     """How a value may be written within a text."""
+    yield value
+    if _PLAIN.fullmatch(value):  # as it is everywhere, or nearly so
+        if "@" in value:
+            yield value.replace("@", "%40")
+        return
     in_json = json.dumps(value)[1:-1]
-    yield from (value, in_json, json.dumps(in_json)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+    yield from (in_json, json.dumps(in_json)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
     yield from (quote(value), quote(value, safe=""), quote_plus(value), value.replace("'", "''"))
 
 

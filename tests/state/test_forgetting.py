@@ -157,7 +157,7 @@ def test_many_values_are_forgotten_in_one_pass(database: Database) -> None:
         planned(database, f"op-{number}", *(written(f'["p{number}-{n}@x.org"]', '["z"]') for n in range(100)))
     began = time.process_time()
     assert forgotten(database, values(*(f"p{n}-{m}@x.org" for n in range(2, 1002) for m in range(100)))) == 48
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 15
     assert "p1-1@x.org" in everything(database) and "p2-1@x.org" not in everything(database)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, column, literal_column, or_, select, update
@@ -24,6 +25,7 @@ _AT_ONCE = 500
 Row = Mapping[str, Any]
 
 
+@cache
 def searched() -> dict[str, tuple[str, ...]]:
     """The columns that are searched, by table."""
     found = {
@@ -96,9 +98,9 @@ def _without(values: ErasedValues, table: Table, row: Row, name: str, small: set
     stored = row[name]
     if stored is None:
         return None
-    if table is action_files:
-        return redact_files(bytes(stored), values.path)
     raw = _raw(stored)
+    if table is action_files:
+        return redact_files(bytes(stored), values.path) if values.may_be_in(raw) else stored
     if small is None and not values.may_be_in(raw):
         return stored
     cleaned = values.without(raw, small is not None, set() if small is None else small)
