@@ -84,7 +84,7 @@ class Archive(RetirementRequest, Operation):
         """Remove what killed and failed runs staged in the archives, and never published."""
         sequences = self.sequences(lake.settings)
         for table in self.chosen(sequences):
-            with suppress(LakewardenError):  # the next run removes it
+            with suppress(LakewardenError):  # it does not exist, or the next run removes them
                 lake.staging.sweep(str(archive_name(lake, sequences, table)), whole_operation=True)
 
     def _verified(self, action: Action, lake: Reader) -> list[Finding]:

@@ -21,7 +21,7 @@ from lakewarden.errors import StalePlan, TableNotFound, UnfitDatabase
 from lakewarden.features.sequence.checksums import Checksums, in_lake
 from lakewarden.features.sequence.columns import PARTITION, Column
 from lakewarden.features.sequence.partitions import Partition, PartitionedTable, has_rows
-from lakewarden.features.sequence.stamps import Copied, CopyStamp, files_by_partition, stamps_of
+from lakewarden.features.sequence.stamps import Copied, CopyStamp, by_partition, stamps_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +83,8 @@ class ArchiveTable:
 
     @cached_property
     def _on_main(self) -> Mapping[str, Sequence[LiveFile]]:
-        return {} if self.iceberg is None else files_by_partition(self._lake.files, self.iceberg)
+        table = self.iceberg
+        return {} if table is None else by_partition(table, self._lake.files.of(table, table.current_snapshot()).bare)
 
     def _has_rows_of(self, copied: Copied) -> bool:
         found = self.checksums(copied.partition, copied.compare_by, self.columns(copied.sums))
@@ -143,8 +144,8 @@ class ArchiveTable:
 
     def files_of(self, partition: str, table: Table) -> dict[str, frozenset[str]]:
         """A partition's data files on main, each with its deletes."""
-        files = self._lake.files.of(table, table.snapshot_by_name(MAIN)).by_path
-        return {path: file.deletes_identity for path, file in files.items() if file.record[0] == partition}
+        files = self._lake.files.of(table, table.current_snapshot()).by_path.values()
+        return {file.path: file.deletes_identity for file in by_partition(table, files).get(partition, ())}
 
     def unmoved(
         self, partition: str, stamped: CopyStamp | None, files: Mapping[str, frozenset[str]]
@@ -203,9 +204,7 @@ class ArchiveTable:
         if self.iceberg is None:
             lake.tables.catalog(self.name).create_namespace_if_not_exists(self.name.namespace)
             lake.part("create").commits.publish(
-                CreateTable(
-                    str(self.name), schema=iceberg_schema([*columns, _OWN]), spec=_by_partition(len(columns) + 1)
-                )
+                CreateTable(str(self.name), schema=iceberg_schema([*columns, _OWN]), spec=_spec(len(columns) + 1))
             )
             return
         known, last = _types(self.iceberg.schema()), self.iceberg.metadata.last_column_id
@@ -286,7 +285,7 @@ def iceberg_schema(columns: Sequence[Column]) -> Schema:
     return Schema.model_validate({"type": "struct", "schema-id": 0, "fields": fields})
 
 
-def _by_partition(id: int) -> Any:
+def _spec(id: int) -> Any:
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.transforms import IdentityTransform
 

@@ -8,12 +8,12 @@ stamp alone proves nothing: the files of the partition on main must be those of 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.catalog.snapshot_removal import SEQUENCE
-from lakewarden.engine.catalog.snapshots import MAIN, ancestors, notes_of
+from lakewarden.engine.catalog.snapshots import ancestors, notes_of
 from lakewarden.errors import UnfitDatabase
 from lakewarden.features.sequence.checksums import Checksums
 from lakewarden.features.sequence.columns import PARTITION
@@ -22,7 +22,7 @@ from lakewarden.features.sequence.partitions import Position
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lakewarden.engine.files.live_files import Files, LiveFile
+    from lakewarden.engine.files.live_files import LiveFile
 
 
 @dataclass(frozen=True)
@@ -113,10 +113,10 @@ def _in_summaries(table: Table) -> Iterator[tuple[str, CopyStamp]]:
                 yield key, CopyStamp(stamp, snapshot.snapshot_id, sequence, snapshot.timestamp_ms)
 
 
-def files_by_partition(files: Files, table: Table) -> dict[str, list[LiveFile]]:
-    """The data files of main by the database partition that their rows come from."""
+def by_partition(table: Table, files: Iterable[LiveFile]) -> dict[str, list[LiveFile]]:
+    """Data files of an archive by the database partition that their rows come from."""
     found: dict[str, list[LiveFile]] = {}
-    for file in files.of(table, table.snapshot_by_name(MAIN)).bare:
+    for file in files:
         spec = table.specs()[file.partition[0]]
         names = [table.schema().find_column_name(each.source_id) for each in spec.fields]
         name = file.record[0] if names == [PARTITION] else None
