@@ -51,6 +51,19 @@ def test_other_files_are_compacted_as_before_and_it_is_told(lake: SmallLake) -> 
     assert table.plan().plan.warnings == ()
 
 
+def test_files_whose_key_column_was_dropped_keep_it(lake: SmallLake) -> None:
+    table = filled(lake)
+    lake.warden.erasure.request("sales.orders", key="city", value=["city 3"])
+    with table.table.update_schema() as change:
+        change.delete_column("city")
+    assert lake.ids() == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11]
+    planned = table.plan()
+    assert planned_files(table) & {file_with(table, 2)} == set()
+    assert "1 file is not rewritten" in planned.plan.warnings[0]
+    planned.apply()
+    assert lake.ids() == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11]
+
+
 def test_analysis_tells_it_too(lake: SmallLake) -> None:
     filled(lake, files=1)
     lake.warden.erasure.request("sales.orders", key="id", value=["1"])

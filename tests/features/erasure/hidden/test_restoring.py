@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.errors import Interrupted
+from lakewarden.errors import Conflict, Interrupted
 from lakewarden.features.erasure.hidden.held_files import held_files
 from lakewarden.lifecycle.failpoints import when
 from tests.features.erasure.people import ids, with_people
@@ -104,3 +104,14 @@ def test_those_of_other_branches_are_named(people: SmallLake) -> None:
     assert lost.startswith("main.crm.people: 2 rows on branch audit do not come back: in format v3")
     people.warden.erasure.withdraw(request).apply()
     assert (seen(people), seen(people, "audit")) == ([0, 1, 2, 3, 4, 5], [0, 2, 3, 5])
+
+
+def test_a_purge_on_spark_does_not_take_the_column_of_another_request(people: SmallLake) -> None:
+    upgraded(people)
+    other = people.warden.erasure.request("crm.people", key="email", value=["p4@example.org"]).id
+    request = people.warden.erasure.request("crm.people", key="id", value=["1"]).id
+    sql(people, "ALTER TABLE {} DROP COLUMN email")
+    with pytest.raises(Conflict, match="only that column shows which rows other requests cover"):
+        people.warden.erasure.purge("crm.people", request=[request], now=True)
+    people.warden.erasure.purge("crm.people", request=[request, other], now=True).apply()
+    assert seen(people) == ids(people) == [0, 2, 3, 5]

@@ -2,6 +2,9 @@
 
 Every rewrite checks this first. Closed requests hold no files, because their rows are erased. A withdrawn request with
 hidden rows is about to show them again, except in format v3, where they were added again before it was withdrawn.
+
+A rewrite also drops the values of columns that the table no longer has. Files in which only such a column shows that a
+row belongs to an open request are held too: after a rewrite nothing would hide that row, and nothing could erase it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.rows.position_deletes import is_hide, served_requests
+from lakewarden.engine.rows.search import search
 from lakewarden.errors import NotFound
 from lakewarden.features.erasure.hidden.hidden_positions import hidden_positions
 from lakewarden.records.erasure import ErasureState
@@ -28,7 +32,19 @@ _READERS = 8
 def held_files(lake: Reader, table: Table, files: SnapshotFiles) -> frozenset[str]:
     """The data files of a version with rows that are hidden for a request that is not closed."""
     over = {ErasureState.CLOSED} | ({ErasureState.WITHDRAWN} if table.metadata.format_version > 2 else set())
-    return _by_hide_files(lake, files, over) | _by_merged_deletes(lake, table, files)
+    return _by_hide_files(lake, files, over) | _by_merged_deletes(lake, table, files) | with_former_keys(lake, table)
+
+
+def with_former_keys(lake: Reader, table: Table, besides: Collection[str] = ()) -> frozenset[str]:
+    """The files of main with rows of open requests by columns that the table no longer has."""
+    uuid, schema, head = str(table.metadata.table_uuid), table.schema(), table.current_snapshot()
+    asked = [one.id for one in lake.state.erasure.list([ErasureState.OPEN], uuid) if one.id not in besides]
+    hidden = lake.state.erasure.hidden(uuid, asked) if asked and head is not None else ()
+    keys = [key for key in hidden if schema.find_column_name(key.field_id) is None]
+    if not keys or head is None:
+        return frozenset()
+    found = search(table, keys, lake.files, lake.storage(table.catalog.name), only={head.snapshot_id})
+    return frozenset(match.path for match in found.matches.values() if match.content == "data")
 
 
 def _by_merged_deletes(lake: Reader, table: Table, files: SnapshotFiles) -> frozenset[str]:

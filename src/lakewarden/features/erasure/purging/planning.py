@@ -12,6 +12,7 @@ from lakewarden.engine.history.working_branch import is_working
 from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.engine.rows.search import search
 from lakewarden.errors import Conflict, TableNotFound
+from lakewarden.features.erasure.hidden.held_files import with_former_keys
 from lakewarden.features.erasure.hidden.restoring import deleted_with_them
 from lakewarden.features.erasure.proofs import prove_action
 from lakewarden.features.erasure.purging.intent import RefBefore
@@ -71,6 +72,12 @@ def plan_for(
         check_nothing_else_goes(
             table, name, planned_snapshots(action), [ref.name for ref in dirty_refs(lake, table, found)]
         )
+        if with_former_keys(lake, table, due.ids):
+            raise Conflict(
+                f"{name}: Spark would rewrite files without a column that the table no longer has, and only that "
+                "column shows which rows other requests cover",
+                f"Purge all requests of the table together: lakewarden erasure purge {name} --now",
+            )
         if not lose_columns:
             refuse_losing_columns(lake, name, table, found)
     warnings = (*replaced(table.metadata, due.requests), *_warnings(lake, name, table, found, action))
