@@ -151,3 +151,15 @@ def test_what_was_stopped_after_its_commit_is_not_copied_again(orders: OldOrders
     assert copies_of(orders) == [SECOND, "p_20260301"]
     orders.warden.operation.resume()
     assert [int(row["id"]) for row in orders.archived()] == list(range(1, 100))
+
+
+def test_purged_rows_are_not_missed(archived: OldOrders, others: Others) -> None:
+    """A purge leaves the copy another one, with fewer rows: also once others have rewritten and expired it."""
+    drop(archived, FIRST)
+    archived.warden.erasure.request("archive.orders", key="id", value=["7"])
+    archived.warden.erasure.purge("archive.orders").apply()
+    left = [id for id in EVERY if id != 7]
+    assert archived.all_ids() == left
+    for done in (others.merge_manifests, others.compact, others.expire):
+        done()
+        assert archived.all_ids() == left
