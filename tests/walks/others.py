@@ -35,10 +35,11 @@ class Others:
     def snapshots(self) -> list[int]:
         return [snapshot.snapshot_id for snapshot in self.metadata.snapshots]
 
-    def expire(self) -> None:
-        """Keep nothing but what refs point to."""
+    def expire(self, clean: bool = False) -> None:
+        """Keep nothing but what refs point to; `clean` removes schemas that no version needs, too."""
+        more = ", clean_expired_metadata => true" if clean else ""
         if self.head is not None:
-            self._call("expire_snapshots", "older_than => TIMESTAMP '2099-01-01 00:00:00', retain_last => 1")
+            self._call("expire_snapshots", f"older_than => TIMESTAMP '2099-01-01 00:00:00', retain_last => 1{more}")
 
     def compact(self) -> None:
         if self.head is not None:

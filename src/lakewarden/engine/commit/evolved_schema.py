@@ -79,6 +79,10 @@ class EvolveSchema(Change[int]):
     def publish_through_spark(self, desk: Desk, spark: Spark) -> int:
         """One statement per column; statements that an earlier run completed are skipped."""
         name = desk.tables.name(self.table)
+        if self.properties:
+            raise Conflict(
+                f"{name}: in its format, columns and properties cannot be changed in one commit", "Nothing was changed."
+            )
         spark.session()  # starting it takes long, so check afterwards
         table = desk.tables.load(name)
         check_identity(table, self.table, self.uuid)

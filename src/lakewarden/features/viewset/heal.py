@@ -13,6 +13,7 @@ from lakewarden.features.viewset.catalogue import partitions
 from lakewarden.features.viewset.definition import ViewSet, view_set
 from lakewarden.features.viewset.overlap import schema_changed
 from lakewarden.features.viewset.regenerate import Regenerate
+from lakewarden.features.viewset.upgraded import refuse_upgraded
 from lakewarden.features.viewset.ways import keeping, rewriting
 from lakewarden.features.viewset.ways.incompatible_partitions import Partition, Sorted, sort_out
 from lakewarden.features.viewset.ways.options import WAYS, Group, Way, group, rank, transitions
@@ -54,6 +55,8 @@ class Heal(TableOperation):
         for one in _groups(lake, view, changes, found):
             planned.heal(one)
         planned.supersede(found.superseded)
+        if planned.actions():
+            refuse_upgraded(lake, view)
         return Plan(
             self.kind(),
             str(view.table_name),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lakewarden.errors import Conflict
 from lakewarden.features.viewset.definition import view_set
 from lakewarden.features.viewset.ranges import WritesRanges
+from lakewarden.features.viewset.upgraded import refuse_upgraded
 from lakewarden.lifecycle.request import TableOperation
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Materialize(WritesRanges, TableOperation):
             if not any(known.get(number) == {one[number]} for one in seen)
         }
         replaced = [row for row in there if bounds[row.begin_insert_time, row.end_insert_time] in wanted]
+        if any(self.replaces(view, row) for row in replaced):
+            refuse_upgraded(lake, view)
         return self.planned(view, versions, ranges, wanted, replaced)
 
     def replaces(self, view: ViewSet, row: PartitionRow) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from lakewarden.features.shared.planner import Place, Planner, TableUpkeep
 from lakewarden.features.viewset import retiring
 from lakewarden.features.viewset.catalogue import PartitionRow, outdated
 from lakewarden.features.viewset.definition import PROPERTY, view_set_of
+from lakewarden.features.viewset.upgraded import is_upgraded
 from lakewarden.lifecycle.plan import Plan
 
 
@@ -19,6 +21,9 @@ def _outdated(on: TableUpkeep) -> list[PartitionRow]:
 
 def _plan(on: TableUpkeep) -> Plan:
     rows = on.once(_outdated)
+    if rows and is_upgraded(on.lake, view_set_of(on.lake, str(on.name))):
+        told = "in format v3 partitions of view sets can only be added: outdated ones stay"
+        return replace(on.planned(), warnings=(f"{on.name}: {told}",))
     return on.planned(*(retiring.actions_for(view_set_of(on.lake, str(on.name)), rows) if rows else ()))
 
 

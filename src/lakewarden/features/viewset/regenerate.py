@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from lakewarden.errors import Conflict
 from lakewarden.features.viewset.definition import view_set
 from lakewarden.features.viewset.ranges import WritesRanges
+from lakewarden.features.viewset.upgraded import refuse_upgraded
 from lakewarden.lifecycle.request import TableOperation
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Regenerate(WritesRanges, TableOperation):
                     f"{row.end_insert_time:%Y-%m-%d %H:%M}, of which only a part would be written",
                     "Choose --begin and --end so that it lies within.",
                 )
+        if there:
+            refuse_upgraded(lake, view)
         digests, versions = self.digests(lake, view, ranges)
         return self.planned(view, versions, ranges, digests, there)
 

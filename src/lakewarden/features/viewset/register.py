@@ -33,6 +33,7 @@ from lakewarden.features.viewset.definition import (
 )
 from lakewarden.features.viewset.evolution import columns_after, evolution
 from lakewarden.features.viewset.history import Former, begun, history_of, reads_of, recorded
+from lakewarden.features.viewset.upgraded import refuse_upgraded
 from lakewarden.features.viewset.ways.transition import Transition, transition
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
@@ -82,7 +83,7 @@ class Register(Operation):
         before = _before(name, table)
         if before.name != given.name:
             raise AlreadyExists(f"{name} belongs to the view set {before.name}", "Choose another target.")
-        actions = self._change(name, table, wanted, before)
+        actions = self._change(lake, name, table, wanted, before)
         warnings = self._warnings(lake, before, wanted) if actions else ()
         if _existing(lake, lake.tables.name(before.empty_table)) is None:  # the first registration was not completed
             actions = (*actions, _create_empty(name, wanted))
@@ -177,10 +178,13 @@ class Register(Operation):
             "definition": self.definition.model_dump_json(),
         }
 
-    def _change(self, name: TableName, table: Table, schema: Schema, before: ViewSet) -> tuple[Action, ...]:
+    def _change(
+        self, lake: Reader, name: TableName, table: Table, schema: Schema, before: ViewSet
+    ) -> tuple[Action, ...]:
         change = evolution(str(name), table, schema, self.definition)
         if before.definition == self.definition and not change.changes:
             return ()
+        refuse_upgraded(lake, before)
         new = self._hash_after(before, schema, change)
         says = f"change its definition; the schema stays {new}"
         if new != before.schema_hash:

@@ -19,6 +19,7 @@ from lakewarden.features.viewset.definition import HASH, IDENTITY, ViewSet, all_
 from lakewarden.features.viewset.history import history_of
 from lakewarden.features.viewset.overlap import doubled, unshared
 from lakewarden.features.viewset.retiring import EMPTY_WITH_IT
+from lakewarden.features.viewset.upgraded import refuse_upgraded
 from lakewarden.features.viewset.writing import bring_back_empty, empty_before, removed_empty
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.plan import Plan
@@ -106,6 +107,7 @@ class Restore(TableOperation):
         files = FileList.of(PlannedFile(path, a.file.file_size_in_bytes, "data") for path, a in missing.items())
         if not files.count and not empty:
             return Plan(self.kind(), target)
+        refuse_upgraded(lake, view)
         action = Action(
             verb="restore",
             subject=target,

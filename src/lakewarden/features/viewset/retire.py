@@ -12,6 +12,7 @@ from lakewarden.errors import BadValue, NotFound
 from lakewarden.features.viewset import retiring
 from lakewarden.features.viewset.catalogue import Identity, PartitionRow, outdated, parse_identity, partitions
 from lakewarden.features.viewset.definition import GLOBAL, ViewSet, view_set
+from lakewarden.features.viewset.upgraded import refuse_upgraded
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.request import Positional, TableOperation
@@ -52,6 +53,8 @@ class Retire(TableOperation):
         if any(row.file_path is not None for row in rows):
             freed = "storage is freed when the versions that reference the files expire"
             warnings = (*warnings, f"{freed}: lakewarden retention expire {view.table_name}")
+        if rows:
+            refuse_upgraded(lake, view)
         actions = retiring.actions_for(view, rows, by_schema=self.incompatible or bool(self.file or self.identity))
         return Plan(self.kind(), str(view.table_name), actions, warnings)
 
