@@ -221,7 +221,8 @@ def stamp_property(snapshot: Snapshot, stamp: str) -> str:
 def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
     """The newest stamps of archives, by key, if their snapshots expire: as properties they stay known.
 
-    Also one that others rolled main back behind: its rows are missed.
+    Also one that others rolled main back behind: its rows are missed. A property with the same stamp stays: the one
+    snapshot of a purge has all stamps, and is newer than their rows.
     """
     newest: dict[str, tuple[Snapshot, str]] = {}
     kept = table.metadata.properties
@@ -231,8 +232,12 @@ def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
     return {
         key: stamp_property(snapshot, text)
         for key, (snapshot, text) in newest.items()
-        if snapshot.snapshot_id in going and (key not in kept or json.loads(kept[key])["at"] <= snapshot.timestamp_ms)
+        if snapshot.snapshot_id in going and (key not in kept or _is_newer(snapshot, text, json.loads(kept[key])))
     }
+
+
+def _is_newer(snapshot: Snapshot, stamp: str, kept: Mapping[str, Any]) -> bool:
+    return bool(kept["at"] <= snapshot.timestamp_ms and kept["position"] != json.loads(stamp))
 
 
 def _log_update(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> TableUpdate:

@@ -74,12 +74,13 @@ class CopyStamp:
     ) -> bool:
         """Whether main has this copy; `files` are those of its partition.
 
-        A copy is published and rolled back as a whole. If its snapshot has expired, older files are those of an earlier
-        copy; files that others rewrote since may be of either, so that only comparing the rows can tell.
+        A copy is published and rolled back as a whole. If its snapshot has expired, the files of a first copy can be
+        no others'. Older files than the copy may be those of an earlier one, or the recorded sequence number is that
+        of a purge; files that others rewrote since may be of either. Only comparing the rows can tell.
         """
         if self.snapshot in ancestors(table, table.metadata.current_snapshot_id):
             return True
-        if bool(files) != bool(self.copied.rows) or any(file.sequence < self.sequence for file in files):
+        if bool(files) != bool(self.copied.rows):
             return False
         is_sure = not self.copied.compare_by or (self.sequence and all(f.sequence == self.sequence for f in files))
         return bool(is_sure) or has_equal_rows(self.copied)
@@ -90,10 +91,11 @@ def stamps_of(table: Table) -> dict[str, CopyStamp]:
     found = dict[str, CopyStamp]()
     for key, stamped in (*_in_properties(table), *_in_summaries(table)):
         known = found.get(key)
-        if known is None or stamped.at > known.at:
+        if known is not None and known.copied == stamped.copied:  # after a purge, its one snapshot has all stamps
+            newest = max(known, stamped, key=lambda each: each.at)
+            found[key] = replace(newest, sequence=min(known.sequence, stamped.sequence))
+        elif known is None or stamped.at >= known.at:
             found[key] = stamped
-        elif stamped.at == known.at:  # of the same commit: after a purge, another snapshot has its summary
-            found[key] = replace(stamped, sequence=min(known.sequence, stamped.sequence))
     return found
 
 

@@ -1,0 +1,131 @@
+"""What an archive knows of its partitions after an erasure purge, whoever expires its snapshots.
+
+Covers `features/sequence/stamps.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
+
+from lakewarden.engine.catalog.snapshot_removal import SEQUENCE, stamp_property
+from lakewarden.features.sequence.archives import ArchiveTable
+from lakewarden.features.sequence.checksums import in_lake
+from lakewarden.features.sequence.columns import PARTITION
+from lakewarden.features.sequence.stamps import Copied
+from tests.small_lake import SmallLake
+
+NAME, SOURCE = "archive.orders", "shop.orders"
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()), NestedField(2, "email", StringType()), NestedField(3, PARTITION, StringType())
+)
+PERSON = "anna@x"
+
+
+class Archive:
+    """An archive that is filled without a database."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lake = SmallLake(folder)
+        self.lake.catalog.create_namespace("archive")
+        spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), PARTITION))
+        self.lake.catalog.create_table(NAME, SCHEMA, partition_spec=spec)
+
+    @property
+    def iceberg(self) -> Any:
+        return self.lake.catalog.load_table(NAME)
+
+    @property
+    def table(self) -> ArchiveTable:
+        ground = self.lake.warden.ground
+        return ArchiveTable(ground, ground.tables.name(NAME), SOURCE)
+
+    def copy(self, partition: str, rows: dict[int, str], again: bool = False) -> None:
+        """One commit with a stamp, and the property that goes with it."""
+        table, archive = self.iceberg, self.table
+        data = pa.table(
+            {"id": [*rows], "email": [*rows.values()], PARTITION: [partition] * len(rows)}, table.schema().as_arrow()
+        )
+        sums = in_lake(data.to_batches(), ["id"], archive.columns(["id", "email"]))
+        stamp = Copied(partition, (min(rows),), (max(rows) + 1,), sums.rows, sums.sums, ("id",) if again else ())
+        key = f"{SEQUENCE}{SOURCE}.{partition}"
+        if again:
+            only = f"{PARTITION} == '{partition}'"
+            table.overwrite(data, overwrite_filter=only, snapshot_properties={key: stamp.text})
+        else:
+            table.append(data, snapshot_properties={key: stamp.text})
+        self.set_property(key, stamp_property(self.iceberg.current_snapshot(), stamp.text))
+
+    def set_property(self, key: str, text: str) -> None:
+        with self.iceberg.transaction() as change:
+            change.set_properties({key: text})
+
+    def purge(self, value: str = PERSON) -> None:
+        self.lake.warden.erasure.request(NAME, key="email", value=[value])
+        self.lake.warden.erasure.purge(NAME).apply()
+
+    def expire(self) -> None:
+        """Anybody's expiry: all but main's head."""
+        table = self.iceberg
+        head = table.current_snapshot().snapshot_id
+        with table.maintenance.expire_snapshots() as expiry:
+            expiry.by_ids([each.snapshot_id for each in table.metadata.snapshots if each.snapshot_id != head])
+
+    def expire_as_retention(self) -> None:
+        self.lake.warden.retention.expire(NAME, keep_days=0, keep_last=1).apply()
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[Archive]:
+    made = Archive(tmp_path)
+    with made.lake:
+        yield made
+
+
+def filled(archive: Archive) -> None:
+    """p3 was copied twice; the person is in p1 and in the earlier copy of p3."""
+    archive.copy("p1", {1: PERSON, 2: "b@x"})
+    archive.copy("p2", {3: "c@x", 4: "d@x"})
+    archive.copy("p3", {5: PERSON, 6: "e@x"})
+    archive.copy("p3", {5: "f@x", 6: "e@x"}, again=True)
+
+
+@pytest.mark.parametrize("expire", [Archive.expire, Archive.expire_as_retention])
+def test_copies_are_known_after_a_purge_and_an_expiry(archive: Archive, expire: Any) -> None:
+    filled(archive)
+    archive.purge()
+    archive.copy("p4", {7: "g@x"})
+    assert not archive.table.lost
+    expire(archive)
+    assert not archive.table.lost
+    assert sorted(archive.table.copies) == ["p1", "p2", "p3", "p4"]
+
+
+def test_copies_are_known_though_their_properties_have_the_sequence_of_a_purge(archive: Archive) -> None:
+    """As earlier versions of Lakewarden left them."""
+    filled(archive)
+    archive.purge()
+    purged = archive.iceberg.current_snapshot()
+    archive.copy("p4", {7: "g@x"})
+    archive.expire()
+    for name, stamped in archive.table.stamps.items():
+        if name != "p4":
+            archive.set_property(f"{SEQUENCE}{SOURCE}.{name}", stamp_property(purged, stamped.copied.text))
+    assert not archive.table.lost
+
+
+def test_an_earlier_copy_is_not_taken_for_a_later_one(archive: Archive) -> None:
+    archive.copy("p1", {1: "b@x"})
+    first = archive.iceberg.current_snapshot().snapshot_id
+    archive.copy("p1", {1: "c@x"}, again=True)
+    archive.iceberg.manage_snapshots().set_current_snapshot(first).commit()
+    archive.expire()
+    assert archive.table.lost == {"p1"}
