@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +33,14 @@ def test_a_process_that_waits_to_be_reaped_has_ended() -> None:
         other.kill()
         os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
         assert has_ended(holder)
+
+
+def test_a_process_that_proc_does_not_show_lives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Mounted with hidepid, it shows no processes of other users."""
+    mine = this_process()
+    monkeypatch.setattr(processes, "_PROCESSES", tmp_path)
+    assert not has_ended(mine)
+    assert has_ended(re.sub(r":\d+ ", f":{2**22 + 1} ", mine))
 
 
 @pytest.mark.parametrize("holder", ["host:1", "here", "", "host:1 [5 in elsewhere/7]", "host of one"])

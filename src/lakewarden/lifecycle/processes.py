@@ -12,6 +12,7 @@ import re
 import socket
 from pathlib import Path
 
+_PROCESSES = Path("/proc")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
 _HOLDER = re.compile(r"(?P<shown>.*:(?P<pid>\d+)) \[(?P<started>\d+) in (?P<place>\S+)\]", re.DOTALL)
@@ -33,7 +34,10 @@ def shown(holder: str) -> str:
 def has_ended(holder: str) -> bool:
     """Whether the process that holds a lease ran on this machine and is gone."""
     found = _HOLDER.fullmatch(holder)
-    return found is not None and found["place"] == _place() and _started(int(found["pid"])) != found["started"]
+    if found is None or found["place"] != _place():
+        return False
+    pid = int(found["pid"])
+    return _started(pid) != found["started"] and not _is_hidden(pid)
 
 
 def _place() -> str:
@@ -44,10 +48,23 @@ def _place() -> str:
         return ""
 
 
+def _is_hidden(pid: int) -> bool:
+    """Whether there is a process that /proc does not show, as those of other users under `hidepid`."""
+    if (_PROCESSES / str(pid)).exists():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _started(pid: int) -> str:
     """When a process started, in ticks since the boot; empty if there is none, or if it only waits to be reaped."""
     try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        state, *fields = (_PROCESSES / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ""
     return "" if state in ("Z", "X") else fields[18]

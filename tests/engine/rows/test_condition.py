@@ -14,7 +14,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, UUIDType
 
+from lakewarden.engine.rows.condition import condition
 from lakewarden.errors import BadFilter
 from tests.small_lake import SmallLake
 
@@ -194,8 +197,18 @@ def test_null_is_in_no_list_and_below_no_number(
         ("k = true", "k is of type int, and a number is required"),
         ("s > 3", "s is of type string, and a text as in"),
         ("nothing = 3", "there is no column nothing"),
+        ("k LIKE '1%'", "k is of type int, and LIKE compares texts only"),
     ],
 )
 def test_a_literal_that_does_not_fit_names_what_does(mixed: SmallLake, where: str, told: str) -> None:
     with pytest.raises(BadFilter, match=told):
         _ids(mixed, "", where)
+
+
+@pytest.mark.parametrize("where", ["code = '{}'", "NOT code IN ('{}')", "code > '{}'", "code LIKE 'f%'"])
+def test_uuids_are_not_compared(where: str) -> None:
+    """Arrow cannot, and would fail in the midst of reading."""
+    schema = Schema(NestedField(1, "code", UUIDType()))
+    with pytest.raises(BadFilter, match="code is of type uuid"):
+        condition(where.format("f79c3e09-677c-4bbd-a479-3f349cb785e7"), schema, "web.t")
+    assert str(condition("code IS NOT NULL", schema, "web.t")).startswith("NotNull")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from lakewarden.doors.cli.logs import RedactingFormatter, frames
+from lakewarden.doors.logs import RedactingFormatter, frames
 from lakewarden.engine.spark.session import translating_spark, without_values
 from lakewarden.engine.spark.time_limit import TookTooLong
 from lakewarden.engine.sql.batches import Batches
@@ -202,7 +202,7 @@ def test_spark_s_text_is_neither_recorded_nor_logged(caplog: pytest.LogCaptureFi
     assert "CAST_INVALID_INPUT" in logged and "anna" not in f"{error.value.document()} {logged}"
     assert trouble(error.value) is Trouble.DATA and "anna" in str(error.value.__cause__)
     with pytest.raises(SparkUnavailable) as error, translating_spark():
-        raise PySparkException("Job aborted: [DIVIDE_BY_ZERO] Division by anna. SQLSTATE: 22012")
+        raise PySparkException("Job aborted: [DIVIDE_BY_ZERO] Division by anna\nb. SQLSTATE: 22012")
     assert error.value.message == "Spark refused: [DIVIDE_BY_ZERO] SQLSTATE: 22012"
 
 

@@ -3,7 +3,7 @@
 People are forgotten by every way there is, on tables whose paths tell their keys, and with all that can go wrong;
 then everything that was said is searched for their values.
 
-Covers `doors/cli/logs.py`.
+Covers `doors/logs.py`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,10 @@ def test_every_view_set_with_its_schema(logs: Logs) -> None:
         change.set_properties({PROPERTY: "no definition"})
     logs.lake.catalog.create_table("raw.lost", SCHEMA)
     Path(logs.lake.catalog.load_table("raw.lost").metadata_location.removeprefix("file://")).unlink()
+    with logs.lake.catalog.create_table("raw.encrypted", SCHEMA).transaction() as change:
+        change.set_properties({"encryption.key-id": "k1"})
+    newer = logs.lake.catalog.create_table("raw.newer", SCHEMA).metadata_location.removeprefix("file://")
+    Path(newer).write_text(json.dumps(json.loads(Path(newer).read_text()) | {"format-version": 4}))
     assert logs.viewset.list() == [row]  # others are not stopped by it
     (path,) = [one.file_path for one in logs.viewset.partitions() if one.file_path]
     told = logs.lake.warden.query(f"SELECT retire_partition_by_file('{path}') AS told")["told"].tolist()

@@ -15,7 +15,7 @@ import click
 
 from lakewarden.config import Environment
 from lakewarden.doors.cli.commands import root
-from lakewarden.doors.cli.logs import RedactingFormatter, frames, redacted
+from lakewarden.doors.logs import RedactingFormatter, frames, redacted
 from lakewarden.errors import Interrupted, LakewardenError, WrongUse
 from lakewarden.lifecycle import interrupts
 

@@ -24,6 +24,7 @@ from pydantic import SecretStr
 from lakewarden import config
 from lakewarden.config import DatabaseAddress, Environment, SequenceSettings, Settings
 from lakewarden.doors.compat.partition_drops import all_tables, drops
+from lakewarden.doors.logs import RedactingFormatter
 from lakewarden.errors import BadValue, ConfigProblem, LakewardenError
 from lakewarden.warden import Planned, Warden
 
@@ -45,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser()
     given = options.parse_args(arguments)
     _hide_arguments(given.dburl)
-    logging.basicConfig(level=given.log_level, format="%(asctime)s - %(name)s - %(levelname)s - %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(RedactingFormatter("%(asctime)s - %(name)s - %(levelname)s - %(message)s"))
+    logging.basicConfig(level=given.log_level, handlers=[handler])
     if given.run is None:
         options.print_help()
         return 0

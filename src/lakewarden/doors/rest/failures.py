@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from lakewarden.doors.logs import frames, redacted
 from lakewarden.doors.rest.shapes import Document
 from lakewarden.errors import BadValue, Conflict, LakewardenError, NotFound, Unavailable, WrongUse, did_you_mean
 
@@ -59,7 +60,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     def unexpected(request: Request, defect: Exception) -> Document:
         number = secrets.token_hex(4)
-        log.error("incident %s at %s %s", number, request.method, request.url.path, exc_info=defect)
+        log.error("incident %s at %s %s\n%s", number, request.method, request.url.path, redacted(frames(defect)))
         hint = f"The server's log has the details of incident {number}."
         return _document(LakewardenError("an unexpected error occurred", hint, incident=number), 500)
 

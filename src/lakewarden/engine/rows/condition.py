@@ -13,7 +13,6 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from lakewarden.engine.base.faults import first_line
 from lakewarden.errors import BadFilter, did_you_mean
@@ -94,6 +93,8 @@ class _Meaning:
             return _membership(column, kind, [each.value for each in parsed.literals], (name == "In") == wanted)
         if name in ("IsNull", "NotNull"):
             return _as_is(parsed, wanted)
+        if name in ("StartsWith", "NotStartsWith") and str(kind) != "string":
+            raise TypeError(f"{column.name} is of type {kind}, and LIKE compares texts only")
         return And(NotNull(term=column), _as_is(parsed, wanted))  # NULL is neither like a text nor NaN or not
 
     def _compared(
@@ -184,8 +185,6 @@ def _exact(kind: IcebergType, literal: Any) -> tuple[Any, bool]:
         raise ValueError
     if wanted == "string":
         return literals.StringLiteral(literal), True
-    if wanted == "uuid":
-        return literals.UUIDLiteral(UUID(literal).bytes), True
     if wanted == "date":
         return literals.DateLiteral((date.fromisoformat(literal) - _EPOCH.date()).days), True
     if wanted == "time":
@@ -232,7 +231,6 @@ _NUMBERS: dict[str, Callable[[Any, Any], tuple[Any, bool]]] = {
 _FORMS = {
     "boolean": "true or false",
     "string": "a text as in 'Bern'",
-    "uuid": "a UUID in quotes",
     "date": "a date as in '2026-01-31'",
     "time": "a time as in '12:30:00'",
     "timestamp": "a time without a zone, as in '2026-01-31 12:30:00',",

@@ -237,7 +237,7 @@ MISSING_MODULE = re.compile(r"No module named '(\w+)'")
 _redacts: ContextVar[bool] = ContextVar("redacts", default=False)
 
 
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\][^\n]*?SQLSTATE: (\w{5})", re.DOTALL)
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\].*?SQLSTATE: (\w{5})", re.DOTALL)
 _JAVA = re.compile(r"\b(?:org|java|javax|scala)\.[\w.$]+\.(\w+(?:Exception|Error))\b")
 _NAMES = ("objectName", "proposal", "relationName", "tableName", "fieldName", "columnName", "routineName", "viewName")
 """Parameters of an error in the SQL itself that name tables, columns and functions."""

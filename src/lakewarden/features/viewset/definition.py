@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from lakewarden.engine.sql.statement import Statement
-from lakewarden.errors import BrokenTable, NotFound, TableNotFound, did_you_mean
+from lakewarden.errors import BrokenTable, NotFound, TableNotFound, UnsupportedTable, did_you_mean
 from lakewarden.quantities import Duration
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def all_view_sets(lake: Reader) -> list[ViewSet]:
     def registered(name: TableName) -> ViewSet | None:
         try:
             return _registered(lake, name)
-        except (TableNotFound, BrokenTable) as error:  # dropped meanwhile, or damaged: the others are still there
+        except (TableNotFound, BrokenTable, UnsupportedTable) as error:  # the others are still there
             log.warning("%s is left out of view sets: %s", name, error)
             return None
 

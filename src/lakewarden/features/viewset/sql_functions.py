@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.table_name import parse_time
 from lakewarden.engine.sql.queries import Selected
-from lakewarden.errors import BadValue, BrokenTable, Interrupted, LakewardenError
+from lakewarden.errors import BadValue, BrokenTable, Interrupted, LakewardenError, UnsupportedTable
 from lakewarden.features.shared.sql_function import ChangeFunction, ListFunction, Operate, ReadFunction
 from lakewarden.features.viewset.catalogue import PartitionRow, identity_text, partitions
 from lakewarden.features.viewset.definition import BEGIN, END, HASH, INSTANCE, all_view_sets, view_set
@@ -87,7 +87,7 @@ def _readable(lake: Reader, names: Collection[str] | None = None) -> Iterator[Pa
     for view in all_view_sets(lake):
         try:
             yield from partitions(lake, view) if names is None or view.name in names else ()
-        except BrokenTable as error:
+        except (BrokenTable, UnsupportedTable) as error:
             log.warning("partitions of %s cannot be listed: %s", view.name, error)
 
 
