@@ -1,6 +1,6 @@
 """What an archive knows of its partitions after an erasure purge, whoever expires its snapshots.
 
-Covers `features/sequence/stamps.py`.
+Covers `features/sequence/stamps.py` and `engine/history/purged_partitions.py`.
 """
 
 from __future__ import annotations
@@ -68,6 +68,12 @@ class Archive:
         with self.iceberg.transaction() as change:
             change.set_properties({key: text})
 
+    def rewrite(self, partition: str, rows: dict[int, str]) -> None:
+        """Another engine writes the rows of a partition to other files."""
+        table, where = self.iceberg, [partition] * len(rows)
+        data = pa.table({"id": [*rows], "email": [*rows.values()], PARTITION: where}, table.schema().as_arrow())
+        table.overwrite(data, overwrite_filter=f"{PARTITION} == '{partition}'")
+
     def purge(self, value: str = PERSON) -> None:
         self.lake.warden.erasure.request(NAME, key="email", value=[value])
         self.lake.warden.erasure.purge(NAME).apply()
@@ -120,6 +126,35 @@ def test_copies_are_known_though_their_properties_have_the_sequence_of_a_purge(a
         if name != "p4":
             archive.set_property(f"{SEQUENCE}{SOURCE}.{name}", stamp_property(purged, stamped.copied.text))
     assert not archive.table.lost
+
+
+@pytest.mark.parametrize("expire", [Archive.expire, Archive.expire_as_retention])
+def test_a_partition_whose_rows_were_all_erased_is_not_missed(archive: Archive, expire: Any) -> None:
+    archive.copy("p1", {1: PERSON})
+    archive.copy("p2", {2: "b@x", 3: PERSON})
+    archive.copy("p2", {2: "c@x", 3: PERSON}, again=True)
+    archive.purge()
+    archive.copy("p3", {4: "d@x"})
+    assert archive.table.copies["p1"].rows == 0
+    archive.rewrite("p2", {2: "c@x"})
+    expire(archive)
+    assert not archive.table.lost
+
+
+def test_a_purged_partition_whose_other_rows_are_gone_is_missed(archive: Archive) -> None:
+    archive.copy("p1", {1: PERSON, 2: "b@x"})
+    archive.purge()
+    archive.iceberg.delete(f"{PARTITION} == 'p1'")
+    archive.expire()
+    assert archive.table.lost == {"p1"}
+
+
+def test_a_partition_is_purged_in_two_steps(archive: Archive) -> None:
+    archive.copy("p1", {1: PERSON, 2: "b@x"})
+    for value, rows in ((PERSON, 2), ("b@x", 0)):
+        archive.purge(value)
+        archive.expire()
+        assert (archive.table.copies["p1"].rows, archive.table.copies["p1"].purged) == (rows, True)
 
 
 def test_an_earlier_copy_is_not_taken_for_a_later_one(archive: Archive) -> None:

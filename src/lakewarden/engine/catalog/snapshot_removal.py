@@ -138,7 +138,7 @@ def expiry_updates(
         if replaced:
             followed = json.dumps({str(old): new for old, new in _replacements(metadata, replaced).items()})
             updates.append(SetPropertiesUpdate.model_validate({"updates": {REPLACED: followed}}))
-        if stamps := _last_stamps(table, set(going) - (replaced or {}).keys()):
+        if stamps := last_stamps(table, set(going) - (replaced or {}).keys()):
             updates.append(SetPropertiesUpdate.model_validate({"updates": stamps}))
     if notes:
         updates.append(RemovePropertiesUpdate.model_validate({"removals": notes}))
@@ -212,13 +212,29 @@ def without_revealing(stamp: str, reveals: Callable[[str], bool]) -> str:
     return json.dumps(known, separators=(",", ":"), ensure_ascii=False)
 
 
+def marked_purged(stamp: str, purged: Mapping[str, bool]) -> str:
+    """The stamp of an archived partition, marked if a purge changed it: its row count and checksums are earlier ones.
+
+    `purged` tells for these partitions whether they still have data files.
+    """
+    if not purged:
+        return stamp
+    known = json.loads(stamp)
+    position = known.get("position", known)
+    name = position["partition"]
+    if name not in purged:
+        return stamp
+    position.update({"purged": True} if purged[name] else {"purged": True, "rows": 0})
+    return json.dumps(known, separators=(",", ":"), ensure_ascii=False)
+
+
 def stamp_property(snapshot: Snapshot, stamp: str) -> str:
     """The stamp of a snapshot as the value of a table property, which is known when the snapshot has expired."""
     whose = {"snapshot": snapshot.snapshot_id, "sequence": snapshot.sequence_number, "at": snapshot.timestamp_ms}
     return json.dumps({"position": json.loads(stamp), **whose}, separators=(",", ":"), ensure_ascii=False)
 
 
-def _last_stamps(table: Table, going: set[int]) -> dict[str, str]:
+def last_stamps(table: Table, going: set[int]) -> dict[str, str]:
     """The newest stamps of archives, by key, if their snapshots expire: as properties they stay known.
 
     Also one that others rolled main back behind: its rows are missed. A property with the same stamp stays: the one

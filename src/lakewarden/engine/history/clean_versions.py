@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,14 +45,21 @@ class CleanVersions:
     """New snapshots, and the metadata files written for them."""
 
     def __init__(
-        self, table: Table, change: Cleansing, survey: Survey, carried: CarriedDeletes, reader: Manifests, stamp: Stamp
+        self,
+        table: Table,
+        change: Cleansing,
+        survey: Survey,
+        carried: CarriedDeletes,
+        reader: Manifests,
+        stamp: Stamp,
+        purged: Mapping[str, bool],
     ) -> None:
-        """Call `expect` for all new snapshots before the first `make`."""
+        """Call `expect` for all new snapshots before the first `make`; for `purged`, see `purged_partitions.py`."""
         self.table, self._change, self._survey, self._carried = table, change, survey, carried
         self._reader, self._stamp = reader, stamp
         self._token = uuid.uuid4().hex[:8]
         metadata = table.metadata
-        self._summaries = Summaries(metadata.snapshots, lineage_of(metadata.properties), change.reveals)
+        self._summaries = Summaries(metadata.snapshots, lineage_of(metadata.properties), change.reveals, purged)
         self._rewritten: dict[str, _Written] = {}
         self._kept: dict[str, ManifestFile] = {}
         self._inhabited: set[int] = set()

@@ -20,6 +20,7 @@ from lakewarden.engine.commit.publish import Attempt, at_refs, by_client, check_
 from lakewarden.engine.history.carried_deletes import CarriedDeletes
 from lakewarden.engine.history.clean_versions import CleanVersions
 from lakewarden.engine.history.manifest_index import Survey, place_of
+from lakewarden.engine.history.purged_partitions import marks, purged_partitions
 from lakewarden.engine.history.replacement import Cleansed, Cleansing
 from lakewarden.engine.history.spark_costs import check_nothing_staged
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
@@ -107,7 +108,9 @@ class _Cleanse:
         check_nothing_staged(table, self._change.table, dirty)
         self._check_obsolete(table, lists)
         self._carried.begin()
-        new = CleanVersions(table, self._change, self._survey, self._carried, self._reader, self._stamp)
+        on_main = lists.get(table.metadata.current_snapshot_id or 0, [])
+        purged = purged_partitions(table, on_main, self._change.replacements, self._reader)
+        new = CleanVersions(table, self._change, self._survey, self._carried, self._reader, self._stamp, purged)
         try:
             heads = dirty & {ref.snapshot_id for ref in table.metadata.refs.values()}
             for head in heads:
@@ -119,7 +122,7 @@ class _Cleanse:
             superseded = self._superseded(table, lists, dirty, new)
             self._about_to(superseded)
             self._planned = self._result(table, dirty, new, superseded)
-            return self._attempt(table, dirty, new)
+            return self._attempt(table, dirty, new, purged)
         except BaseException:
             new.discard()
             raise
@@ -173,12 +176,12 @@ class _Cleanse:
                     "Nothing was written. Plan again.",
                 )
 
-    def _attempt(self, table: Table, dirty: set[int], new: CleanVersions) -> Attempt:
+    def _attempt(self, table: Table, dirty: set[int], new: CleanVersions, purged: Mapping[str, bool]) -> Attempt:
         refs = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
         made = {old: snapshot.snapshot_id for old, snapshot in new.made.items()}
         return Attempt(
             at_refs(self._change.uuid, refs),
-            _updates(table, dirty, new, made, self._change.reveals),
+            (*_updates(table, dirty, new, made, self._change.reveals), *marks(table, dirty - made.keys(), purged)),
             new.discard,
             next(iter(made.values()), None),
         )

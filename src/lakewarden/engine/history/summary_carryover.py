@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.catalog.snapshot_removal import BACKFILL, STAMPS, without_revealing
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL, SEQUENCE, STAMPS, marked_purged, without_revealing
 from lakewarden.engine.catalog.snapshots import notes_of
 
 if TYPE_CHECKING:
@@ -39,11 +40,18 @@ class Summaries:
     """The summaries of a table's snapshots; each is read once, however many were built on it."""
 
     def __init__(
-        self, versions: Iterable[Snapshot], over_gaps: Mapping[int, int], reveals: Callable[[str], bool]
+        self,
+        versions: Iterable[Snapshot],
+        over_gaps: Mapping[int, int],
+        reveals: Callable[[str], bool],
+        purged: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
-        """`over_gaps` are ancestors of snapshots whose parents expired; texts that `reveals` accepts are left out."""
+        """`over_gaps` are ancestors of snapshots whose parents expired; texts that `reveals` accepts are left out.
+
+        `purged` are the partitions of an archive that lose rows.
+        """
         self._versions = {version.snapshot_id: version for version in versions}
-        self._over_gaps, self._reveals = over_gaps, reveals
+        self._over_gaps, self._reveals, self._purged = over_gaps, reveals, purged
         self._how_far: dict[int, Mapping[str, str]] = {}
 
     def carried(self, version: Snapshot) -> dict[str, str]:
@@ -55,6 +63,7 @@ class Summaries:
         }
         both = {**own, **self._writers(version.snapshot_id)}
         stamps = {key: without_revealing(both[key], self._reveals) for key in both if key.startswith(BACKFILL)}
+        stamps |= {key: marked_purged(both[key], self._purged) for key in both if key.startswith(SEQUENCE)}
         both |= stamps  # a writer that finds none would begin again
         return {key: value for key, value in both.items() if not self._reveals(key) and not self._reveals(value)}
 

@@ -36,12 +36,16 @@ class Copied:
     sums: dict[str, int] = field(repr=False)
     compare_by: tuple[str, ...] = ()
     """The partitioning columns, if the archive had another copy of the partition before."""
+    purged: bool = False
+    """Whether an erasure purge removed some of these rows; there are no `rows` if it removed all."""
 
     @property
     def text(self) -> str:
         document = asdict(self)
         if not self.compare_by:
             del document["compare_by"]
+        if not self.purged:
+            del document["purged"]
         return json.dumps(document, separators=(",", ":"))
 
     @property
@@ -82,8 +86,10 @@ class CopyStamp:
             return True
         if bool(files) != bool(self.copied.rows):
             return False
-        is_sure = not self.copied.compare_by or (self.sequence and all(f.sequence == self.sequence for f in files))
-        return bool(is_sure) or has_equal_rows(self.copied)
+        if not self.copied.compare_by or (self.sequence and all(f.sequence == self.sequence for f in files)):
+            return True
+        is_newer = all(file.sequence >= self.sequence for file in files)
+        return (self.copied.purged and is_newer) or has_equal_rows(self.copied)
 
 
 def stamps_of(table: Table) -> dict[str, CopyStamp]:
