@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
+_SKEW_MS = 60_000  # as much as Iceberg tolerates between the clocks of writers
+
 
 @dataclass(frozen=True)
 class Stamped:
@@ -99,15 +101,15 @@ def standing(table: Table, key: str) -> Standing:
             return kept.standing(at)
         snapshot = past.known.get(at)
         if snapshot is None:
-            proof = _proof(table, kept, later)
+            proof = _proof(table, kept, later) or _older(later, kept)
             snapshot = past.parent(at, later) if proof is None else None
             if snapshot is None:
                 return proof or _by_files(table, kept)
-        if found := _told_by(snapshot, key, kept):
-            return found
+        if stamp := notes_of(snapshot).get(key):
+            return Standing(Stamped.of(snapshot, stamp))
         later, at = snapshot, snapshot.parent_snapshot_id
         if at is None:  # it may have had a parent: PyIceberg's expiry takes that away
-            proof = _proof(table, kept, snapshot)
+            proof = _proof(table, kept, snapshot) or _older(snapshot, kept)
             later = past.as_committed(snapshot) if proof is None else None
             if later is None:
                 return proof or _by_files(table, kept)
@@ -115,11 +117,10 @@ def standing(table: Table, key: str) -> Standing:
     return Standing(None)
 
 
-def _told_by(snapshot: Snapshot, key: str, kept: Kept) -> Standing | None:
-    """What a snapshot itself says: it has a stamp, or is older than all of them."""
-    if stamp := notes_of(snapshot).get(key):
-        return Standing(Stamped.of(snapshot, stamp))
-    return Standing(None) if kept.first is not None and _is_before(snapshot, kept.first) else None
+def _older(snapshot: Snapshot | None, kept: Kept) -> Standing | None:
+    """That there is no stamp behind a snapshot whose parent is gone, if it is older than all of them."""
+    is_older = snapshot is not None and kept.first is not None and _is_before(snapshot, kept.first)
+    return Standing(None) if is_older else None
 
 
 def stamp_properties(table: Table, snapshot: Snapshot, facts: Mapping[str, str]) -> dict[str, str]:
@@ -224,11 +225,14 @@ def _is_replacement(snapshot: Snapshot) -> bool:
 
 
 def _is_before(snapshot: Snapshot, first: tuple[int | None, int]) -> bool:
-    """By sequence number, unless there is none, or a purge made the snapshot: that keeps the time of an earlier one."""
+    """By sequence number, unless there is none, or a purge made the snapshot: that keeps the time of an earlier one.
+
+    Times are those of the clocks of the writers, which may differ.
+    """
     sequence, at = first
     if snapshot.sequence_number and sequence and not _is_replacement(snapshot):
         return bool(snapshot.sequence_number < sequence)
-    return bool(snapshot.timestamp_ms < at)
+    return bool(snapshot.timestamp_ms < at - _SKEW_MS)
 
 
 class _Past:

@@ -1,0 +1,80 @@
+"""Which stamp main has, by metadata alone, in a table whose line others have made hard to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lakewarden.engine.catalog.positions import Kept, Stamped, standing
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL
+
+KEY, ROWS = f"{BACKFILL}b", pa.table({"x": [1]})
+Make = Callable[..., Table]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def table(version: str = "2") -> Table:
+        catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+        catalog.create_namespace("a")
+        made = catalog.create_table("a.t", ROWS.schema, properties={"format-version": version})
+        made.append(ROWS)
+        return made
+
+    return table
+
+
+def stamped(table: Table, batch: int = 1) -> Snapshot:
+    """Append a batch, and set its stamp as a property."""
+    table.append(ROWS, snapshot_properties={KEY: json.dumps({"batch": batch})})
+    made = table.current_snapshot()
+    assert made is not None
+    first = (made.sequence_number, made.timestamp_ms)
+    table.transaction().set_properties(
+        {KEY: Kept(Stamped.of(made, f'{{"batch":{batch}}}'), (), first).text}
+    ).commit_transaction()
+    return made
+
+
+def at(table: Table, snapshot: int | None, when: int, **changed: object) -> None:
+    """Have a snapshot's writer have another clock."""
+    assert snapshot is not None
+    by_id = {one.snapshot_id: one for one in table.metadata.snapshots}
+    by_id[snapshot] = by_id[snapshot].model_copy(update={"timestamp_ms": when, **changed})
+    table.metadata = table.metadata.model_copy(update={"snapshots": list(by_id.values())})
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("behind", [0, 20_000, 300_000])
+def test_a_writer_whose_clock_is_behind_does_not_hide_a_stamp(make: Make, version: str, behind: int) -> None:
+    table = make(version)
+    batch = stamped(table)
+    table.append(ROWS)
+    at(table, table.metadata.current_snapshot_id, batch.timestamp_ms - behind)
+    found = standing(table, KEY)
+    assert found.is_known
+    assert found.last is not None
+    assert found.last.snapshot == batch.snapshot_id
+
+
+@pytest.mark.parametrize(
+    ("version", "behind", "is_known"), [("1", 20_000, False), ("1", 300_000, True), ("2", 20_000, True)]
+)
+def test_a_version_whose_parent_is_gone_is_before_all_stamps_only_by_more_than_clocks_differ(
+    make: Make, version: str, behind: int, is_known: bool
+) -> None:
+    table = make(version)
+    before = table.current_snapshot()
+    assert before is not None
+    batch = stamped(table)
+    table.manage_snapshots().rollback_to_snapshot(before.snapshot_id).commit()
+    table.metadata = table.metadata.model_copy(update={"metadata_log": []})
+    at(table, before.snapshot_id, batch.timestamp_ms - behind, parent_snapshot_id=404)
+    assert (standing(table, KEY).is_known, standing(table, KEY).last) == (is_known, None)
