@@ -12,7 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from lakewarden.engine.catalog.positions import Kept, Stamped, standing
+from lakewarden.engine.catalog.positions import Kept, Stamped, stamp_properties, standing
 from lakewarden.engine.catalog.snapshot_removal import BACKFILL
 
 KEY, ROWS = f"{BACKFILL}b", pa.table({"x": [1]})
@@ -78,3 +78,23 @@ def test_a_version_whose_parent_is_gone_is_before_all_stamps_only_by_more_than_c
     table.metadata = table.metadata.model_copy(update={"metadata_log": []})
     at(table, before.snapshot_id, batch.timestamp_ms - behind, parent_snapshot_id=404)
     assert (standing(table, KEY).is_known, standing(table, KEY).last) == (is_known, None)
+
+
+@pytest.mark.parametrize("has_older", [True, False])
+def test_no_commit_is_taken_for_the_first_one_if_older_stamps_have_no_property(make: Make, has_older: bool) -> None:
+    """Backfills may have begun before there were such properties: these stamps are in summaries only."""
+    table = make()
+    table.append(ROWS, snapshot_properties={KEY: '{"batch":1}'} if has_older else {})
+    table.append(ROWS)
+    between = table.current_snapshot()
+    table.append(ROWS, snapshot_properties={KEY: '{"batch":2}'})
+    new = table.current_snapshot()
+    assert between is not None
+    assert new is not None
+    base = table.metadata.model_copy(update={"snapshots": [s for s in table.metadata.snapshots if s is not new]})
+    now, table.metadata = table.metadata, base
+    properties = stamp_properties(table, new, {KEY: '{"batch":2}'})
+    snapshots = [s for s in now.snapshots if s in (between, new)]  # the one before them is expired
+    changed = {"snapshots": snapshots, "properties": properties, "metadata_log": []}
+    table.metadata = now.model_copy(update={**changed, "current_snapshot_id": between.snapshot_id})
+    assert standing(table, KEY).is_known is not has_older

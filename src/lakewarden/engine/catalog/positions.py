@@ -127,12 +127,18 @@ def stamp_properties(table: Table, snapshot: Snapshot, facts: Mapping[str, str])
     """The properties of stamps for a new commit on main: its own, and those of others, which it is an anchor of."""
     own: dict[str, str] = {}
     for key in (key for key in facts if key.startswith(BACKFILL)):
-        kept, last = Kept.of(table, key), Stamped.of(snapshot, facts[key])
-        first = (snapshot.sequence_number, snapshot.timestamp_ms) if kept is None else kept.first
-        own[key] = Kept(last, (), first).text
+        own[key] = Kept(Stamped.of(snapshot, facts[key]), (), _first(table, key, snapshot)).text
     archived = {key: stamp_property(snapshot, text) for key, text in facts.items() if key.startswith(SEQUENCE)}
     others = _keys(table, also_stamped=False) - own.keys()
     return {**_moved(table, others, snapshot.snapshot_id, (), {}), **own, **archived}
+
+
+def _first(table: Table, key: str, snapshot: Snapshot) -> tuple[int | None, int] | None:
+    """The first commit of a backfill, given a new one; None if it is older than properties of stamps."""
+    if kept := Kept.of(table, key):
+        return kept.first
+    has_older = any(key in notes_of(one) for one in table.metadata.snapshots)
+    return None if has_older else (snapshot.sequence_number, snapshot.timestamp_ms)
 
 
 def position_updates(
