@@ -12,8 +12,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from lakewarden.engine.catalog.positions import Kept, Stamped, stamp_properties, standing
-from lakewarden.engine.catalog.snapshot_removal import BACKFILL
+from lakewarden.engine.catalog.positions import Kept, Stamped, Standing, position_updates, stamp_properties, standing
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL, without_revealing
+from lakewarden.errors import Conflict
+from lakewarden.features.backfill.position import whereabouts
 
 KEY, ROWS = f"{BACKFILL}b", pa.table({"x": [1]})
 Make = Callable[..., Table]
@@ -98,3 +100,53 @@ def test_no_commit_is_taken_for_the_first_one_if_older_stamps_have_no_property(m
     changed = {"snapshots": snapshots, "properties": properties, "metadata_log": []}
     table.metadata = now.model_copy(update={**changed, "current_snapshot_id": between.snapshot_id})
     assert standing(table, KEY).is_known is not has_older
+
+
+@pytest.mark.parametrize(
+    "damaged", ["", "{", "null", "{}", '{"position":{},"snapshot":1,"sequence":1,"at":1,"anchors":7}']
+)
+def test_a_damaged_property_stops_only_its_own_backfill(make: Make, damaged: str) -> None:
+    table = make()
+    table.transaction().set_properties({KEY: damaged}).commit_transaction()
+    new = table.current_snapshot()
+    assert new is not None
+    assert stamp_properties(table, new, {}) == {}
+    assert position_updates(table, [new.snapshot_id]) == ()
+    assert not standing(table, KEY).is_known
+    with pytest.raises(Conflict, match=r"the property lakewarden.backfill.b of a.t cannot be read"):
+        whereabouts(table, "b")
+
+
+@pytest.mark.parametrize("damaged", ["", "null", '{"position":7}'])
+def test_a_purge_says_that_it_cannot_read_a_damaged_property(damaged: str) -> None:
+    with pytest.raises(Conflict, match="not known whether it has erased values"):
+        without_revealing(damaged, lambda text: False)
+
+
+def test_a_stamp_that_main_has_heals_its_damaged_property(make: Make) -> None:
+    table = make()
+    batch = stamped(table)
+    table.transaction().set_properties({KEY: "{"}).commit_transaction()
+    table.append(ROWS)
+    new = table.current_snapshot()
+    assert new is not None
+    (healed,) = stamp_properties(table, new, {}).values()
+    assert json.loads(healed)["snapshot"] == batch.snapshot_id
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda path: path.write_text("{"), lambda path: path.unlink() or path.mkdir(), Path.unlink]
+)
+def test_an_older_metadata_file_that_cannot_be_read_is_as_if_it_were_gone(
+    make: Make, damage: Callable[[Path], None]
+) -> None:
+    table = make()
+    before = table.current_snapshot()
+    assert before is not None
+    stamped(table)
+    table.append(ROWS)
+    table.manage_snapshots().rollback_to_snapshot(before.snapshot_id).commit()
+    at(table, before.snapshot_id, before.timestamp_ms, sequence_number=9, parent_snapshot_id=404)
+    for entry in table.metadata.metadata_log:
+        damage(Path(entry.metadata_file.removeprefix("file://")))
+    assert standing(table, KEY) == Standing(None, is_known=False)

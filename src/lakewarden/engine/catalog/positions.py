@@ -56,13 +56,14 @@ class Kept:
 
     @staticmethod
     def of(table: Table, key: str) -> Kept | None:
-        text = table.metadata.properties.get(key)
-        if text is None:
+        """None if there is none, or if others have damaged it."""
+        try:
+            known = json.loads(table.metadata.properties.get(key, "{}"))
+            first = known.get("first")
+            last = Stamped(_compact(known["position"]), known["snapshot"], known["sequence"], known["at"])
+            return Kept(last, tuple(known.get("anchors", ())), tuple(first or ()) or None, known.get("lost", False))
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
-        known = json.loads(text)
-        first = known.get("first")
-        last = Stamped(_compact(known["position"]), known["snapshot"], known["sequence"], known["at"])
-        return Kept(last, tuple(known.get("anchors", ())), tuple(first) if first else None, known.get("lost", False))
 
     @property
     def text(self) -> str:
@@ -91,8 +92,9 @@ class Standing:
 def standing(table: Table, key: str) -> Standing:
     """Which stamp main has, by everything that tells it; older metadata is read only where main's line has a gap."""
     kept = Kept.of(table, key)
-    if kept is None:  # no commit of this backfill, unless it is older than these properties
-        return _by_lineage(table, key)
+    if kept is None:  # no commit of this backfill, unless it is older than these properties, or its own is damaged
+        found = _by_lineage(table, key)
+        return replace(found, is_known=found.last is not None or key not in table.metadata.properties)
     past = _Past(table)
     later: Snapshot | None = None
     at = table.metadata.current_snapshot_id
@@ -145,7 +147,7 @@ def position_updates(
     table: Table,
     going: Collection[int],
     replaced: Mapping[int, int] | None = None,
-    reveals: Callable[[str], bool] = lambda text: False,
+    reveals: Callable[[str], bool] | None = None,
 ) -> tuple[TableUpdate, ...]:
     """What keeps the positions of backfills if snapshots expire; `replaced` maps some to their replacements.
 
@@ -157,7 +159,9 @@ def position_updates(
     keys = _keys(table, also_stamped=bool(going))
     kept = _moved(table, keys, new.get(head, head) if head else None, set(going), new)
     known = {key: text for key, text in table.metadata.properties.items() if key.startswith(BACKFILL)}
-    stamps = {key: without_revealing(text, reveals) for key, text in {**known, **kept}.items()}
+    stamps = {**known, **kept}
+    if reveals is not None:
+        stamps = {key: without_revealing(text, reveals) for key, text in stamps.items()}
     changed = {key: text for key, text in stamps.items() if text != known.get(key)}
     return (SetPropertiesUpdate(updates=changed),) if changed else ()
 
@@ -285,11 +289,12 @@ class _Past:
 
 
 def _metadata(table: Table, file: str) -> TableMetadata | None:
+    from pyiceberg.exceptions import ValidationError
     from pyiceberg.serializers import FromInputFile
 
     try:
         return FromInputFile.table_metadata(table.io.new_input(file))
-    except FileNotFoundError:
+    except (OSError, ValueError, ValidationError):  # gone, or damaged
         return None
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lakewarden.engine.catalog.metadata_log import dead_entries, drop_entries
 from lakewarden.engine.catalog.representations import stand_ins
+from lakewarden.errors import Conflict
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -203,9 +204,16 @@ def checkpoint_values(stamp: str) -> list[str]:
 
 def without_revealing(stamp: str, reveals: Callable[[str], bool]) -> str:
     """A backfill's stamp that forgets its checkpoint, if that reveals a value: as a text, or as a list of one value."""
-    known = json.loads(stamp)
-    position = known.get("position", known)
-    values = json.loads(position.get("checkpoint") or "[]")
+    try:
+        known = json.loads(stamp)
+        position = known.get("position", known)
+        values = json.loads(position.get("checkpoint") or "[]")
+    except (ValueError, TypeError, AttributeError):
+        raise Conflict(
+            f"a property {BACKFILL}… cannot be read, so it is not known whether it has erased values",
+            "Others have changed it. Set it again to its text in an older metadata file, or remove it if the table has "
+            "no rows of that backfill.",
+        ) from None
     if not any(reveals(text) for value in values for text in (str(value), json.dumps([value], ensure_ascii=False))):
         return stamp
     position.update(checkpoint=None, forgotten=True)

@@ -118,8 +118,10 @@ def whereabouts(table: Table, backfill: str) -> Whereabouts:
         is_newer = newest is not None and newest.snapshot not in own and newest.at > staged.at
         return Whereabouts(staged, newest if is_newer and newest and not newest.position.undone else None, True)
     found = standing(table, key(backfill))
+    if not found.is_known and kept is None:
+        raise _damaged(table, backfill)
     if not found.is_known:
-        return Whereabouts(None, None, branch_of(backfill) in refs, _found(kept.last) if kept else newest)
+        return Whereabouts(None, None, branch_of(backfill) in refs, _found(kept.last) if kept else None)
     last = _found(found.last) if found.last else None
     is_lost = newest is not None and (last is None or (newest.at > last.at and newest.position != last.position))
     lost = newest if newest is not None and is_lost and not newest.position.undone else None
@@ -173,6 +175,15 @@ def refuse_unknown(table: Table, backfill: str, known: Whereabouts) -> None:
             "Nothing was written. Look whether its rows are there, and say so: "
             "lakewarden backfill locate --rows there (or gone)",
         )
+
+
+def _damaged(table: Table, backfill: str) -> Conflict:
+    name = ".".join(table.name())
+    return Conflict(
+        f"the property {key(backfill)} of {name} cannot be read, so which batches of the backfill it has is not known",
+        "Others have changed it. Set it again to its text in an older metadata file. Only if the table has no rows of "
+        "the backfill, remove it with ALTER TABLE … UNSET TBLPROPERTIES.",
+    )
 
 
 def unmoved(backfill: str, expected: Position | None) -> Callable[[Table], None]:
