@@ -80,19 +80,25 @@ class MemoryJournal:
     def step(self, id: str, step: Step) -> None:
         with self._lock:
             record = self._own(id)
-            steps = tuple(step if old.action == step.action else old for old in record.steps)
+            steps = tuple(
+                replace(step, action=old.action, subject=old.subject, says=old.says)
+                if old.position == step.position
+                else old
+                for old in record.steps
+            )
             self._records[id] = replace(record, steps=steps)
 
-    def verified(self, id: str, actions: Collection[str], at: datetime) -> None:
+    def verified(self, id: str, steps: Collection[Step], at: datetime) -> None:
         with self._lock:
             record = self._own(id)
-            steps = tuple(
+            positions = {step.position for step in steps}
+            changed = tuple(
                 replace(step, progress=Progress.VERIFIED, at=at)
-                if step.action in actions and step.progress is Progress.DONE
+                if step.position in positions and step.progress is Progress.DONE
                 else step
                 for step in record.steps
             )
-            self._records[id] = replace(record, steps=steps)
+            self._records[id] = replace(record, steps=changed)
 
     def request_stop(self, id: str, stop: Stop) -> None:
         with self._lock:

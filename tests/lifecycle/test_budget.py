@@ -110,7 +110,7 @@ def test_what_an_earlier_run_applied_is_verified_even_where_nothing_more_is_begu
     assert [str(step.progress) for step in steps] == ["verified", "verified", "done", "pending"]
     house.journal.step(id, steps[0])
     for step in (steps[0], steps[1]):  # as if t had been stopped before its first action, and come back to later
-        house.journal.step(id, type(step)(step.action, step.subject, step.says))
+        house.journal.step(id, type(step)(step.action, step.subject, step.says, position=step.position))
     house.lake.tables.refs = {("u", "a"): 1}
     Mark.hooks.clear()
     ten_seconds_each(house)

@@ -209,3 +209,25 @@ def test_a_running_process_does_not_write_an_erased_value_again(database: Databa
     journal.step("op-1", replace(record.steps[0], progress=Progress.DONE))
     step = journal.get("op-1").steps[0]
     assert (step.says, step.progress) == (f"write partitions of {ERASED}", Progress.DONE)
+
+
+def test_what_a_running_operation_did_is_recorded_though_its_values_were_erased(database: Database) -> None:
+    """The ids of its actions change under it: it still knows the earlier ones."""
+    journal = SqlJournal(database)
+    record = planned(database, "op-1", written('["a+b@x.org"]', "[]"), written("[1]", "[2]"))
+    forgotten(database, values("a+b@x.org"))
+    for step in record.steps:
+        journal.step("op-1", replace(step, progress=Progress.DONE, facts={"rows": 5}))
+    journal.verified("op-1", record.steps, NOW)
+    after = journal.get("op-1")
+    assert [(step.progress, step.facts) for step in after.steps] == [(Progress.VERIFIED, {"rows": 5})] * 2
+    assert [step.action for step in after.steps] == [action.id for action in after.plan.actions]
+
+
+def test_actions_that_only_a_value_told_apart_are_forgotten(database: Database) -> None:
+    files = FileList.of([PlannedFile("s3://lake/1", 5, "data")])
+    both = [replace(written(f'["{value}"]', "[]"), files=files) for value in sorted(VALUES)]
+    planned(database, "op-1", *both)
+    assert forgotten(database, values(*VALUES)) > 0
+    record = SqlJournal(database).get("op-1")
+    assert [step.action for step in record.steps] == [action.id for action in record.plan.actions]

@@ -88,7 +88,7 @@ def test_what_is_verified_is_needed_no_more(journal: Journal) -> None:
     begin(journal, "one", reading("a.b", 1), reading("c.d", 2))
     journal.step("one", replace(journal.get("one").steps[0], progress=Progress.DONE))
     assert set(snapshots_in_use(journal)) >= {"a.b", "c.d"}  # done, and still to be looked at
-    journal.verified("one", [journal.get("one").steps[0].action], NOON)
+    journal.verified("one", [journal.get("one").steps[0]], NOON)
     assert snapshots_in_use(journal) == {"c.d": {2: "one"}, "uuid-of-c.d": {2: "one"}}
 
 

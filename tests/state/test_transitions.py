@@ -76,8 +76,8 @@ class Journals(RuleBasedStateMachine):
     @rule(id=some_operation, table=st.sampled_from(["a.b", "c.d"]))
     def verified(self, id: str, table: str) -> None:
         self.now += timedelta(microseconds=1)
-        actions = [action.id for action in a_plan("a.b", "c.d").actions if action.subject == table]
-        self.both(lambda journal: journal.verified(id, actions, self.now))
+        steps = [step for step in an_operation("any", a_plan("a.b", "c.d")).steps if step.subject == table]
+        self.both(lambda journal: journal.verified(id, steps, self.now))
 
     @rule(kinds=st.lists(st.sampled_from(["version.tag", "other.kind"]), max_size=2))
     def last_done(self, kinds: list[str]) -> None:

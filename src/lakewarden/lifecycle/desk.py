@@ -63,7 +63,8 @@ class ControlDesk:
         It has one step per table, or one for its target. Records are permanent, so they must not contain key values.
         """
         now = self.lake.clock()
-        steps = (Step(f"{n}", each, says, Progress.VERIFIED, at=now) for n, each in enumerate(tables or [target]))
+        subjects = enumerate(tables or [target])
+        steps = (Step(f"{n}", each, says, Progress.VERIFIED, at=now, position=n) for n, each in subjects)
         planned = Record.planned(self.new_id(), Plan(self.kind, target), request, self.actor, now)
         ended = replace(planned, state=State.DONE, steps=tuple(steps), started_at=now, finished_at=now)
         record = replace(ended, applied_by=self.actor, result=result)

@@ -45,6 +45,8 @@ class Step:
     facts: Mapping[str, Any] = field(default_factory=dict)
     error: Mapping[str, Any] | None = None
     at: datetime | None = None
+    position: int = 0
+    """Its place in the plan. Identifies it, as an action's id changes when a value in it is erased."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Record:
     @staticmethod
     def planned(id: str, plan: Plan, request: str, actor: str, at: datetime) -> Record:
         """A new operation, not started."""
-        steps = tuple(Step(action.id, action.subject, action.says) for action in plan.actions)
+        steps = tuple(Step(a.id, a.subject, a.says, position=at) for at, a in enumerate(plan.actions))
         return Record(id, plan.kind, plan.target, State.PLANNED, actor, at, request, plan, steps)
 
 
@@ -134,8 +136,8 @@ class Journal(JournalReader, Protocol):
         """Record how far one action has got."""
         ...
 
-    def verified(self, id: str, actions: Collection[str], at: datetime) -> None:
-        """Record that these actions were verified; actions that are not done stay unchanged."""
+    def verified(self, id: str, steps: Collection[Step], at: datetime) -> None:
+        """Record that these were verified; steps that are not done stay unchanged."""
         ...
 
     def request_stop(self, id: str, stop: Stop) -> None:

@@ -18,6 +18,7 @@ from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.ground import Writer
 from lakewarden.lifecycle.journal import WAITS_FOR, Journal, Progress
 from lakewarden.lifecycle.plan import Plan
+from lakewarden.lifecycle.planned_files import FileList
 from lakewarden.lifecycle.run import Run
 from lakewarden.lifecycle.states import State
 
@@ -59,7 +60,7 @@ class SubjectRun:
                     look()
 
             reach("subject.leased")
-            part = part.with_files(lambda action: self._means.journal.files(run.record.id, action))
+            part = part.with_files(self._files)
             try:
                 for action in part.actions:
                     self._apply(action, fence)
@@ -77,6 +78,17 @@ class SubjectRun:
             self._verify(self._applied(part))
             reach("subject.verified")
         reach("subject.released")
+
+    def _files(self, action: str) -> FileList:
+        """The stored files of an action, which has another id if a value in it was erased meanwhile."""
+        journal, id = self._means.journal, self._run.record.id
+        files = journal.files(id, action)
+        if not files.count and all(step.action != action for step in journal.get(id).steps):
+            raise StalePlan(
+                "the plan is stale: a value that it names was erased since",
+                hint="Nothing more was changed. Plan again.",
+            )
+        return files
 
     def fail(self, error: LakewardenError) -> None:
         """Record the error of this subject, at the action where it stopped."""
@@ -181,7 +193,7 @@ class SubjectRun:
         run.findings += findings
         if not findings:
             run.fence()
-            self._means.journal.verified(run.record.id, [action.id for action in part.actions], self._means.clock())
+            self._means.journal.verified(run.record.id, [run.step(each) for each in part.actions], self._means.clock())
         return findings
 
     def _progress_callback(self, action: Action) -> ActionProgress:

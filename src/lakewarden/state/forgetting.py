@@ -76,16 +76,20 @@ def _forget_in(
     **only: str,
 ) -> int:
     """Replace values in one table. Short ones are noted by operation, for its sentences, which have them as words."""
-    changed = []
-    for row in _rows(connection, table, only):
+
+    def without(row: Row) -> dict[str, Any]:
         operation = str(row["id" if table is operations else "operation"]) if _has_operation(table) else ""
         small = found.setdefault(operation, set()) if operation in about else None
         after = {name: _without(values, table, row, name, small) for name in searched()[table.name]}
-        new = {name: value for name, value in after.items() if value is not None and value != row[name]}
+        return {name: value for name, value in after.items() if value is not None and value != row[name]}
+
+    changed = [row for row in _rows(connection, table, only) if without(row)]
+    for each in changed:
+        at = {key.name: each[key.name] for key in table.primary_key}
+        row = next(_rows(connection, table, at, locks=True))  # again: a running operation may have changed it
+        new = without(row)
         if new:
-            changed.append((row, new))
-    for row, new in changed:
-        connection.execute(_change(table, row, new))
+            connection.execute(_change(table, row, new))
         if table is operations and "plan" in new:
             _renumber(connection, str(row["id"]), str(row["plan"]), str(new["plan"]))
     for operation in [operation for operation, small in found.items() if not small]:
@@ -120,23 +124,31 @@ def _renumber(connection: Connection, operation: str, before: str, after: str) -
     except ValueError:  # of another version: it is listed, and cannot be applied
         return
     connection.execute(update(operations).where(operations.c.id == operation).values(plan_id=new.id))
-    for one, other in zip(old.actions, new.actions, strict=True):
-        for table in (steps, action_files, erasure_evidence) if one.id != other.id else ():
+    taken = {action.id for action in old.actions}
+    for at, (one, other) in enumerate(zip(old.actions, new.actions, strict=True)):
+        if one.id == other.id:
+            continue
+        same = (steps.c.operation == operation) & (steps.c.position == at)
+        connection.execute(update(steps).where(same).values(action=other.id))
+        unique = f"{other.id}-{at}" if other.id in taken else other.id  # the value was all that made two differ
+        taken.add(unique)
+        for table in (action_files, erasure_evidence):
             same = (table.c.operation == operation) & (table.c.action == one.id)
-            connection.execute(update(table).where(same).values(action=other.id))
+            connection.execute(update(table).where(same).values(action=unique))
 
 
 def _has_operation(table: Table) -> bool:
     return table is operations or "operation" in table.columns
 
 
-def _rows(connection: Connection, table: Table, only: Mapping[str, str]) -> Iterator[Row]:
+def _rows(connection: Connection, table: Table, only: Mapping[str, Any], locks: bool = False) -> Iterator[Row]:
     """The texts of a table as they are stored, some rows at a time, with its key."""
     keys = [key.name for key in table.primary_key]
     wanted = dict.fromkeys([*keys, *searched()[table.name], *(["id"] if table is operations else [])])
     extra = ["operation"] if "operation" in table.columns and "operation" not in wanted else []
     rows = plain_table(table.name, *(column(each) for each in (*wanted, *extra)))
     query = select(rows).where(*(rows.c[name] == value for name, value in only.items()))
+    query = query.with_for_update() if locks else query
     with connection.execute(query.execution_options(yield_per=_AT_ONCE)) as found:
         yield from (dict(row) for row in found.mappings())
 

@@ -55,8 +55,9 @@ class SqlJournal:
             except IntegrityError:
                 raise AlreadyExists(f"operation {record.id} is in the journal already") from None
             if record.steps:
-                rows = [{"operation": record.id, "position": at, **_step_row(s)} for at, s in enumerate(record.steps)]
-                connection.execute(insert(steps), rows)
+                connection.execute(
+                    insert(steps), [{"operation": record.id, **_step_row(step)} for step in record.steps]
+                )
             for action, content in packed.items():
                 connection.execute(insert(action_files), {"operation": record.id, "action": action, "packed": content})
 
@@ -95,11 +96,11 @@ class SqlJournal:
                 raise not_found(id)
             connection.execute(_change_step(id, step))
 
-    def verified(self, id: str, actions: Collection[str], at: datetime) -> None:
+    def verified(self, id: str, steps: Collection[Step], at: datetime) -> None:
         with self._database.begin() as connection:
             if connection.execute(_lock(id)).first() is None:
                 raise not_found(id)
-            connection.execute(_mark_verified(id, actions, at))
+            connection.execute(_mark_verified(id, [step.position for step in steps], at))
 
     def stop_requested(self, id: str) -> Stop | None:
         with self._database.connect() as connection:
@@ -212,6 +213,7 @@ def _changing(record: Record) -> dict[str, Any]:
 
 def _step_row(step: Step) -> dict[str, Any]:
     return {
+        "position": step.position,
         "action": step.action,
         "subject": step.subject,
         "says": step.says,
@@ -339,13 +341,15 @@ def _change_operation(record: Record) -> Update:
 
 def _change_step(id: str, step: Step) -> Update:
     """Update one action. What it is stays as stored: a running process may still know values that were erased since."""
-    row = {name: value for name, value in _step_row(step).items() if name not in ("action", "subject", "says")}
-    return update(steps).where(steps.c.operation == id, steps.c.action == step.action).values(row)
+    row = {
+        name: value for name, value in _step_row(step).items() if name not in ("position", "action", "subject", "says")
+    }
+    return update(steps).where(steps.c.operation == id, steps.c.position == step.position).values(row)
 
 
-def _mark_verified(id: str, actions: Collection[str], at: datetime) -> Update:
+def _mark_verified(id: str, positions: Collection[int], at: datetime) -> Update:
     """Mark completed actions as verified."""
-    done = (steps.c.operation == id, steps.c.action.in_(actions), steps.c.progress == str(Progress.DONE))
+    done = (steps.c.operation == id, steps.c.position.in_(positions), steps.c.progress == str(Progress.DONE))
     return update(steps).where(*done).values(progress=str(Progress.VERIFIED), at=at)
 
 
