@@ -69,7 +69,7 @@ def _batches(
         archive = ArchiveTable(lake, archive_name(lake, sequences, table.name), str(table))
         there = archive.also_in(table, twins)
         _check(connection, archive, table, there)
-        hidden = Hidden.of(lake, archive, schema.names)
+        hidden = Hidden.of(lake, archive, schema)
         yield from _archived(lake, archive, archive.everything(table).keys() - there, schema)
     for source in (*(twin.name for twin in twins), table.name):
         yield from map(hidden.left_out, _in_database(connection, source, table, places, schema))
