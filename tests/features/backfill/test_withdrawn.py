@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
+from typing import Any
+
 import pytest
 
+from lakewarden.engine.rows.column_texts import column_texts
 from lakewarden.errors import Conflict
+from lakewarden.features.backfill import withdrawn
+from lakewarden.quantities import from_millis
 from tests.features.backfill.shop import Shop
 
 pytestmark = pytest.mark.spark
@@ -65,7 +72,7 @@ def test_deletes_that_hid_rows_do_not_make_them_come_twice(shop: Shop) -> None:
     assert (shop.ids(), shop.status().late_rows) == ([0, 1, 2, 10, 11], 0)
 
 
-def test_what_was_hidden_during_a_part_of_it_is_refused(shop: Shop) -> None:
+def test_what_was_hidden_during_a_part_of_it_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.order(*range(3), region="gone")
     shop.order(*range(3, 6))
     shop.order(7, region="gone")
@@ -77,8 +84,15 @@ def test_what_was_hidden_during_a_part_of_it_is_refused(shop: Shop) -> None:
     withdraw(shop, unknown)
     assert (shop.status().late_rows, shop.status().notes) == (0, [])
     withdraw(shop, request)
+    searched: list[object] = []
+
+    def counted(*of: Any) -> Any:
+        searched.append(of)
+        return column_texts(*of)
+
+    monkeypatch.setattr(withdrawn, "column_texts", counted)
     status = shop.status()
-    assert status.late_rows is None
+    assert (status.late_rows, len(searched)) == (None, 3)  # files, each once for all requests
     assert f"erasure request {request} was withdrawn and hid rows of main.shop.orders while a part" in status.notes[0]
     with pytest.raises(Conflict, match="which of them are missing is not known"):
         shop.run(again=True)
@@ -95,3 +109,16 @@ def test_a_request_that_came_after_the_run_hid_nothing_of_it(shop: Shop) -> None
     shop.run()
     withdraw(shop, hide(shop, "gone"))
     assert (shop.status().late_rows, shop.status().notes) == (0, [])
+
+
+def test_each_backfill_of_a_run_began_when_its_own_first_batch_did(shop: Shop) -> None:
+    """A request that ended before the second one began hid nothing of it."""
+    shop.order(*range(3))
+    for version in ("003", "004"):
+        shop.write(version=version)
+    shop.warden.backfill.register(database="shop")
+    shop.run(version=None, all=True)
+    first, second = shop.lake.catalog.load_table("shop.totals").metadata.snapshots
+    assert second.summary is not None
+    began = datetime.fromisoformat(json.loads(second.summary["lakewarden.backfill.shop_004"])["began"])
+    assert began >= from_millis(first.timestamp_ms)

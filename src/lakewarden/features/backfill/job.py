@@ -72,8 +72,8 @@ class Written:
     """Whether a commit of this run was sent and its result is not known."""
     exchanges: bool = True
     """Whether batches are written by Lakewarden's own tasks, if the target allows it."""
-    began: datetime | None = None
-    """When it began to read."""
+    began: dict[str, datetime] = field(default_factory=dict)
+    """By backfill, when it began to read: a run may write several, one after another."""
     readings: dict[str, Reading] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
 

@@ -33,17 +33,15 @@ def missed(lake: Reader, read: Resolved, last: Found) -> tuple[tuple[str, ...], 
     Refused if a request was open for a part of what was read only, unless that version has no rows of it.
     """
     whole, partly = _withdrawn(lake, read, last)
-    for request in partly:
-        if not keys_of(lake, read, [request.id]):
-            continue
+    keys = _looked_up(lake, read, [*whole, *partly])
+    for request in (each for each in partly if each.id in keys.requests):
         raise Conflict(
             f"erasure request {request.id} was withdrawn and hid rows of {read.name} while a part of the backfill "
             "was written, so which of them are missing is not known",
             "Undo the backfill and run it again, or write the rest by a new version of its files with "
             "initial_checkpoint.",
         )
-    ids = tuple(request.id for request in whole)
-    return ids, keys_of(lake, read, ids)
+    return tuple(request.id for request in whole), keys.found
 
 
 def _withdrawn(lake: Reader, read: Resolved, last: Found) -> tuple[list[ErasureRequest], list[ErasureRequest]]:
@@ -61,9 +59,14 @@ def _withdrawn(lake: Reader, read: Resolved, last: Found) -> tuple[list[ErasureR
 
 def keys_of(lake: Reader, version: Resolved, requests: Iterable[str]) -> tuple[HiddenKey, ...]:
     """The values of withdrawn requests that a version has rows of."""
-    keys = _Keys(lake, version, lake.state.erasure.many(list(requests)))
+    return _looked_up(lake, version, lake.state.erasure.many(list(requests))).found
+
+
+def _looked_up(lake: Reader, version: Resolved, requests: Iterable[ErasureRequest]) -> _Keys:
+    """The keys of requests, once all files of a version were read for them."""
+    keys = _Keys(lake, version, requests)
     if not keys.known:
-        return ()
+        return keys
     table, specs = version.table, version.table.metadata.specs()
     kinds = {field: kind for field, kind, _ in keys.known}
     names = column_names(table.metadata, kinds)
@@ -76,7 +79,7 @@ def keys_of(lake: Reader, version: Resolved, requests: Iterable[str]) -> tuple[H
             )
         for field, counts in column_texts(storage, _arrival(file, specs), kinds, names):
             keys.look(field, list(counts))
-    return keys.found
+    return keys
 
 
 class _Keys:
@@ -84,23 +87,29 @@ class _Keys:
 
     def __init__(self, lake: Reader, version: Resolved, requests: Iterable[ErasureRequest]) -> None:
         self._store = lake.state.erasure
-        self.known: dict[tuple[int, str, Folding], set[bytes]] = {}
+        self.known: dict[tuple[int, str, Folding], dict[str, set[bytes]]] = {}
+        """The digests of each request, by what they are digests of."""
+        self.requests: set[str] = set()
+        """Those of which values were found."""
         self._values: dict[tuple[int, str], set[str]] = {}
         uuid = str(version.table.metadata.table_uuid)
         for request in requests:
             digests = self._store.digests(request.id)
             for place, key in enumerate(request.keys):
                 if key.uuid == uuid:
-                    self.known.setdefault(_kind(key, request), set()).update(digests.get(place, ()))
+                    of_kind = self.known.setdefault(_kind(key, request), {})
+                    of_kind.setdefault(request.id, set()).update(digests.get(place, ()))
 
     def look(self, field: int, texts: list[str]) -> None:
         """Keep those of the texts that are values of a request."""
-        for (id, kind, folding), digests in self.known.items():
+        for (id, kind, folding), requests in self.known.items():
             for start in range(0, len(texts) if id == field else 0, _AT_ONCE):
                 some = texts[start : start + _AT_ONCE]
                 made = self._store.digested(kind, [folding.of(text) for text in some])
-                found = (text for text, digest in zip(some, made, strict=True) if digest in digests)
-                self._values.setdefault((id, kind), set()).update(found)
+                for request, digests in requests.items():
+                    found = {text for text, digest in zip(some, made, strict=True) if digest in digests}
+                    self._values.setdefault((id, kind), set()).update(found)
+                    self.requests.update([request] if found else [])
 
     @property
     def found(self) -> tuple[HiddenKey, ...]:

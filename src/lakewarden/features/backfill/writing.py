@@ -59,7 +59,7 @@ def write(lake: Writer, backfill: Backfill, action: Action, following: list[Acti
             "Nothing was written. Continue with the new SQL: lakewarden backfill run",
         )
     kept = lake.kept(Written)
-    kept.began = kept.began or lake.clock()
+    kept.began.setdefault(backfill.id, lake.clock())
     reading = kept.reading(lake, backfill, action)
     if backfill.files.meta.on_bad_rows == "quarantine":
         aside = bad_rows.put_aside(lake, backfill, action.number("run"))
@@ -171,7 +171,7 @@ def _stamp(
         by=backfill.reads_by,
         commits=_commits(backfill, before, run),
         complete=is_whole and bool(action.arguments["is_last"]) and backfill.files.meta.mode == "direct",
-        began=kept.began.isoformat() if before is None and kept.began else before.began if before else "",
+        began=kept.began[backfill.id].isoformat() if before is None else before.began,
         shown=str(action.arguments.get("shown", "")),
         settled=_settled(before, run),
     )
