@@ -39,6 +39,8 @@ _PLACES = frozenset(
 _OURS = frozenset(
     ("kind", "verb", "lease", "route", "digest", "state", "code", "subject", "target", "redacted", "progress", "uuid")
 )
+_NAMES = frozenset(("lease", "subject", "target", "uuid"))
+"""Those of them under which documents name tables and operations, which a value may be equal to."""
 _WORD = re.compile(r"\w+")
 _PLAIN = re.compile(r"[A-Za-z0-9_.@-]+")
 _ESCAPE = re.compile(r"\\[nrtbf]")
@@ -95,9 +97,14 @@ class ErasedValues:
         more = _Words.of((spelling for text in found for spelling in spellings(text)), self.words.fold)
         return ErasedValues(frozenset(), more, sentences_only=True)
 
+    @cached_property
     def addresses(self) -> _Words:
         """The spellings that are more than a word or a number."""
         return _Words.of((text for text in self.words.known if not _WORD.fullmatch(text)), self.words.fold)
+
+    def is_left_in(self, raw: str) -> bool:
+        """Whether a cleaned text, a document or plain, still has a value that is more than a word or a number."""
+        return self.addresses.may_be_in(raw) and any(self.addresses.spans(text) for text in _leaves(raw, False))
 
     def path(self, path: str) -> str:
         """A path, or a text with paths, without the values."""
@@ -108,17 +115,23 @@ class ErasedValues:
     def _node(self, node: Any, small: bool, is_place: bool, found: set[str]) -> Any:
         if isinstance(node, dict):
             return {
-                name: value if name in _OURS else self._node(value, small, is_place or name in _PLACES, found)
+                self._name(name): value
+                if name in _OURS
+                else self._node(value, small, is_place or name in _PLACES, found)
                 for name, value in node.items()
             }
         if isinstance(node, list):
             return [self._node(each, small, is_place, found) for each in node]
         if isinstance(node, str):
             return self._text(node, small, is_place, found)
-        if small and is_place and self._is_value(node):
+        if is_place and self._is_value(node) and (small or str(node) in self.addresses.known):
             found.add(str(node))
             return ERASED
         return node
+
+    def _name(self, name: str) -> str:
+        """A document's key without values; words are names of ours."""
+        return name if _WORD.fullmatch(name) else self.addresses.replaced(self.path(name))
 
     def _text(self, text: str, small: bool, is_place: bool, found: set[str]) -> str:
         if small and is_place and self.words.fold(text) in self.texts:
@@ -220,6 +233,26 @@ class _Words:
                 if 0 <= start < end <= len(text) and folded[start:end] in self.known and _is_whole(folded, start, end):
                     found.add((start, end))
         return sorted(found, key=lambda span: (span[0], -span[1]))
+
+
+def _leaves(node: Any, is_place: bool) -> Iterator[str]:
+    """The texts of a document, also of those within texts, and numbers where values are; not what names tables."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield name
+            if name not in _NAMES:
+                yield from _leaves(value, is_place or name in _PLACES)
+    elif isinstance(node, list):
+        for each in node:
+            yield from _leaves(each, is_place)
+    elif isinstance(node, str):
+        document = _parsed(node) if node[:1] in ("{", "[", '"') else None
+        if isinstance(document, dict | list):
+            yield from _leaves(document, is_place or isinstance(document, list))
+        else:
+            yield node
+    elif is_place and isinstance(node, int | float):
+        yield str(node)
 
 
 def _start_of(word: str, text: str) -> int:

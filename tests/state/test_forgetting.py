@@ -148,7 +148,7 @@ def test_what_is_left_is_a_place_with_traces(database: Database) -> None:
     planned(database, "op-1", replace(written('["a+b@x.org"]', "[]"), verb="a+b@x.org"))
     with pytest.raises(TracesLeft, match=r"still has values of the request in operations\.plan") as error:
         forgotten(database, values("a+b@x.org"))
-    assert error.value.details["places"] == [{"object": "control database", "where": "operations.plan"}]
+    assert error.value.details["places"] == [{"object": "control database", "where": "operations.plan of op-1"}]
     assert SqlJournal(database).get("op-1").plan.actions[0].arguments["lower"] == '["a+b@x.org"]'  # rolled back
 
 
@@ -231,3 +231,21 @@ def test_actions_that_only_a_value_told_apart_are_forgotten(database: Database) 
     assert forgotten(database, values(*VALUES)) > 0
     record = SqlJournal(database).get("op-1")
     assert [step.action for step in record.steps] == [action.id for action in record.plan.actions]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "left"),
+    [("-1234567", "long", '{"lower": "[-1234567]"}'), ("a@x.org", "string", '{"a@x.org": 3}')],
+)
+def test_long_values_are_replaced_as_numbers_and_as_names(database: Database, value: str, kind: str, left: str) -> None:
+    """A close that finds more than it replaces could never succeed."""
+    planned(database, "op-1", written("[1]", "[2]"), request=left)
+    assert forgotten(database, values(value, kind=kind)) == 1
+    assert value not in everything(database)
+
+
+def test_a_value_that_is_the_name_of_a_table_does_not_keep_a_request_open(database: Database) -> None:
+    planned(database, "op-1", written('["main.crm.others"]', "[]"))
+    assert forgotten(database, ErasedValues.of([("string", ["main.crm.others"])], {}, [PEOPLE])) > 0
+    action = SqlJournal(database).get("op-1").plan.actions[0]
+    assert (action.subject, action.arguments["lower"]) == (OTHERS, f'["{ERASED}"]')

@@ -43,28 +43,29 @@ def forget(connection: Connection, values: ErasedValues) -> int:
     for operation, small in found.items():
         for table, key in ((operations, "id"), (steps, "operation")):
             _forget_in(connection, table, values.within(small), set(), {}, **{key: operation})
-    left = list(traces(connection, values)) if count else []
+    left = sorted(set(traces(connection, values))) if count else []
     if left:
         raise TracesLeft(
-            f"the control database still has values of the request in {', '.join(sorted(set(left)))}",
-            "The request stays open. This is an error in Lakewarden: please report it.",
-            places=[{"object": "control database", "where": where} for where in sorted(set(left))],
+            f"the control database still has values of the request in {', '.join(left)}",
+            "The request stays open. lakewarden operation show ID shows what an operation recorded. This is an error "
+            "in Lakewarden: please report under which name the value stands there.",
+            places=[{"object": "control database", "where": where} for where in left],
         )
     return count
 
 
 def traces(connection: Connection, values: ErasedValues) -> Iterator[str]:
-    """The columns that have one of the values, looked at as they are stored and not as documents.
+    """The columns that still have one of the values, and of which operation.
 
     Words and numbers also mean other things, so only values with other characters count.
     """
-    addresses = values.addresses()
     for name, columns in searched().items():
-        for row in _rows(connection, metadata.tables[name], {}):
+        table = metadata.tables[name]
+        for row in _rows(connection, table, {}):
             for each in columns:
-                raw = _raw(row[each]) if row[each] is not None else ""
-                if addresses.may_be_in(raw) and addresses.spans(raw):
-                    yield f"{name}.{each}"
+                if row[each] is not None and values.is_left_in(_raw(row[each])):
+                    of = _operation(table, row)
+                    yield f"{name}.{each} of {of}" if of else f"{name}.{each}"
 
 
 def _forget_in(
@@ -78,7 +79,7 @@ def _forget_in(
     """Replace values in one table. Short ones are noted by operation, for its sentences, which have them as words."""
 
     def without(row: Row) -> dict[str, Any]:
-        operation = str(row["id" if table is operations else "operation"]) if _has_operation(table) else ""
+        operation = _operation(table, row)
         small = found.setdefault(operation, set()) if operation in about else None
         after = {name: _without(values, table, row, name, small) for name in searched()[table.name]}
         return {name: value for name, value in after.items() if value is not None and value != row[name]}
@@ -135,6 +136,11 @@ def _renumber(connection: Connection, operation: str, before: str, after: str) -
         for table in (action_files, erasure_evidence):
             same = (table.c.operation == operation) & (table.c.action == one.id)
             connection.execute(update(table).where(same).values(action=unique))
+
+
+def _operation(table: Table, row: Row) -> str:
+    """The operation that a row belongs to; empty if it belongs to none."""
+    return str(row["id" if table is operations else "operation"]) if _has_operation(table) else ""
 
 
 def _has_operation(table: Table) -> bool:
