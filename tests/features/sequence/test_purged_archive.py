@@ -1,4 +1,4 @@
-"""What an archive knows of its partitions after an erasure purge, whoever expires its snapshots.
+"""What an archive knows of its partitions, after an erasure purge too, whoever expires its snapshots.
 
 Covers `features/sequence/stamps.py` and `engine/history/purged_partitions.py`.
 """
@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from lakewarden.engine.catalog import snapshots
 from lakewarden.engine.catalog.snapshot_removal import SEQUENCE, stamp_property
+from lakewarden.errors import UnfitDatabase
 from lakewarden.features.sequence.columns import PARTITION
 from tests.features.sequence.archive_alone import PERSON, SOURCE, Archive
 
@@ -91,3 +94,28 @@ def test_an_earlier_copy_is_not_taken_for_a_later_one(archive: Archive) -> None:
     archive.iceberg.manage_snapshots().set_current_snapshot(first).commit()
     archive.expire()
     assert archive.table.lost == {"p1"}
+
+
+def test_copies_whose_snapshots_are_there_need_no_files(archive: Archive) -> None:
+    """Other rows in the archive, without a partition, matter to a stamp only once its snapshot has expired."""
+    filled(archive)
+    archive.iceberg.append(
+        pa.table({"id": [9], "email": ["g@x"], PARTITION: [None]}, archive.iceberg.schema().as_arrow())
+    )
+    assert sorted(archive.table.copies) == ["p1", "p2", "p3"]
+    archive.expire()
+    with pytest.raises(UnfitDatabase, match="rows that do not say which partition they come from"):
+        _ = archive.table.copies
+
+
+def test_the_line_of_main_is_walked_once_for_all_copies(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(archive)
+    walks, read = list[Any](), snapshots._before
+
+    def counted(table: Any) -> Any:
+        walks.append(table)
+        return read(table)
+
+    monkeypatch.setattr(snapshots, "_before", counted)
+    assert len(archive.table.copies) == 3
+    assert len(walks) == 1

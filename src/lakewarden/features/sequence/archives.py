@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.table_name import Reference, TableName
 from lakewarden.engine.catalog.snapshot_removal import SEQUENCE
-from lakewarden.engine.catalog.snapshots import MAIN
+from lakewarden.engine.catalog.snapshots import MAIN, ancestors
 from lakewarden.engine.catalog.tables import Resolved, find_snapshot
 from lakewarden.engine.commit.created_table import CreateTable
 from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
@@ -74,11 +74,11 @@ class ArchiveTable:
         """What main has, by partition."""
         if self.iceberg is None:
             return {}
-        table, on_main = self.iceberg, self._on_main
+        line = set(ancestors(self.iceberg, self.iceberg.metadata.current_snapshot_id))
         return {
             name: stamped.copied
             for name, stamped in self.stamps.items()
-            if stamped.is_on(table, on_main.get(name, ()), self._has_rows_of)
+            if stamped.snapshot in line or stamped.is_among(self._on_main.get(name, ()), self._has_rows_of)
         }
 
     @cached_property

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.catalog.snapshot_removal import SEQUENCE
-from lakewarden.engine.catalog.snapshots import ancestors, notes_of
+from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.errors import UnfitDatabase
 from lakewarden.features.sequence.checksums import Checksums
 from lakewarden.features.sequence.columns import PARTITION
@@ -73,17 +73,14 @@ class CopyStamp:
     """The lowest that the data of this copy can have; 0 in format v1."""
     at: int
 
-    def is_on(
-        self, table: Table, files: Collection[LiveFile], has_equal_rows: Callable[[Copied], bool] = lambda _: True
-    ) -> bool:
-        """Whether main has this copy; `files` are those of its partition.
+    def is_among(self, files: Collection[LiveFile], has_equal_rows: Callable[[Copied], bool]) -> bool:
+        """Whether main has this copy though not its snapshot; `files` are those of its partition on main.
 
-        A copy is published and rolled back as a whole. If its snapshot has expired, the files of a first copy can be
-        no others'. Older files than the copy may be those of an earlier one, or the recorded sequence number is that
-        of a purge; files that others rewrote since may be of either. Only comparing the rows can tell.
+        A copy is published and rolled back as a whole. The files of a first copy can be no others'. Older files than
+        the copy may be those of an earlier one, or the recorded sequence number is that of a purge; files that others
+        rewrote since may be of either. Only comparing the rows can tell; those of a copy that was purged can no longer
+        be compared.
         """
-        if self.snapshot in ancestors(table, table.metadata.current_snapshot_id):
-            return True
         if bool(files) != bool(self.copied.rows):
             return False
         if not self.copied.compare_by or (self.sequence and all(f.sequence == self.sequence for f in files)):
