@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,8 @@ class TestVersions:
         assert lake.refs() == {"main": oldest, "v1": newest, "work": middle, left: newest}
         shown = lake.warden.table.show(ORDERS)
         assert shown.changed_by == PUBLISH
-        assert [(ref.note, ref.keep) for ref in shown.refs if ref.name == "v1"] == [("on REST", "30d")]
+        [(note, until)] = [(ref.note, ref.kept_until) for ref in shown.refs if ref.name == "v1"]
+        assert note == "on REST" and until is not None and until - datetime.now(UTC) > timedelta(days=29)
         assert len(version.read(f"{ORDERS}@v1", limit=10)) == 6
         version.untag(ORDERS, "v1").apply()
         assert set(lake.refs()) == {"main", "work", left}
