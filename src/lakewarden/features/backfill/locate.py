@@ -10,6 +10,7 @@ from pydantic import Field
 from lakewarden.engine.catalog.positions import Kept
 from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.commit.refs import RefChange
+from lakewarden.features.backfill import bad_rows, undoing
 from lakewarden.features.backfill.position import Position, key, whereabouts
 from lakewarden.features.backfill.registration import Database, Version, backfill_of
 from lakewarden.lifecycle.action import Action, Outcome
@@ -30,7 +31,8 @@ class Locate(TableOperation):
     database: Database
     version: Version
     rows: Literal["there", "gone"] = Field(
-        description="there: the target has all rows that the backfill reports as written; gone: it has none of them."
+        description="there: the target has all rows that the backfill reports as written; gone: it has none of them, "
+        "and rows of the source that were put aside are tried again."
     )
 
     def plan(self, lake: Reader) -> Plan:
@@ -50,13 +52,20 @@ class Locate(TableOperation):
             arguments={"backfill": backfill.id, "rows": self.rows, "snapshot": str(head), "uuid": uuid},
             requires=(TableIs(name, uuid), RefAt(name, MAIN, head)),
         )
-        return Plan(self.kind(), backfill.id, (action,))
+        forget = undoing.forgetting(lake, backfill) if self.rows == "gone" else []
+        return Plan(self.kind(), backfill.id, (action, *forget))
 
     def holds(self, action: Action, lake: Reader) -> bool:
-        return whereabouts(lake.tables.load(action.subject), str(action.arguments["backfill"])).unknown is None
+        backfill = str(action.arguments["backfill"])
+        if action.verb == undoing.FORGET:
+            return not bad_rows.of_backfill(lake, action.subject, backfill)
+        return whereabouts(lake.tables.load(action.subject), backfill).unknown is None
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
-        head, property = action.number("snapshot"), key(str(action.arguments["backfill"]))
+        backfill = str(action.arguments["backfill"])
+        if action.verb == undoing.FORGET:
+            return Outcome({"bad_rows_removed": bad_rows.forget(lake, action.subject, backfill)})
+        head, property = action.number("snapshot"), key(backfill)
         kept = Kept.of(lake.tables.load(action.subject), property)
         assert kept is not None
         is_gone = action.arguments["rows"] == "gone"

@@ -41,7 +41,7 @@ def actions(lake: Reader, backfill: Backfill) -> tuple[Action, ...]:
     stamps = _counting(table, backfill)
     if stamps or (known.current is not None and not found):
         found.append(_remove(lake, name, table, backfill, stamps))
-    return (*found, *_forget(lake, backfill)) if found else ()
+    return (*found, *forgetting(lake, backfill)) if found else ()
 
 
 def expected(action: Action) -> Position:
@@ -128,7 +128,7 @@ def _files(lake: Reader, name: str, table: Table, backfill: Backfill, stamps: li
     return live
 
 
-def _forget(lake: Reader, backfill: Backfill) -> list[Action]:
+def forgetting(lake: Reader, backfill: Backfill) -> list[Action]:
     """Bad rows that were put aside: run again, the backfill must try them again."""
     name = bad_rows.table_name(lake, backfill)
     rows = len(bad_rows.of_backfill(lake, name, backfill.id))
