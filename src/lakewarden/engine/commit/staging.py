@@ -163,10 +163,12 @@ class Staging:
         return f"{self._of_action}-{hashlib.sha256(self._desk.stamp.name.encode()).hexdigest()[:8]}"
 
     def _sweep(self, name: TableName, own: str) -> int:
-        left = [ref for ref in self._desk.tables.load(name).metadata.refs if self._is_abandoned(ref, own)]
-        for branch in left:
-            self._remove(name, branch)
-        return len(left)
+        removed = 0
+        for branch in [ref for ref in self._desk.tables.load(name).metadata.refs if self._is_abandoned(ref, own)]:
+            with suppress(StalePlan):  # its writer, such as a server, still writes: the next run removes it
+                self._remove(name, branch)
+                removed += 1
+        return removed
 
     def _is_abandoned(self, ref: str, own: str) -> bool:
         found = _NAME.fullmatch(ref)
