@@ -1,8 +1,9 @@
 """Finds erased values in texts and documents, however they are spelled there, and replaces them.
 
-A value that stands out, such as an address, is replaced wherever it is a whole word. Short ones and numbers also mean
-other things: they are replaced only where values are, which is in tuples of values and under some names (`instance`),
-and then in the sentences of the same operation. Documents stay valid, and words of ours (`kind`, `state`) stay as they
+A value with other characters than a word has, such as an address, is replaced everywhere. A long word, which may also
+name a database, is replaced in operations about the table, and elsewhere only where values are: in tuples of values and
+under some names (`instance`). Short ones and numbers are replaced only there in operations about the table, and then in
+the sentences of the same operation. Documents stay valid, and words of ours (`kind`, `state`) stay as they
 are.
 """
 
@@ -106,11 +107,14 @@ class ErasedValues:
         """Whether a cleaned text, a document or plain, still has a value that is more than a word or a number."""
         return self.addresses.may_be_in(raw) and any(self.addresses.spans(text) for text in _leaves(raw, False))
 
-    def path(self, path: str) -> str:
-        """A path, or a text with paths, without the values."""
+    def path(self, path: str, words: bool = False) -> str:
+        """A path, or a text with paths, without the values; without those that are a single word only if `words`."""
         if self.sentences_only and " " not in path:
             return path
-        return self.words.replaced(_COMPONENT.sub(self._component, path)) if "=" in path else self.words.replaced(path)
+        chosen = self.words if words or self.sentences_only else self.addresses
+        if "=" in path:
+            path = _COMPONENT.sub(lambda match: self._component(match, chosen), path)
+        return chosen.replaced(path)
 
     def _node(self, node: Any, small: bool, is_place: bool, found: set[str]) -> Any:
         if isinstance(node, dict):
@@ -143,7 +147,7 @@ class ErasedValues:
                 is_tuple = isinstance(document, list)
                 cleaned = self._node(document, small, is_place or is_tuple, found)
                 return text if cleaned == document else _dumped(cleaned, document, text)
-        text = self.path(text)
+        text = self.path(text, small or is_place)
         if small and "[" in text:
             text = _TUPLE.sub(lambda each: self._tuple(each[0], found), text)
         if small and is_place:
@@ -168,11 +172,11 @@ class ErasedValues:
 
         return _WORD.sub(replaced, text)
 
-    def _component(self, match: re.Match[str]) -> str:
+    def _component(self, match: re.Match[str], words: _Words) -> str:
         name, part = match[1], match[2]
         spelled = self.paths.get(name, frozenset())
         readings = {reading for plain in _unescaped(part) for reading in (plain, unquote(plain), unquote_plus(plain))}
-        if spelled.isdisjoint(readings) and self.words.known.isdisjoint(map(self.words.fold, readings)):
+        if spelled.isdisjoint(readings) and words.known.isdisjoint(map(words.fold, readings)):
             return match[0]
         return f"{name}=*"
 

@@ -244,6 +244,22 @@ def test_long_values_are_replaced_as_numbers_and_as_names(database: Database, va
     assert value not in everything(database)
 
 
+@pytest.mark.parametrize("value", ["customers", "production", "20261118"])
+def test_words_are_replaced_only_where_they_are_values(database: Database, value: str) -> None:
+    """A database and a table may have the same name as a value."""
+    about = replace(written("[1]", "[2]"), says=f"write {value}", requires=(TableIs(PEOPLE, UUIDS[PEOPLE]),))
+    files = FileList.of([PlannedFile(f"s3://{value}/region={value}/1", 5, "data")])
+    other = replace(written("[1]", f'["{value}"]', database=f"main.{value}"), says=f"write {value}", files=files)
+    planned(database, "op-1", about)
+    before = planned(database, "op-2", other, request=json.dumps({"database": value}))
+    assert forgotten(database, ErasedValues.of([("string", [value])], {}, [PEOPLE])) == 3
+    after = SqlJournal(database).get("op-2")
+    assert after.request == before.request and after.steps[0].says == f"write {value}"
+    assert after.plan.actions[0].arguments == {**other.arguments, "upper": f'["{ERASED}"]'}
+    assert SqlJournal(database).files("op-2", after.plan.actions[0].id).items == files.items
+    assert SqlJournal(database).get("op-1").steps[0].says == f"write {ERASED}"
+
+
 def test_a_value_that_is_the_name_of_a_table_does_not_keep_a_request_open(database: Database) -> None:
     planned(database, "op-1", written('["main.crm.others"]', "[]"))
     assert forgotten(database, ErasedValues.of([("string", ["main.crm.others"])], {}, [PEOPLE])) > 0

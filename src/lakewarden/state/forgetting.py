@@ -105,7 +105,8 @@ def _without(values: ErasedValues, table: Table, row: Row, name: str, small: set
         return None
     raw = _raw(stored)
     if table is action_files:
-        return redact_files(bytes(stored), values.path) if values.may_be_in(raw) else stored
+        words = small is not None
+        return redact_files(bytes(stored), lambda path: values.path(path, words)) if values.may_be_in(raw) else stored
     if small is None and not values.may_be_in(raw):
         return stored
     cleaned = values.without(raw, small is not None, set() if small is None else small)
