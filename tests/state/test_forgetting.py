@@ -23,10 +23,12 @@ from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
 from lakewarden.lifecycle.requirement import TableIs
 from lakewarden.lifecycle.states import State
+from lakewarden.records.erasure import ErasureRequest, KeyAsked
 from lakewarden.state.database import Database
 from lakewarden.state.forgetting import forget
 from lakewarden.state.journal import SqlJournal
 from lakewarden.state.tables import JsonText, metadata
+from lakewarden.state.tombstones import SqlTombstones
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 PEOPLE, OTHERS = "main.crm.people", "main.crm.others"
@@ -265,3 +267,18 @@ def test_a_value_that_is_the_name_of_a_table_does_not_keep_a_request_open(databa
     assert forgotten(database, ErasedValues.of([("string", ["main.crm.others"])], {}, [PEOPLE])) > 0
     action = SqlJournal(database).get("op-1").plan.actions[0]
     assert (action.subject, action.arguments["lower"]) == (OTHERS, f'["{ERASED}"]')
+
+
+@pytest.mark.parametrize("person", ["a+b@x.org", "annasmith"])
+def test_persons_who_asked_for_themselves_are_forgotten(database: Database, person: str) -> None:
+    moment = datetime(2026, 11, 15, tzinfo=UTC)
+    keys = (KeyAsked(PEOPLE, "u", "email", 2, "string"),)
+    request = ErasureRequest(f"er-{person[1]}", moment, person, f"{person} wrote", "", None, moment, keys, 1)
+    SqlTombstones(database).add(request, {0: iter([person])})
+    need = TableIs(PEOPLE, UUIDS[PEOPLE])
+    plan = Plan("backfill.run", "b", (replace(written("[1]", "[2]"), requires=(need,)),))
+    SqlJournal(database).add(Record.planned("op-1", plan, "{}", person, NOW))
+    assert forgotten(database, values(person)) == 2
+    after = SqlTombstones(database).get(f"er-{person[1]}")
+    assert (after.requester, after.reason) == (ERASED, f"{ERASED} wrote")
+    assert SqlJournal(database).get("op-1").actor == ERASED

@@ -19,7 +19,7 @@ from lakewarden.erased_values import ErasedValues
 from lakewarden.errors import TracesLeft
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import redact_files
-from lakewarden.state.tables import action_files, erasure_evidence, metadata, operations, steps
+from lakewarden.state.tables import action_files, erasure_evidence, erasure_requests, metadata, operations, steps
 
 _AT_ONCE = 500
 Row = Mapping[str, Any]
@@ -80,7 +80,8 @@ def _forget_in(
 
     def without(row: Row) -> dict[str, Any]:
         operation = _operation(table, row)
-        small = found.setdefault(operation, set()) if operation in about else None
+        elsewhere: set[str] | None = set() if table is erasure_requests else None  # persons are named there
+        small = found.setdefault(operation, set()) if operation in about else elsewhere
         after = {name: _without(values, table, row, name, small) for name in searched()[table.name]}
         return {name: value for name, value in after.items() if value is not None and value != row[name]}
 
