@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,28 @@ def test_a_log_that_cannot_be_changed_is_a_place_with_traces(tmp_path: Path, mon
     with pytest.raises(TracesLeft, match=r"lakewarden\.log cannot be searched and redacted") as error:
         OwnLogs(tmp_path).forget(VALUES)
     assert error.value.details["places"] == [{"object": str(log), "where": "log file"}]
+
+
+def test_a_log_rotated_between_search_and_overwriting_is_searched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, rotated = tmp_path / "lakewarden.log", tmp_path / "lakewarden.log.1"
+    log.write_bytes("of ann\u00e4@x.org".encode())
+    opened = Path.open
+
+    def rotating(self: Path, mode: str = "r", **options: object) -> object:
+        if mode == "r+b" and not rotated.exists():
+            log.rename(rotated)
+            log.write_bytes(b"new")
+        return opened(self, mode, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", rotating)
+    assert OwnLogs(tmp_path).forget(VALUES) == 1
+    assert log.read_bytes() == b"new" and rotated.read_bytes() == b"of ***********"
+
+
+def test_a_compressed_log_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lakewarden.log.2.gz").write_bytes(gzip.compress(b"any"))
+    with pytest.raises(TracesLeft, match=r"log\.2\.gz cannot be searched and redacted: it is compressed") as error:
+        OwnLogs(tmp_path).forget(VALUES)
+    assert "Decompress or delete it" in error.value.hint
