@@ -87,6 +87,16 @@ def test_a_partition_is_purged_in_two_steps(archive: Archive) -> None:
         assert (archive.table.copies["p1"].rows, archive.table.copies["p1"].purged) == (rows, True)
 
 
+def test_a_damaged_property_stops_neither_purge_nor_expiry(archive: Archive) -> None:
+    """Expiry replaces it by the stamp of the snapshot that goes."""
+    filled(archive)
+    archive.set_property(f"{SEQUENCE}{SOURCE}.p1", "{")
+    archive.purge()
+    archive.copy("p4", {7: "g@x"})
+    archive.expire_as_retention()
+    assert sorted(archive.table.copies) == ["p1", "p2", "p3", "p4"]
+
+
 def test_an_earlier_copy_is_not_taken_for_a_later_one(archive: Archive) -> None:
     archive.copy("p1", {1: "b@x"})
     first = archive.iceberg.current_snapshot().snapshot_id

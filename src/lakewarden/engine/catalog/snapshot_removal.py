@@ -225,11 +225,12 @@ def marked_purged(stamp: str, purged: Mapping[str, bool]) -> str:
 
     `purged` tells for these partitions whether they still have data files.
     """
-    if not purged:
+    try:
+        known = json.loads(stamp)
+        position = known.get("position", known)
+        name = position["partition"]
+    except (ValueError, TypeError, KeyError, AttributeError):  # not ours, or damaged
         return stamp
-    known = json.loads(stamp)
-    position = known.get("position", known)
-    name = position["partition"]
     if name not in purged:
         return stamp
     position.update({"purged": True} if purged[name] else {"purged": True, "rows": 0})
@@ -256,12 +257,16 @@ def last_stamps(table: Table, going: set[int]) -> dict[str, str]:
     return {
         key: stamp_property(snapshot, text)
         for key, (snapshot, text) in newest.items()
-        if snapshot.snapshot_id in going and (key not in kept or _is_newer(snapshot, text, json.loads(kept[key])))
+        if snapshot.snapshot_id in going and (key not in kept or _is_newer(snapshot, text, kept[key]))
     }
 
 
-def _is_newer(snapshot: Snapshot, stamp: str, kept: Mapping[str, Any]) -> bool:
-    return bool(kept["at"] <= snapshot.timestamp_ms and kept["position"] != json.loads(stamp))
+def _is_newer(snapshot: Snapshot, stamp: str, kept: str) -> bool:
+    try:
+        known = json.loads(kept)
+        return bool(known["at"] <= snapshot.timestamp_ms and known["position"] != json.loads(stamp))
+    except (ValueError, TypeError, KeyError):  # damaged
+        return True
 
 
 def _log_update(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> TableUpdate:
