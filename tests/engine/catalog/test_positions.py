@@ -12,7 +12,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from lakewarden.engine.catalog.positions import Kept, Stamped, Standing, position_updates, stamp_properties, standing
+from lakewarden.engine.catalog import positions
+from lakewarden.engine.catalog.positions import Kept, Stamped, position_updates, stamp_properties, standing
 from lakewarden.engine.catalog.snapshot_removal import BACKFILL, without_revealing
 from lakewarden.errors import Conflict
 from lakewarden.features.backfill.position import whereabouts
@@ -138,7 +139,7 @@ def test_a_stamp_that_main_has_heals_its_damaged_property(make: Make) -> None:
     "damage", [lambda path: path.write_text("{"), lambda path: path.unlink() or path.mkdir(), Path.unlink]
 )
 def test_an_older_metadata_file_that_cannot_be_read_is_as_if_it_were_gone(
-    make: Make, damage: Callable[[Path], None]
+    make: Make, damage: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = make()
     before = table.current_snapshot()
@@ -149,4 +150,12 @@ def test_an_older_metadata_file_that_cannot_be_read_is_as_if_it_were_gone(
     at(table, before.snapshot_id, before.timestamp_ms, sequence_number=9, parent_snapshot_id=404)
     for entry in table.metadata.metadata_log:
         damage(Path(entry.metadata_file.removeprefix("file://")))
-    assert standing(table, KEY) == Standing(None, is_known=False)
+    found, new = standing(table, KEY), table.metadata.snapshots[-1]
+    assert (found.last, found.is_known, found.is_final) == (None, False, damage is Path.unlink)
+    table.metadata = table.metadata.model_copy(update={"properties": stamp_properties(table, new, {})})
+    at(table, new.snapshot_id, new.timestamp_ms, parent_snapshot_id=before.snapshot_id)
+    table.metadata = table.metadata.model_copy(update={"current_snapshot_id": new.snapshot_id})
+    looked: list[object] = []
+    monkeypatch.setattr(positions, "_by_files", lambda *of: looked.append(of))
+    standing(table, KEY)
+    assert bool(looked) is not found.is_final  # what cannot be known any more is not looked for at each commit

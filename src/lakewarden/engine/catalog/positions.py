@@ -53,6 +53,8 @@ class Kept:
     """The sequence number and the time of the backfill's first commit: no stamp is older."""
     is_lost: bool = False
     """The anchors are known to have no stamp in their line: main was rolled back behind all of them."""
+    unknown: int | None = None
+    """A snapshot of which it cannot be known any more: nobody need read the same files again at each commit."""
 
     @staticmethod
     def of(table: Table, key: str) -> Kept | None:
@@ -61,14 +63,15 @@ class Kept:
             known = json.loads(table.metadata.properties.get(key, "{}"))
             first = known.get("first")
             last = Stamped(_compact(known["position"]), known["snapshot"], known["sequence"], known["at"])
-            return Kept(last, tuple(known.get("anchors", ())), tuple(first or ()) or None, known.get("lost", False))
+            anchors, lost = tuple(known.get("anchors", ())), known.get("lost", False)
+            return Kept(last, anchors, tuple(first or ()) or None, lost, known.get("unknown"))
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
     @property
     def text(self) -> str:
         whose = {"snapshot": self.last.snapshot, "sequence": self.last.sequence, "at": self.last.at}
-        more = {"anchors": self.anchors, "first": self.first, "lost": self.is_lost}
+        more = {"anchors": self.anchors, "first": self.first, "lost": self.is_lost, "unknown": self.unknown}
         return _compact({"position": json.loads(self.last.stamp), **whose, **{k: v for k, v in more.items() if v}})
 
     @property
@@ -87,6 +90,8 @@ class Standing:
 
     last: Stamped | None
     is_known: bool = True
+    is_final: bool = True
+    """Whether what would tell it is gone, and not only out of reach at the moment."""
 
 
 def standing(table: Table, key: str) -> Standing:
@@ -101,12 +106,14 @@ def standing(table: Table, key: str) -> Standing:
     while at is not None:
         if at in kept.proves:
             return kept.standing(at)
+        if at == kept.unknown:
+            return Standing(None, is_known=False)
         snapshot = past.known.get(at)
         if snapshot is None:
             proof = _proof(table, kept, later) or _older(later, kept)
             snapshot = past.parent(at, later) if proof is None else None
             if snapshot is None:
-                return proof or _by_files(table, kept)
+                return proof or _by_files(table, kept, past.is_complete)
         if stamp := notes_of(snapshot).get(key):
             return Standing(Stamped.of(snapshot, stamp))
         later, at = snapshot, snapshot.parent_snapshot_id
@@ -114,7 +121,7 @@ def standing(table: Table, key: str) -> Standing:
             proof = _proof(table, kept, snapshot) or _older(snapshot, kept)
             later = past.as_committed(snapshot) if proof is None else None
             if later is None:
-                return proof or _by_files(table, kept)
+                return proof or _by_files(table, kept, past.is_complete)
             at = later.parent_snapshot_id
     return Standing(None)
 
@@ -179,6 +186,8 @@ def _moved(
             line = [id for id in _since(table, found.last, kept) if id not in gone]
             anchors = dict.fromkeys(replaced.get(id, id) for id in (*line[-1:], *([head] if head else [])))
             kept = Kept(found.last, tuple(anchors), kept.first if kept else None)
+        elif kept is not None and not found.is_known and found.is_final:
+            kept = replace(kept, unknown=head)
         if kept is not None:
             moved[key] = kept.text
     return moved
@@ -218,14 +227,14 @@ def _by_lineage(table: Table, key: str) -> Standing:
     return Standing(Stamped.of(stamped, notes_of(stamped)[key]) if stamped else None)
 
 
-def _by_files(table: Table, kept: Kept) -> Standing:
+def _by_files(table: Table, kept: Kept, is_final: bool) -> Standing:
     """Whether main still has a file that the stamped commit added: then main descends from it."""
     head = table.current_snapshot()
     for manifest in head.manifests(table.io) if head and not kept.is_lost else ():
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             if entry.snapshot_id == kept.last.snapshot:
                 return Standing(kept.last)
-    return Standing(None, is_known=False)
+    return Standing(None, is_known=False, is_final=is_final)
 
 
 def _is_replacement(snapshot: Snapshot) -> bool:
@@ -251,6 +260,8 @@ class _Past:
     def __init__(self, table: Table) -> None:
         self._table = table
         self.known = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+        self.is_complete = True
+        """Whether all files of the log that were looked at could be read, or are gone."""
 
     def parent(self, parent: int, later: Snapshot | None) -> Snapshot | None:
         """The expired parent of a snapshot, from the metadata file on which that was committed, or one beside it."""
@@ -280,22 +291,26 @@ class _Past:
 
     def _read(self, place: int) -> dict[int, Snapshot] | None:
         """The snapshots in a metadata file of the log; None if it is gone."""
-        metadata = _metadata(self._table, self._table.metadata.metadata_log[place].metadata_file)
-        if metadata is None:
+        try:
+            metadata = _metadata(self._table, self._table.metadata.metadata_log[place].metadata_file)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):  # out of reach, or damaged
+            self.is_complete = False
             return None
         there = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
         self.known |= there
         return there
 
 
-def _metadata(table: Table, file: str) -> TableMetadata | None:
+def _metadata(table: Table, file: str) -> TableMetadata:
     from pyiceberg.exceptions import ValidationError
     from pyiceberg.serializers import FromInputFile
 
     try:
         return FromInputFile.table_metadata(table.io.new_input(file))
-    except (OSError, ValueError, ValidationError):  # gone, or damaged
-        return None
+    except ValidationError as error:
+        raise ValueError(file) from error
 
 
 def _compact(value: Any) -> str:
