@@ -282,3 +282,11 @@ def test_persons_who_asked_for_themselves_are_forgotten(database: Database, pers
     after = SqlTombstones(database).get(f"er-{person[1]}")
     assert (after.requester, after.reason) == (ERASED, f"{ERASED} wrote")
     assert SqlJournal(database).get("op-1").actor == ERASED
+
+
+def test_requests_over_many_tables_are_forgotten_together(database: Database) -> None:
+    names = [f"main.crm.t{number}" for number in range(1200)]
+    need = TableIs("main.crm.t1199", UUIDS[PEOPLE])
+    planned(database, "op-1", replace(written("[5]", "[6]"), requires=(need,)))
+    assert forgotten(database, ErasedValues.of([("long", ["5"])], {}, names)) == 1
+    assert SqlJournal(database).get("op-1").plan.actions[0].arguments["lower"] == f'["{ERASED}"]'

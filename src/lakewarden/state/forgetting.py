@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, column, literal_column, or_, select, update
+from sqlalchemy import Connection, Table, bindparam, column, or_, select, update
 from sqlalchemy import table as plain_table
 
 from lakewarden.erased_values import ErasedValues
@@ -22,6 +22,7 @@ from lakewarden.lifecycle.planned_files import redact_files
 from lakewarden.state.tables import action_files, erasure_evidence, erasure_requests, metadata, operations, steps
 
 _AT_ONCE = 500
+_NAMES_AT_ONCE = 100  # SQLite limits how deep a condition is
 Row = Mapping[str, Any]
 
 
@@ -37,7 +38,9 @@ def searched() -> dict[str, tuple[str, ...]]:
 
 def forget(connection: Connection, values: ErasedValues) -> int:
     """Replace the values in every text that may hold them; returns in how many rows there were any."""
-    about = set(connection.scalars(_about(values.tables)))
+    tables = sorted(values.tables)
+    some = (tables[start : start + _NAMES_AT_ONCE] for start in range(0, len(tables), _NAMES_AT_ONCE))
+    about = {operation for names in some for operation in connection.scalars(_about(names))}
     found: dict[str, set[str]] = {}
     count = sum(_forget_in(connection, metadata.tables[name], values, about, found) for name in searched())
     for operation, small in found.items():
@@ -169,7 +172,7 @@ def _change(table: Table, row: Row, new: Mapping[str, Any]) -> Any:
     return update(rows).where(*place).values(dict(new))
 
 
-def _about(tables: Iterable[str]) -> Any:
+def _about(tables: Sequence[str]) -> Any:
     """The operations whose plans name one of these tables, by name or UUID."""
     named = [operations.c.plan.contains(json.dumps(table)[1:-1], autoescape=True) for table in tables]
-    return select(operations.c.id).where(or_(*named) if named else literal_column("1 = 0"))
+    return select(operations.c.id).where(or_(*named))
