@@ -152,10 +152,11 @@ def _beside(
 ) -> tuple[dict[KeyAsked, list[str]], list[str]]:
     """The keys in tables that Lakewarden keeps beside others, and a note if these cannot be searched."""
     try:
-        return keys_beside(lake, keys, {text for texts in values.values() for text in texts}, folding), []
+        found, unread = keys_beside(lake, keys, {text for texts in values.values() for text in texts}, folding)
     except LakewardenError as error:
-        note = "bad rows of backfills and partitions without rows could not be searched for the values"
-        return {}, [f"{note}: {error.message}. Fix that, and register the values again."]
+        found, unread = {}, [error.message]
+    note = "bad rows of backfills and partitions without rows could not be searched for the values"
+    return found, [f"{note}: {'; '.join(unread)}. Fix that, and register the values again."] if unread else []
 
 
 def _names_a_value(text: str, values: Sequence[str]) -> bool:

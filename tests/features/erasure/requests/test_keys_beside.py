@@ -79,3 +79,24 @@ def test_letter_case_is_ignored_there_too(lake: SmallLake) -> None:
     beside(lake, "crm.people__bad_rows", json.dumps([ANNA.upper()]))
     asked = lake.warden.erasure.request("crm.people", key="email", value=[ANNA], ignore_case=True)
     assert asked.tables == ["main.crm.people", "main.crm.people__bad_rows"]
+
+
+def test_a_table_that_only_has_such_a_name_does_not_stand_in_the_way_of_others(lake: SmallLake) -> None:
+    with_people(lake)
+    made_of_people(lake)
+    lake.catalog.create_table("crm.copy__bad_rows", pa.schema([("x", pa.int32())]))
+    beside(lake, "crm.people__bad_rows", json.dumps([ANNA, 7]))
+    asked = lake.warden.erasure.request("crm.people", key="email", value=[ANNA])
+    assert asked.tables == ["main.crm.people", "main.crm.people__bad_rows"]
+    assert not [note for note in asked.notes if "could not be searched" in note]
+
+
+def test_a_table_that_cannot_be_read_is_named_and_others_are_covered(lake: SmallLake) -> None:
+    with_people(lake)
+    made_of_people(lake)
+    number = pa.schema([("checkpoint", pa.map_(pa.string(), pa.int32()))])
+    lake.catalog.create_table("crm.copy__bad_rows", number)
+    beside(lake, "crm.people__bad_rows", json.dumps([ANNA, 7]))
+    asked = lake.warden.erasure.request("crm.people", key="email", value=[ANNA])
+    assert asked.tables == ["main.crm.people", "main.crm.people__bad_rows"]
+    assert [note for note in asked.notes if "could not be searched" in note and "crm.copy__bad_rows" in note]

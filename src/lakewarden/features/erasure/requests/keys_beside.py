@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.rows.keys import find_keys
+from lakewarden.errors import LakewardenError
 from lakewarden.features.erasure.requests.spelling import stored_texts
 from lakewarden.features.shared.side_tables import side_tables
 from lakewarden.records.erasure import Folding, KeyAsked
@@ -26,20 +27,33 @@ if TYPE_CHECKING:
 
 def keys_beside(
     lake: Reader, keys: Sequence[KeyAsked], values: Set[str], folding: Folding
-) -> dict[KeyAsked, list[str]]:
-    """The texts with one of the values in tables beside those of a request, by key."""
+) -> tuple[dict[KeyAsked, list[str]], list[str]]:
+    """The texts with one of the values in tables beside those of a request, by key; and tables that cannot be read."""
     asked = {key.table for key in keys}
     folded = {folding.of(value) for value in values}
     found: dict[KeyAsked, list[str]] = {}
+    unread: list[str] = []
     for name in _beside(lake, asked):
-        table = lake.tables.load(name)
-        column = next(column for suffix, column in side_tables().items() if name.table.endswith(suffix))
-        for key in find_keys(table.metadata, column, str(name)):
-            stored = stored_texts(lake, name, table, {key.field_id}, skip_unreadable=True)
-            texts = {text for _, some in stored for text in some if folded.intersection(_values_in(text, folding))}
-            if texts:
-                uuid = str(table.metadata.table_uuid)
-                found[KeyAsked(str(name), uuid, key.path, key.field_id, key.kind)] = sorted(texts)
+        try:
+            found |= _keys_in(lake, name, folded, folding)
+        except LakewardenError as error:
+            unread.append(f"{name} ({error.message})")
+    return found, unread
+
+
+def _keys_in(lake: Reader, name: TableName, folded: Set[str], folding: Folding) -> dict[KeyAsked, list[str]]:
+    """The texts with one of the values in one table; none if it only has the name of a table of ours."""
+    found: dict[KeyAsked, list[str]] = {}
+    table = lake.tables.load(name)
+    column = next(column for suffix, column in side_tables().items() if name.table.endswith(suffix))
+    if not any(column in schema.column_names for schema in table.metadata.schemas):
+        return {}
+    for key in find_keys(table.metadata, column, str(name)):
+        stored = stored_texts(lake, name, table, {key.field_id}, skip_unreadable=True)
+        texts = {text for _, some in stored for text in some if not folded.isdisjoint(_values_in(text, folding))}
+        if texts:
+            uuid = str(table.metadata.table_uuid)
+            found[KeyAsked(str(name), uuid, key.path, key.field_id, key.kind)] = sorted(texts)
     return found
 
 
