@@ -19,7 +19,15 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import LongType
 
-from lakewarden.errors import BadValue, ColumnNotFound, LakewardenError, NotFound, TableNotFound, TracesLeft
+from lakewarden.errors import (
+    BadValue,
+    ColumnNotFound,
+    LakewardenError,
+    NotFound,
+    TableNotFound,
+    TracesLeft,
+    UnsupportedTable,
+)
 from lakewarden.lifecycle.failpoints import when
 from tests.cases import in_soak
 from tests.features.erasure.independent_rows import local
@@ -47,6 +55,15 @@ def test_rows_are_hidden_at_once_by_keys_of_every_kind(any_lake: SmallLake, key:
     assert ids(lake, raw=True) == [0, 1, 2, 3, 4, 5]
     assert ids(lake, columns=["id", "user.age"]) == [0, 1, 2, 3, 5]
     assert len(lake.warden.version.read("crm.people", columns=["born"], limit=3)) == 3
+
+
+def test_a_table_that_cannot_be_purged_is_refused_before_anything_is_registered(lake: SmallLake) -> None:
+    with_people(lake)
+    with lake.catalog.load_table("crm.people").transaction() as change:
+        change.set_properties({"encryption.key-id": "k1"})
+    with pytest.raises(UnsupportedTable, match=r"main\.crm\.people is encrypted"):
+        lake.warden.erasure.request("crm.people", key="id", value=["4"], look=False)
+    assert lake.warden.erasure.list() == []
 
 
 def test_earlier_versions_hide_them_too_also_where_the_column_had_another_name(lake: SmallLake) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lakewarden.display import Shown
+from lakewarden.engine.base.support import refuse_unsupported
 from lakewarden.engine.rows.keys import canonical, is_of_kind
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import BadValue, LakewardenError
@@ -80,7 +81,7 @@ class Request(TakesInput, Control[Registered]):
         values |= dict(enumerate(beside.values(), start=len(keys)))
         keys = (*keys, *beside)
         request = self._asked(desk, keys, folding)
-        _refuse_marked(desk, keys)
+        _refuse_tables(desk, keys)
         notes = [
             *given.notes,
             *unknown,
@@ -166,11 +167,13 @@ def _names_a_value(text: str, values: Sequence[str]) -> bool:
     return any(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", folded) for value in found)
 
 
-def _refuse_marked(desk: ControlDesk, keys: tuple[KeyAsked, ...]) -> None:
-    """Refuse a table with requests in another control database: then `state` is configured wrongly."""
+def _refuse_tables(desk: ControlDesk, keys: tuple[KeyAsked, ...]) -> None:
+    """Refuse a table that cannot be purged, or with requests in another control database: `state` is wrong then."""
     lake, control = desk.lake, desk.state.erasure.identity()
     for name in dict.fromkeys(key.table for key in keys):
-        refuse_foreign_mark(lake.storage(lake.tables.name(name).lake), name, lake.tables.load(name), control)
+        table = lake.tables.load(name)
+        refuse_unsupported(table, name)
+        refuse_foreign_mark(lake.storage(lake.tables.name(name).lake), name, table, control)
 
 
 def _marked(desk: ControlDesk, keys: tuple[KeyAsked, ...]) -> Iterator[str]:
