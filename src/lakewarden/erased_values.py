@@ -22,6 +22,7 @@ ERASED = "(erased)"
 """In place of a value."""
 _TEXTS = ("string", "uuid")
 _LONG_WORD, _LONG, _LONG_NUMBER = 8, 6, 7
+_SHORT = 2
 _FEW = 24  # anchors that are looked for one by one, which is faster
 _PLACES = frozenset(
     (
@@ -46,6 +47,7 @@ _WORD = re.compile(r"\w+")
 _PLAIN = re.compile(r"[A-Za-z0-9_.@-]+")
 _ESCAPE = re.compile(r"\\[nrtbf]")
 _COMPONENT = re.compile(r"(?<=/)([^/=\s'\"]+)=([^/]*)(?=/)")
+_AT = re.compile("@|%40")
 _TUPLE = re.compile(r"\[[^\[\]]+\]")
 
 
@@ -82,8 +84,11 @@ class ErasedValues:
 
     def may_be_in(self, raw: str) -> bool:
         """Whether a stored text may have one of the values that stand out, or a path with one. Fast, and may err."""
-        plain = _ESCAPE.sub(" ", raw) if "\\" in raw else raw
-        return self.words.may_be_in(plain) or any(f"{name}=" in raw for name in self.paths)
+        return self.words.may_be_in(_plain(raw)) or any(f"{name}=" in raw for name in self.paths)
+
+    def any_may_be_in(self, raw: str) -> bool:
+        """The same for values of any length. Numbers that JSON may write in another way may be in everything."""
+        return self._is_written_freely or self.may_be_in(raw) or self._all.may_be_in(_plain(raw))
 
     def without(self, raw: str, small: bool, found: set[str]) -> str:
         """A stored text, a document or plain, without the values; short ones only if `small`, and noted in `found`."""
@@ -186,6 +191,14 @@ class ErasedValues:
         return str(node) in self.texts or (isinstance(node, float) and node in self._numbers)
 
     @cached_property
+    def _all(self) -> _Words:
+        return _Words.of((spelling for text in self.texts for spelling in spellings(text)), self.words.fold)
+
+    @cached_property
+    def _is_written_freely(self) -> bool:
+        return any(not text.isdigit() for text in self.texts if _number(text) is not None or not _WORD.search(text))
+
+    @cached_property
     def _numbers(self) -> frozenset[float]:
         return frozenset(number for text in self.texts if (number := _number(text)) is not None)
 
@@ -204,7 +217,8 @@ class _Words:
         known = frozenset(fold(text) for text in texts)
         anchors: dict[str, set[tuple[int, int]]] = {}
         for text in known:
-            words = _WORD.findall(text)
+            own = [word for word in _WORD.findall(_AT.split(text)[0]) if len(word) > _SHORT]
+            words = own or _WORD.findall(text)  # not of the domain, which many have
             if words:
                 anchor = max(words, key=len)
                 anchors.setdefault(anchor, set()).add((_start_of(anchor, text), len(text)))
@@ -257,6 +271,11 @@ def _leaves(node: Any, is_place: bool) -> Iterator[str]:
             yield node
     elif is_place and isinstance(node, int | float):
         yield str(node)
+
+
+def _plain(raw: str) -> str:
+    """A stored text in which an escape such as a line break's is not a part of a word."""
+    return _ESCAPE.sub(" ", raw) if "\\" in raw else raw
 
 
 def _start_of(word: str, text: str) -> int:

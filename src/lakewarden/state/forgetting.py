@@ -111,7 +111,7 @@ def _without(values: ErasedValues, table: Table, row: Row, name: str, small: set
     if table is action_files:
         words = small is not None
         return redact_files(bytes(stored), lambda path: values.path(path, words)) if values.may_be_in(raw) else stored
-    if small is None and not values.may_be_in(raw):
+    if not (values.may_be_in(raw) if small is None else values.any_may_be_in(raw)):
         return stored
     cleaned = values.without(raw, small is not None, set() if small is None else small)
     if cleaned == raw:
