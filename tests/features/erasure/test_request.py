@@ -397,3 +397,22 @@ def test_spellings_that_nobody_looked_for_are_said_to_be_visible(lake: SmallLake
         "crm.people", key="email", value=["P1@example.org"], ignore_case=True, look=False
     )
     assert any("Other stored spellings stay visible until erasure hide" in note for note in done.notes)
+
+
+def test_rows_that_others_rewrote_without_a_dropped_key_are_named_as_not_covered(lake: SmallLake) -> None:
+    with_people(lake)
+    asked = lake.warden.erasure.request("crm.people", key="email", value=["p4@example.org"])
+    table = lake.catalog.load_table("crm.people")
+    assert not any("not covered" in each for each in lake.warden.erasure.purge("crm.people").plan.warnings)
+    with table.update_schema() as change:
+        change.delete_column("email")
+    first = next(iter(table.scan().plan_files())).file
+    with table.transaction() as rewrite, rewrite.update_snapshot().overwrite() as files:
+        files.delete_data_file(first)
+    planned = lake.warden.erasure.purge("crm.people", now=True)
+    told = [each for each in planned.plan.warnings if "not covered" in each]
+    assert len(told) == 1 and "without email" in told[0] and asked.id in told[0]
+    assert "p4@" not in told[0]
+    planned.apply()
+    certified = lake.warden.erasure.certificate(asked.id).not_covered
+    assert told[0] in certified

@@ -125,6 +125,7 @@ def attest(
             *_NOT_COVERED,
             *([_SPELLINGS] if request.folding else []),
             *_left_outside(purged),
+            *_without_keys(last.values(), request.id),
             *(f"Files that may be left of {table}." for table in gone),
             *issue.other_tables,
         ],
@@ -132,6 +133,12 @@ def attest(
         public_key=issue.public_key,
         fingerprint=issue.fingerprint,
     )
+
+
+def _without_keys(proofs: Iterable[Evidence], request: str) -> Iterator[str]:
+    """What the proofs say about rows that others rewrote without a key column of a request."""
+    for proof in proofs:
+        yield from (str(each) for each in proof.document.get("not_covered", ()) if f" {request} " in str(each))
 
 
 def closed_by_proof(request: ErasureRequest, evidence: Iterable[Evidence]) -> datetime:

@@ -24,7 +24,7 @@ from lakewarden.features.erasure.requests.action_requests import record_evidence
 from lakewarden.features.erasure.requests.checkpoints import checkpoints_elsewhere
 from lakewarden.features.erasure.requests.current_names import find_table
 from lakewarden.features.erasure.requests.mark_action import unmark
-from lakewarden.features.erasure.requests.request_keys import fields_of
+from lakewarden.features.erasure.requests.request_keys import fields_of, lost_keys
 from lakewarden.features.erasure.requests.spelling import respell
 from lakewarden.features.orphan.age import age_of_orphans
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
@@ -60,6 +60,7 @@ def action_for(
     refuse_unsupported(table, name)
     with suppress(BrokenTable):  # the proof names what it cannot read
         reachable_set(table)  # refused if files are in a format that the proof does not read
+    lost = lost_keys(table, lake.state.erasure.many(requests))
     redaction = Redaction.of(table.metadata, fields_of(lake, uuid, requests))
     with redaction.of_errors():
         objects, total = size(table, lake.storage(name.lake))
@@ -68,7 +69,10 @@ def action_for(
         subject=str(name),
         lease=table_lease(uuid),
         says=f"search {objects:,} objects ({show_size(total)}) for values to erase",
-        arguments=_arguments(lake, uuid, requests, together),
+        arguments={
+            **_arguments(lake, uuid, requests, together),
+            **({"not_covered": tuple(lost)} if lost else {}),  # now: the purge expires the versions that show it
+        },
         requires=(TableIs(str(name), uuid),),
         estimate=Estimate(files=objects, bytes=total, seconds=round(total / _BYTES_PER_SECOND, 1)),
     )
@@ -121,7 +125,7 @@ def apply(action: Action, lake: Writer) -> Outcome:
         return _gone(action, lake, requests)
     table = lake.tables.load(action.subject)
     proof = _looked(action, lake, table, requests)
-    record_evidence(lake, action, EvidenceKind.PROVED, requests, _document(table, proof))
+    record_evidence(lake, action, EvidenceKind.PROVED, requests, _document(action, table, proof))
     reach("prove.recorded")
     if not proof.clean:
         raise traces_left(action.subject, table, proof, requests, age_of_orphans(lake))
@@ -185,7 +189,7 @@ def _looked(action: Action, lake: Writer, table: Table, requests: Sequence[str])
         )
 
 
-def _document(table: Table, proof: Proof) -> dict[str, Any]:
+def _document(action: Action, table: Table, proof: Proof) -> dict[str, Any]:
     """The evidence: the method and everything that was found, without values."""
     return {
         "clean": proof.clean,
@@ -196,6 +200,7 @@ def _document(table: Table, proof: Proof) -> dict[str, Any]:
         "bytes": proof.bytes,
         "by_kind": proof.by_kind,
         "method": [*proof.method, _OWN_RECORDS],
+        "not_covered": list(action.texts("not_covered")),
         "snapshots": proof.snapshots,
         "metadata": proof.metadata,
         "refs": {name: ref.snapshot_id for name, ref in table.metadata.refs.items()},

@@ -17,7 +17,7 @@ from lakewarden.features.erasure.hidden.restoring import deleted_with_them
 from lakewarden.features.erasure.proofs import prove_action
 from lakewarden.features.erasure.purging.intent import RefBefore
 from lakewarden.features.erasure.purging.stray_copies import refuse_strangers
-from lakewarden.features.erasure.requests.request_keys import replaced
+from lakewarden.features.erasure.requests.request_keys import lost_keys, replaced
 from lakewarden.features.erasure.requests.spelling import new_spellings, with_spellings
 from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.shared.file_sizes import DELTA_ENCODED, policy_of
@@ -80,7 +80,8 @@ def plan_for(
             )
         if not lose_columns:
             refuse_losing_columns(lake, name, table, found)
-    warnings = (*replaced(table.metadata, due.requests), *_warnings(lake, name, table, found, action))
+    warnings = (*replaced(table.metadata, due.requests), *lost_keys(table, due.requests))
+    warnings += _warnings(lake, name, table, found, action)
     prove = prove_action.action_for(lake, name, table, due.ids)
     return Plan(kind, str(name), (action, prove), warnings, verdicts=tuple(_verdicts(str(name), table, found)))
 

@@ -6,14 +6,19 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from pyiceberg.table.snapshots import Operation
+
 from lakewarden.engine.base.table_name import TableName
+from lakewarden.engine.catalog.snapshots import ancestors, operation_of
 from lakewarden.engine.rows.keys import find_keys
 from lakewarden.errors import BadValue, LakewardenError, NotFound, did_you_mean
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.records.erasure import ErasureRequest, KeyAsked
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
 
 
 def keys_of(lake: Reader, table: str | None, key: str | None, subject: str | None) -> tuple[KeyAsked, ...]:
@@ -66,6 +71,33 @@ def replaced(metadata: TableMetadata, requests: Iterable[ErasureRequest]) -> lis
                     "register the values again to cover it too"
                 )
     return list(found.values())
+
+
+def lost_keys(table: Table, requests: Iterable[ErasureRequest]) -> list[str]:
+    """Notes on key columns that were dropped after a request, if others rewrote rows on main without them.
+
+    Nothing in such files shows any longer which rows the request covers.
+    """
+    metadata = table.metadata
+    line = set(ancestors(table, metadata.current_snapshot_id))
+    rewrites = [each for each in metadata.snapshots if each.snapshot_id in line and _is_rewrite_of_others(each)]
+    schemas = {schema.schema_id: schema for schema in metadata.schemas}
+    found: list[str] = []
+    for request in requests:
+        made = request.created_at.timestamp() * 1000
+        for key in [key for key in request.keys if key.uuid == str(metadata.table_uuid)]:
+            later = (schemas.get(each.schema_id or 0) for each in rewrites if each.timestamp_ms >= made)
+            if any(schema is not None and schema.find_column_name(key.field_id) is None for schema in later):
+                found.append(
+                    f"{key.table}: not covered: rows that others rewrote without {key.path}, which was dropped after "
+                    f"request {request.id} was made. Nothing in them shows whom they are about"
+                )
+    return found
+
+
+def _is_rewrite_of_others(snapshot: Snapshot) -> bool:
+    kind = snapshot.summary.operation if snapshot.summary else None
+    return kind in (Operation.OVERWRITE, Operation.REPLACE) and not operation_of(snapshot)
 
 
 def _field_of(metadata: TableMetadata, path: str) -> int | None:
