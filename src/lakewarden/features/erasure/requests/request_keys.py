@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pyiceberg.table.snapshots import Operation
-
 from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.catalog.snapshots import ancestors, operation_of
 from lakewarden.engine.rows.keys import find_keys
@@ -97,7 +95,7 @@ def lost_keys(table: Table, requests: Iterable[ErasureRequest]) -> list[str]:
 
 def _is_rewrite_of_others(snapshot: Snapshot) -> bool:
     kind = snapshot.summary.operation if snapshot.summary else None
-    return kind in (Operation.OVERWRITE, Operation.REPLACE) and not operation_of(snapshot)
+    return kind is not None and kind.value in ("overwrite", "replace") and not operation_of(snapshot)
 
 
 def _field_of(metadata: TableMetadata, path: str) -> int | None:
