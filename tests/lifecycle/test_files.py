@@ -179,3 +179,23 @@ def test_a_plan_of_very_many_files_is_loaded_table_by_table(any_house: House) ->
     _, one_by_one = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert one_by_one < all_at_once / 3
+
+
+@pytest.mark.parametrize("any_house", ["sqlite"], indirect=True)
+def test_an_action_that_an_erased_value_changed_since_is_stale(any_house: House) -> None:
+    """Its id is another one then; nothing was lost or damaged."""
+    id = any_house.store("t", "u", files=2)
+    record = any_house.journal.get(id)
+    assert isinstance(any_house.journal, SqlJournal)
+    database, of_u = any_house.journal._database, [action.id for action in record.plan.for_subject("u").actions]
+
+    def erase(*_: object) -> None:
+        with database.begin() as connection:
+            for table in ("steps", "action_files"):
+                for action in of_u:
+                    connection.exec_driver_sql(f"UPDATE {table} SET action = 'x' || action WHERE action = ?", (action,))
+
+    Mark.hooks.append(erase)
+    with pytest.raises(Exception, match="1 of 2 failed.*the plan is stale: a value that it names was erased"):
+        any_house.runner.run(id)
+    assert [str(step.progress) for step in any_house.journal.get(id).steps if step.subject == "t"] == ["verified"] * 2
