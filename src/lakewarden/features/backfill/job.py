@@ -96,15 +96,17 @@ class Job:
     """Has Spark write the rows of batches, or of a part of one if a batch is too much at once."""
 
     def __init__(self, lake: Writer, backfill: Backfill, reading: Reading, kept: Written) -> None:
-        self._lake, self._backfill, self._reading, self._kept = lake, backfill, reading, kept
+        self._lake, self._backfill, self._kept = lake, backfill, kept
+        self.reading = reading
+        """What is read, without the rows that are put aside."""
 
     def next(
         self, action: Action, following: list[Action], lower: Tuple | None
     ) -> tuple[Range, tuple[AddedFile, ...] | StagedRows]:
         """The next rows to publish: a batch, or a part of it."""
-        whole = replace(_range(self._reading, action), lower=lower)
+        whole = replace(_range(self.reading, action), lower=lower)
         batch = (self._backfill.id, action.number("batch"))
-        is_begun = action.arguments["lower"] != (self._reading.columns.dump(lower) if lower else None)
+        is_begun = action.arguments["lower"] != (self.reading.columns.dump(lower) if lower else None)
         attempt, failed = 0, math.inf
         while batch not in self._kept.files or is_begun or self._is_gone(self._kept.files[batch], action):
             self._kept.files.clear()
@@ -112,9 +114,9 @@ class Job:
             parts = [whole]
             if is_begun or (limit is not None and whole.rows > limit):
                 size = limit or self._backfill.files.meta.batch_size
-                parts = self._lake.batches.ranges(self._reading, lower, size, whole.upper) or [whole]
+                parts = self._lake.batches.ranges(self.reading, lower, size, whole.upper) or [whole]
             some = [] if is_begun or len(parts) > 1 else self._of_one_job([action, *following])
-            ranges = [_range(self._reading, each) for each in some] or parts[:1]
+            ranges = [_range(self.reading, each) for each in some] or parts[:1]
             try:
                 files = self._measured(ranges, action)
             except LakewardenError as error:
@@ -144,7 +146,7 @@ class Job:
         is_wanted = meta.on_bad_rows == "quarantine"
         before = sum(each.rows for each in bad_rows.put_aside(self._lake, self._backfill, run))
         most = max(1, meta.max_bad_rows + 1 - before) if is_wanted else bad_rows.NAMED
-        found = bad_rows.find(self._lake, self._reading, ranges, (name.lake, *name.identifier), most)
+        found = bad_rows.find(self._lake, self.reading, ranges, (name.lake, *name.identifier), most)
         if not found:
             raise error  # it does not fail on the same rows again
         is_all = sum(each.rows for each in found) < most
@@ -152,8 +154,8 @@ class Job:
             raise bad_rows.refusal(self._backfill, found, more=not is_all)
         bad_rows.put(self._lake, self._backfill, run, number, found)
         reach("backfill.put_aside")
-        new = tuple(self._reading.columns.load(each.checkpoint) for each in found)
-        self._reading = replace(self._reading, without=(*self._reading.without, *new))
+        new = tuple(self.reading.columns.load(each.checkpoint) for each in found)
+        self.reading = replace(self.reading, without=(*self.reading.without, *new))
 
     def _halve(self, error: LakewardenError, rows: int, failed: float) -> None:
         """Write less at once from now on; raises if that is not possible."""
@@ -202,10 +204,10 @@ class Job:
         layout = layout_for(table, target_bytes_of(table), "counts", _MEMORY)
         folder = f"{_folder(table, lake.stamp)}/{secrets.token_hex(4)}"
         self._kept.folders.setdefault(str(name), set()).add(folder)
-        with lake.batches.numbered_rows(self._reading, ranges, (name.lake, *name.identifier)) as rows:
+        with lake.batches.numbered_rows(self.reading, ranges, (name.lake, *name.identifier)) as rows:
             numbered = NumberedRows(
                 frame=rows,
-                row_bytes=self._reading.bytes / max(self._reading.rows, 1),
+                row_bytes=self.reading.bytes / max(self.reading.rows, 1),
                 most_seconds=self._backfill.files.meta.timeout_seconds * len(ranges),
                 look=lambda: _tell(lake, self._says(ranges, action)),
             )
@@ -219,7 +221,7 @@ class Job:
         """Have Spark write rows to a branch, each batch in tasks of its own."""
         lake, name = self._lake, self._lake.tables.name(action.subject)
         tasks = tasks_of(action.estimate.bytes)
-        with lake.batches.rows_of(self._reading, ranges, (name.lake, *name.identifier), tasks) as rows:
+        with lake.batches.rows_of(self.reading, ranges, (name.lake, *name.identifier), tasks) as rows:
             staged = lake.staging.stage(
                 str(name),
                 rows,
@@ -250,7 +252,7 @@ class Job:
 
     def _of_one_job(self, actions: list[Action]) -> list[Action]:
         """The batches that one job may write: many, unless it had too much."""
-        if self._reading.insertion.why_range_by_range():
+        if self.reading.insertion.why_range_by_range():
             return actions[:1]
         most = max(_LEAST, sum(action.estimate.bytes for action in actions) // _JOBS)
         limit, some, rows, size = self._kept.limit, actions[:1], actions[0].number("rows"), actions[0].estimate.bytes

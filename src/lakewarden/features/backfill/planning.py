@@ -119,7 +119,8 @@ def _reached(lake: Reader, backfill: Backfill, reading: Reading, last: Position)
     """The tuple that a run has reached; if it was erased, it is found by how many rows are before it."""
     if not last.forgotten:
         return reading.columns.load(last.checkpoint) if last.checkpoint else None
-    is_counted = not bad_rows.put_aside(lake, backfill, last.run)  # rows that were put aside may not be counted
+    # rows that were put aside may not be counted
+    is_counted = not last.aside and not bad_rows.put_aside(lake, backfill, last.run)
     found = lake.batches.tuple_after(reading, last.rows, last.total) if is_counted else None
     if found is None:
         raise Conflict(

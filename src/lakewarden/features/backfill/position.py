@@ -69,6 +69,8 @@ class Position:
     """Withdrawn requests whose rows count as new in this run."""
     settled: str = ""
     """The same, in earlier runs."""
+    aside: bool = False
+    """Whether the run has put rows aside, which its count of rows may lack: a purge may take the record of them."""
 
     @property
     def text(self) -> str:

@@ -76,12 +76,13 @@ def write(lake: Writer, backfill: Backfill, action: Action, following: list[Acti
             table = lake.tables.load(action.subject)
             before = position(table, backfill.id)
             lower = _begin(reading, action, before)
-            part, rows = Job(lake, backfill, reading, kept).next(action, following, lower)
+            job = Job(lake, backfill, reading, kept)
+            part, rows = job.next(action, following, lower)
             if starts_job:
                 kept.count_job(backfill, part, [action, *following], working_time(lake) - began)
                 began = working_time(lake)
             reach("backfill.written")
-            stamp = _stamp(backfill, action, before, part, reading, kept)
+            stamp = _stamp(backfill, action, before, part, job.reading, kept)
             _publish(lake, backfill, action, table, rows, stamp, before)
             reach("backfill.published")
         added = rows.added if isinstance(rows, StagedRows) else rows
@@ -174,6 +175,7 @@ def _stamp(
         began=kept.began[backfill.id].isoformat() if before is None else before.began,
         shown=str(action.arguments.get("shown", "")),
         settled=_settled(before, run),
+        aside=bool(reading.without) or (before is not None and before.run == run and before.aside),
     )
 
 
