@@ -166,7 +166,7 @@ def _rename(table: exp.Table) -> None:
     if table.alias_column_names:
         raise BadValue(
             f"the SQL names the columns of {spelled(table)} by their place",
-            f"A range of it may have fewer columns. Write FROM {spelled(table)} AS {alias}, and use its own names.",
+            f"A range of it may have fewer columns. Call it {alias} only, and use its own column names.",
         )
     table.set("this", exp.to_identifier(RANGED))
     table.set("db", None)
