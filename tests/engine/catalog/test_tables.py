@@ -28,6 +28,7 @@ from lakewarden.errors import (
     NotFound,
     StorageUnavailable,
     TableNotFound,
+    UnsupportedTable,
     VersionNotFound,
 )
 from lakewarden.features.lake.init import Init
@@ -312,15 +313,19 @@ class TestLakes:
 
 
 class TestBroken:
-    @pytest.mark.parametrize(
-        "content", [b"", b"{", b'{"format-version": 2}', b"[]", b"null", b"\xff\xfe", b'{"format-version": 9}']
-    )
+    @pytest.mark.parametrize("content", [b"", b"{", b'{"format-version": 2}', b"[]", b"null", b"\xff\xfe"])
     def test_corrupt_metadata(self, lake: Lake, content: bytes) -> None:
         table = lake.create("sales.orders")
         local(table.metadata_location).write_bytes(content)
         with pytest.raises(BrokenTable, match="table main.sales.orders: ") as caught:
             lake.tables.load("sales.orders")
         assert "\n" not in caught.value.message and caught.value.hint and caught.value.exit_code == 1
+
+    def test_metadata_of_a_later_format(self, lake: Lake) -> None:
+        local(lake.create("sales.orders").metadata_location).write_bytes(b'{"format-version": 9}')
+        with pytest.raises(UnsupportedTable, match="table main.sales.orders is in format v9") as caught:
+            lake.tables.load("sales.orders")
+        assert caught.value.hint and caught.value.exit_code == 1
 
     def test_truncated_metadata(self, lake: Lake) -> None:
         path = local(lake.create("sales.orders").metadata_location)
