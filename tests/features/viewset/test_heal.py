@@ -111,6 +111,21 @@ def test_rows_that_were_hidden_are_not_rewritten(logs: Logs) -> None:
     assert "come back" in plan.warnings[1]
 
 
+def test_files_whose_rows_only_a_dropped_column_covers_are_not_rewritten(logs: Logs) -> None:
+    """Nothing would hide such a row afterwards, and nothing could erase it."""
+    logs.insert(0, 1)
+    logs.define()
+    logs.write(1)
+    logs.lake.warden.erasure.request("viewsets.entries", key="msg", value=["m0"])
+    logs.define(RENAMED)
+    plan = logs.viewset.heal("entries").plan
+    assert [action.verb for action in plan.actions] == ["write"]
+    assert (
+        "rewrite is not possible (an open erasure request covers rows by a column that was dropped"
+        in (plan.warnings[0])
+    )
+
+
 def test_an_instance_that_the_view_set_no_longer_has(logs: Logs) -> None:
     logs.insert(0)
     logs.define(instances="process_id")

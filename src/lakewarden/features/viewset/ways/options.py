@@ -97,7 +97,7 @@ def group(
     keep = "" if change.reads_as_it_is else change.why_not or "columns were renamed or added again"
     if not keep and overlapping:
         keep = "others of this schema overlap with current partitions"
-    rewrite = change.why_not or ("rows of its files were deleted or hidden" if deleted else "")
+    rewrite = change.why_not or ("rows of its files were deleted or hidden" if deleted else _erasure_needs(lake, view))
     seconds = _SPARK_SECONDS + size / (1 << 30) * _REWRITE_SECONDS_PER_GB
     return Group(
         partitions[0].schema_hash,
@@ -111,6 +111,13 @@ def group(
         ),
         deleted,
     )
+
+
+def _erasure_needs(lake: Reader, view: ViewSet) -> str:
+    """Why files are not rewritten: a rewrite drops former columns, and only these may show whom a row belongs to."""
+    schema, uuid = view.table.schema(), str(view.table.metadata.table_uuid)
+    former = any(key.values and not schema.find_column_name(key.field_id) for key in lake.state.erasure.hidden(uuid))
+    return "an open erasure request covers rows by a column that was dropped: purge them first" if former else ""
 
 
 def _regenerate(lake: Reader, view: ViewSet, partitions: Sequence[Partition]) -> Option:
