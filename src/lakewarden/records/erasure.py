@@ -99,6 +99,8 @@ class EvidenceKind(StrEnum):
 
     Paths in it may contain a value, so it is deleted together with the values.
     """
+    RESTORED = "restored"
+    """The files with which hidden rows are about to be added again, recorded before they are published."""
     PURGED = "purged"
     PROVED = "proved"
     WATCHED = "watched"

@@ -8,13 +8,12 @@ to format v3 since, `hidden/restoring.py` adds the rows again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from lakewarden.engine.base.route import Route, route_of_manifests
-from lakewarden.engine.catalog.snapshots import MAIN
 from lakewarden.engine.rows.position_deletes import served_requests
 from lakewarden.errors import Conflict, StalePlan
 from lakewarden.features.erasure.hidden import restoring
@@ -65,10 +64,10 @@ class Withdraw(TableOperation):
             name, table = found
             there.append(TableIs(name, uuid))
             if _needs_spark(table):
-                if rows := _rows(restoring.restorable(lake, name, table, request, MAIN)):
-                    actions.append(restoring.action_for(name, table, request, rows))
-                    held = there[-1]
-                warnings += restoring.not_restorable(lake, name, table, request)
+                adding, lost = restoring.planned(lake, name, table, request)
+                actions += adding
+                held = there[-1] if adding else held
+                warnings += lost
             elif found_hidden := revealed(lake, name, table, request):
                 actions.append(_reveal(lake, table, name, request.id, found_hidden))
                 held = there[-1]
@@ -128,10 +127,6 @@ def _check_shown(lake: Reader, request: ErasureRequest, so_far: str) -> None:
 def _needs_spark(table: Table) -> bool:
     """Whether delete files cannot be replaced: rows are added again instead."""
     return route_of_manifests(Route(PUBLISH), table).needs_spark
-
-
-def _rows(places: Mapping[str, set[int]]) -> int:
-    return sum(map(len, places.values()))
 
 
 def hiding_refs(lake: Reader, table: Table, request: str, kind: Literal["branch", "tag"]) -> list[str]:

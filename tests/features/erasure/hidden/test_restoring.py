@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakewarden.errors import Conflict, Interrupted
 from lakewarden.features.erasure.hidden.held_files import held_files
 from lakewarden.lifecycle.failpoints import when
+from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes, unpartitioned
 from tests.features.erasure.people import ids, with_people
 from tests.features.erasure.seen import seen
 from tests.small_lake import SmallLake
@@ -115,3 +117,55 @@ def test_a_purge_on_spark_does_not_take_the_column_of_another_request(people: Sm
         people.warden.erasure.purge("crm.people", request=[request], now=True)
     people.warden.erasure.purge("crm.people", request=[request, other], now=True).apply()
     assert seen(people) == ids(people) == [0, 2, 3, 5]
+
+
+def others_go_on(lake: SmallLake) -> None:
+    """Another engine appends a row and expires all other versions."""
+    sql(lake, "INSERT INTO {} (id) VALUES (9)")
+    expire = "CALL main.system.expire_snapshots(table => 'crm.people', older_than => TIMESTAMP '2099-01-01 00:00:00'"
+    lake.warden.ground.spark.sql(f"{expire}, retain_last => 1)").collect()
+
+
+@pytest.mark.parametrize("point", ["commit.landed", "withdraw.staged"])
+def test_stopped_and_then_expired_by_others_they_are_never_there_twice(people: SmallLake, point: str) -> None:
+    request = hidden(people, "1", "4")
+    upgraded(people)
+
+    def stop() -> None:
+        raise Interrupted("stopped", "")
+
+    when(point, stop)
+    with pytest.raises(Interrupted):
+        people.warden.erasure.withdraw(request).apply()
+    others_go_on(people)
+    planned = people.warden.erasure.withdraw(request)
+    if point == "commit.landed":
+        assert not planned.plan.warnings
+        planned.apply()
+        assert seen(people) == [0, 1, 2, 3, 4, 5, 9]
+    else:
+        assert "it is not known whether the hidden rows" in " ".join(planned.plan.warnings)
+        stopped = people.warden.operation.list(kind="erasure.withdraw")[-1].id
+        with pytest.raises(Conflict, match="not known whether the hidden rows"):
+            people.warden.operation.resume(stopped)
+        planned.apply()
+        assert seen(people) == [0, 2, 3, 5, 9]
+    assert people.warden.erasure.show(request).state == "withdrawn"
+
+
+def test_a_hide_whose_line_others_have_expired_is_taken_back(people: SmallLake) -> None:
+    request = hidden(people, "1", "4")
+    people.warden.version.tag("crm.people", "then").apply()
+    others_go_on(people)
+    upgraded(people)
+    people.warden.erasure.withdraw(request).apply()
+    assert seen(people) == [0, 1, 2, 3, 4, 5, 9]
+
+
+def test_rows_in_files_with_equality_deletes_are_named(people: SmallLake) -> None:
+    request = hidden(people, "1", "4")
+    table = people.catalog.load_table("crm.people")
+    commit_deletes(table, equality_deletes(table, column_of("id", pa.int64(), 1, [5]), [1], unpartitioned(table)))
+    upgraded(people)
+    warned = " ".join(people.warden.erasure.withdraw(request).plan.warnings)
+    assert "up to 2 rows on main do not come back: equality deletes apply to their files" in warned

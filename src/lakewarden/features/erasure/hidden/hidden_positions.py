@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.locations import place_digest
-from lakewarden.features.erasure.hidden.lost_rows import hidden_by, line_of
+from lakewarden.features.erasure.hidden.lost_rows import hidden_by, is_behind_gap, line_of
 from lakewarden.records.erasure import Evidence, EvidenceKind
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def _landed(lake: Reader, table: Table, each: Evidence, branch: str | None) -> b
     since = hidden_by(lake, table, each)
     if since is None or branch is None:
         return since is not None
-    if table.snapshot_by_id(since) is None:
+    line = line_of(table, branch, since)
+    if table.snapshot_by_id(since) is None or is_behind_gap(table, line, since):
         return bool(each.document["branch"] == branch)
-    return since in line_of(table, branch, since)
+    return since in line

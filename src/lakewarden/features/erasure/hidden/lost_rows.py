@@ -43,7 +43,7 @@ def lost_rows(lake: Reader, name: str, table: Table, request: str) -> list[str]:
         since = hidden_by(lake, table, evidence)
         line = line_of(table, branch, since)
         if since is None or since not in line:
-            if since is not None and table.snapshot_by_id(since) is None:
+            if since is not None and (table.snapshot_by_id(since) is None or is_behind_gap(table, line, since)):
                 for file in (f for f in evidence.document["files"] if _is_gone(lake, table, branch, recorded, f)):
                     found[branch, _moment(lake, table, line, file["data"])] += int(file["hides"].get(request, 0))
             continue  # never hidden there, or the branch was rolled back to before: nothing is lost
@@ -119,6 +119,14 @@ def line_of(table: Table, branch: str, since: int | None) -> list[int]:
         if snapshot == since:
             break
     return line
+
+
+def is_behind_gap(table: Table, line: Sequence[int], since: int) -> bool:
+    """Whether a snapshot may be in a branch's history, before the oldest one that is known: others expired between."""
+    oldest, found = table.snapshot_by_id(line[-1]) if line else None, table.snapshot_by_id(since)
+    if oldest is None or found is None:
+        return False
+    return (oldest.sequence_number or oldest.timestamp_ms) > (found.sequence_number or found.timestamp_ms)
 
 
 def hidden_by(lake: Reader, table: Table, evidence: Evidence) -> int | None:

@@ -3,6 +3,9 @@
 There only Spark writes deletes, and nothing removes a row from them. So the rows are added to main again, as new rows:
 files still hold them until they are rewritten, and Spark reads deleted rows too if asked to. The evidence of each hide
 tells which rows these are, whether a hide file still lists them or Spark has merged it into a deletion vector.
+
+Nothing in the table lasts that says that they were added: anybody may expire the commit. So its files are recorded
+before it is published. If it is not known afterwards whether it was, the rows are not added a second time.
 """
 
 from __future__ import annotations
@@ -11,19 +14,20 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import place_digest
-from lakewarden.engine.catalog.snapshots import MAIN, PUBLISHED_WAP_ID, WAP_ID, ancestors, notes_of
+from lakewarden.engine.catalog.snapshots import MAIN, PUBLISHED_WAP_ID, WAP_ID, notes_of
 from lakewarden.engine.commit.new_rows import Append
 from lakewarden.engine.rows.position_deletes import named_positions
 from lakewarden.engine.rows.shares import Owners
 from lakewarden.engine.rows.spark_filter import deleted_rows
-from lakewarden.errors import VerificationFailed
+from lakewarden.errors import Conflict, VerificationFailed
 from lakewarden.features.erasure.hidden.hidden_positions import carry, hidden_positions
+from lakewarden.features.erasure.requests.action_requests import record_evidence
 from lakewarden.lifecycle.action import Action, Estimate, Outcome
 from lakewarden.lifecycle.basics import SPARK_SQL
 from lakewarden.lifecycle.failpoints import reach
 from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import counted
-from lakewarden.records.erasure import ErasureState
+from lakewarden.records.erasure import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -35,7 +39,16 @@ if TYPE_CHECKING:
 RESTORE = "restore"
 
 
-def action_for(name: str, table: Table, request: ErasureRequest, rows: int) -> Action:
+def planned(lake: Reader, name: str, table: Table, request: ErasureRequest) -> tuple[list[Action], list[str]]:
+    """What adds the rows of a request to main again, and sentences about those that do not come back."""
+    rows = sum(map(len, restorable(lake, name, table, request, MAIN).values()))
+    lost = _not_restorable(lake, name, table, request)
+    if rows and are_added(lake, table, request.id) is None:
+        return [], [_unknown(name, request), *lost]
+    return [_action(name, table, request, rows)] if rows else [], lost
+
+
+def _action(name: str, table: Table, request: ErasureRequest, rows: int) -> Action:
     uuid = str(table.metadata.table_uuid)
     return Action(
         verb=RESTORE,
@@ -59,18 +72,36 @@ def restorable(lake: Reader, name: str, table: Table, request: ErasureRequest, b
     return _masked(lake, name, table, request, branch)[0]
 
 
+def are_added(lake: Reader, table: Table, request: str) -> bool | None:
+    """Whether rows of a request were added to main again; None if that is not known."""
+    recorded = lake.state.erasure.evidence(
+        [EvidenceKind.RESTORED], request=request, uuid=str(table.metadata.table_uuid)
+    )
+    if not recorded:
+        return False
+    line, known = [], {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    at = table.metadata.current_snapshot_id
+    while at in known:
+        line.append(known[at])
+        at = known[at].parent_snapshot_id
+    names = {notes.get(PUBLISHED_WAP_ID) or notes.get(WAP_ID) for notes in map(notes_of, line)}
+    live = {place_digest(file.path) for file in lake.files.of(table, table.current_snapshot()).bare}
+    for each in recorded:
+        if each.document["commit"] in names or not live.isdisjoint(each.document["files"]):
+            return True
+    bases = {snapshot.snapshot_id for snapshot in line}
+    return False if all(each.document["base"] in bases for each in recorded) else None
+
+
 def holds(action: Action, lake: Reader) -> bool:
-    """Whether a commit of this action is in the history of main."""
-    table = lake.tables.load(action.subject)
-    history = (table.snapshot_by_id(id) for id in ancestors(table, table.metadata.current_snapshot_id))
-    published = (notes_of(snapshot) for snapshot in history)
-    names = (notes.get(PUBLISHED_WAP_ID) or notes.get(WAP_ID) or "" for notes in published)
-    return any(name.endswith(f"-{action.id}") for name in names)
+    return bool(are_added(lake, lake.tables.load(action.subject), str(action.arguments["request"])))
 
 
 def apply(action: Action, lake: Writer, request: ErasureRequest) -> Outcome:
     name = lake.tables.name(action.subject)
     table = lake.tables.load(name)
+    if are_added(lake, table, request.id) is None:
+        raise Conflict(_unknown(name, request), f"Nothing was changed. lakewarden erasure withdraw {request.id}")
     places = restorable(lake, action.subject, table, request, MAIN)
     found: Places = [(path, position) for path, positions in sorted(places.items()) for position in sorted(positions)]
     staged = lake.staging.stage(action.subject, lambda session: deleted_rows(session, name, found))
@@ -80,9 +111,19 @@ def apply(action: Action, lake: Writer, request: ErasureRequest) -> Outcome:
             f"{name}: {counted(staged.rows, 'row')} of {len(found)} hidden ones could be read",
             "Nothing was published. Do other writers change the table? Withdraw the request again.",
         )
+    files = [place_digest(added.file.file_path) for added in staged.added]
+    document = {"base": staged.base, "commit": lake.stamp.name, "files": files}
+    record_evidence(lake, action, EvidenceKind.RESTORED, [request.id], document)
     reach("withdraw.staged")
     lake.commits.publish(Append(action.subject, str(action.arguments["uuid"]), staged=staged))
     return Outcome({"rows_restored": len(found)})
+
+
+def _unknown(name: object, request: ErasureRequest) -> str:
+    return (
+        f"{name}: it is not known whether the hidden rows of {request.id} were added to main again: versions that show "
+        "it have expired. They are not added a second time: read the table, and compare with your source"
+    )
 
 
 def keep_hidden_for_others(lake: Writer, name: str, table: Table, request: ErasureRequest, step: str) -> None:
@@ -91,9 +132,14 @@ def keep_hidden_for_others(lake: Writer, name: str, table: Table, request: Erasu
         carry(lake, name, str(table.metadata.table_uuid), f"{step}-{other}", [other], files)
 
 
-def not_restorable(lake: Reader, name: str, table: Table, request: ErasureRequest) -> list[str]:
-    """Sentences for each other branch with such rows: Iceberg publishes rows that were staged to main only."""
+def _not_restorable(lake: Reader, name: str, table: Table, request: ErasureRequest) -> list[str]:
+    """Sentences for rows in files with equality deletes, and on other branches: Spark publishes to main only."""
     sentences = []
+    if deleted := _among_equality_deletes(lake, name, table, request):
+        sentences.append(
+            f"{name}: up to {counted(deleted, 'row')} on main {'does' if deleted == 1 else 'do'} not come back: "
+            "equality deletes apply to their files, and may have deleted them since"
+        )
     for branch in sorted(table.metadata.refs):
         if branch == MAIN or str(table.metadata.refs[branch].snapshot_ref_type) != "branch":
             continue
@@ -118,6 +164,19 @@ def deleted_with_them(lake: Reader, name: str, table: Table, erased: Sequence[st
                 "rewrites their files; to keep them, withdraw that request first"
             )
     return sentences
+
+
+def _among_equality_deletes(lake: Reader, name: str, table: Table, request: ErasureRequest) -> int:
+    """How many rows of main that were hidden for a request are in files with equality deletes."""
+    known, head = hidden_positions(lake, table, [request.id], MAIN), table.current_snapshot()
+    storage, rows = lake.storage(lake.tables.name(name).lake), 0
+    for file in lake.files.of(table, head).data if known and head else ():
+        hidden = known.get(place_digest(file.path), set())
+        if hidden and any(delete.is_equality for delete in file.deletes):
+            masks = [delete for delete in file.deletes if not delete.is_equality]
+            named = (named_positions(storage, delete, [file.path]).get(file.path, set()) for delete in masks)
+            rows += len(hidden & set[int]().union(*named))
+    return rows
 
 
 def _masked(
