@@ -32,6 +32,8 @@ _OPERATORS = {
     "GreaterThan": ">",
     "GreaterThanOrEqual": ">=",
 }
+_LIKE = re.compile(r"\blike\s+'(?:[^']|'')*'", re.IGNORECASE)
+_NANOSECONDS = re.compile(r"\.\d{7}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WIDE = Context(prec=100, Emax=10**6, Emin=-(10**6))  # literals are exact, however long they are
 
@@ -41,6 +43,7 @@ def condition(text: str, schema: Schema, version: str) -> BooleanExpression:
     from pyiceberg.expressions.parser import boolean_expression
     from pyiceberg.expressions.visitors import bind
 
+    text = _LIKE.sub(_pattern, text)
     try:
         grammar = boolean_expression.copy().parse_with_tabs()  # else tabs in values become spaces
         parsed: BooleanExpression = grammar.parse_string(text, parse_all=True)[0]
@@ -59,6 +62,16 @@ def condition(text: str, schema: Schema, version: str) -> BooleanExpression:
     except (TypeError, NotImplementedError) as error:
         raise BadFilter(f"--where does not fit {version}: {first_line(error)}", _HINT) from None
     return meant
+
+
+def _pattern(match: re.Match[str]) -> str:
+    """A LIKE pattern with `_` as a plain character where it is written as one: PyIceberg knows no other."""
+    if re.search(r"(?<!\\)_", match[0]):
+        raise BadFilter(
+            f"--where: _ stands for any character in LIKE, which is not supported: {match[0].strip()}",
+            r"Write \_ for the character itself, as in LIKE 'a\_%'.",
+        )
+    return match[0].replace(r"\_", "_")
 
 
 class _Meaning:
@@ -273,6 +286,8 @@ def _boolean(literal: Any) -> bool:
 
 
 def _moment(literal: str, may_have_zone: bool) -> datetime:
+    if _NANOSECONDS.search(literal):  # which Python would cut off
+        raise ValueError
     moment = datetime.fromisoformat(literal)
     if moment.tzinfo is not None and not may_have_zone:
         raise ValueError
