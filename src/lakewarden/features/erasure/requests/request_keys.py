@@ -80,12 +80,18 @@ def lost_keys(table: Table, requests: Iterable[ErasureRequest]) -> list[str]:
     line = set(ancestors(table, metadata.current_snapshot_id))
     rewrites = [each for each in metadata.snapshots if each.snapshot_id in line and _is_rewrite_of_others(each)]
     schemas = {schema.schema_id: schema for schema in metadata.schemas}
+    oldest = min((each.timestamp_ms for each in metadata.snapshots if each.snapshot_id in line), default=0)
     found: list[str] = []
     for request in requests:
         made = request.created_at.timestamp() * 1000
         for key in [key for key in request.keys if key.uuid == str(metadata.table_uuid)]:
             later = (schemas.get(each.schema_id or 0) for each in rewrites if each.timestamp_ms >= made)
-            if any(schema is not None and schema.find_column_name(key.field_id) is None for schema in later):
+            if oldest > made and metadata.schema().find_column_name(key.field_id) is None:
+                found.append(
+                    f"{key.table}: not known whether others rewrote rows without {key.path}, which was dropped after "
+                    f"request {request.id} was made: versions since then have expired"
+                )
+            elif any(schema is not None and schema.find_column_name(key.field_id) is None for schema in later):
                 found.append(
                     f"{key.table}: not covered: rows that others rewrote without {key.path}, which was dropped after "
                     f"request {request.id} was made. Nothing in them shows whom they are about"
