@@ -78,7 +78,8 @@ class ArchiveTable:
         return {
             name: stamped.copied
             for name, stamped in self.stamps.items()
-            if stamped.snapshot in line or stamped.is_among(self._on_main.get(name, ()), self._has_rows_of)
+            if bool(stamped.copied.rows) == bool(files := self._on_main.get(name, ()))  # others may have deleted all
+            and (stamped.snapshot in line or stamped.is_among(files, self._has_rows_of))
         }
 
     @cached_property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -81,8 +82,6 @@ class CopyStamp:
         rewrote since may be of either. Only comparing the rows can tell; those of a copy that was purged can no longer
         be compared.
         """
-        if bool(files) != bool(self.copied.rows):
-            return False
         if not self.copied.compare_by or (self.sequence and all(f.sequence == self.sequence for f in files)):
             return True
         is_newer = all(file.sequence >= self.sequence for file in files)
@@ -105,9 +104,10 @@ def stamps_of(table: Table) -> dict[str, CopyStamp]:
 def _in_properties(table: Table) -> Iterator[tuple[str, CopyStamp]]:
     for key, text in table.metadata.properties.items():
         if key.startswith(SEQUENCE):
-            known = json.loads(text)
-            stamp = Copied.of(known["position"])
-            yield key, CopyStamp(stamp, known["snapshot"], known["sequence"] or 0, known["at"])
+            with suppress(ValueError, KeyError, TypeError, AttributeError):  # others damaged it: as if it had none
+                known = json.loads(text)
+                stamp = Copied.of(known["position"])
+                yield key, CopyStamp(stamp, known["snapshot"], known["sequence"] or 0, known["at"])
 
 
 def _in_summaries(table: Table) -> Iterator[tuple[str, CopyStamp]]:
