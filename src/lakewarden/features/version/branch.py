@@ -17,7 +17,8 @@ class Branch(TableOperation):
     version: Version
     name: RefName = Field(description="The branch's name.")
     keep: Keep | None = Field(
-        None, description="How long to keep it from now and from each commit, as in 30d; by default forever."
+        None,
+        description="How long to keep it from now, as in 30d; by default forever. Each commit to it starts this again.",
     )
     note: str = Field("", max_length=1000, description="What the branch is for.")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _NOTE = "lakewarden.note."
 _MINUTE = timedelta(minutes=1)  # Spark takes keep periods in whole minutes
-
+_DAY = timedelta(days=1)
 _LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
 
@@ -137,7 +137,7 @@ def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action
         )
     route = lake.tables.route(table, version.name)
     uuid = str(table.metadata.table_uuid)
-    kept = f", kept {show_duration(new.keep)}, until {lake.clock() + new.keep:%Y-%m-%d}" if new.keep else ""
+    kept = _says_kept(lake, table, snapshot, new) if new.keep else ""
     apart = route.needs_spark and bool(new.note)
     make = Action(
         verb=new.kind,
@@ -166,6 +166,16 @@ def create_actions(lake: Reader, version: Resolved, new: NewRef) -> tuple[Action
         expects={"notes": 1},
     )
     return (make, annotate) if apart else (make,)
+
+
+def _says_kept(lake: Reader, table: Table, snapshot: int, new: NewRef) -> str:
+    assert new.keep is not None
+    until = lake.clock() + new.keep
+    kept = f", kept {show_duration(new.keep)}, until {until:%Y-%m-%d}"
+    age = timedelta(milliseconds=_age_until(table, snapshot, until))
+    if new.kind == "tag" or age - new.keep < _DAY:
+        return kept
+    return f"{kept}; each commit to it keeps it {age.days} days more, as Iceberg counts from the version's own commit"
 
 
 def created(action: Action, lake: Reader) -> bool:

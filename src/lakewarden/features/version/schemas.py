@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 def written_with(version: Resolved) -> Schema | None:
     """The schema a version was written with; none if its writer did not record it or it was removed."""
-    wanted = version.snapshot.schema_id
-    return next((schema for schema in version.table.metadata.schemas if schema.schema_id == wanted), None)
+    wanted, known = version.snapshot.schema_id, version.table.metadata.schemas
+    if wanted is None and len(known) == 1 and version.table.metadata.current_schema_id == 0:  # never another one
+        return known[0]
+    return next((schema for schema in known if schema.schema_id == wanted), None)
 
 
 def changes_since(then: Schema, now: Schema) -> list[str]:
