@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.route import route_of_manifests
 from lakewarden.errors import Conflict
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def is_upgraded(lake: Reader, view: ViewSet) -> bool:
-    return lake.tables.route(view.table, view.table_name).needs_spark
+    return route_of_manifests(lake.tables.route(view.table, view.table_name), view.table).needs_spark
 
 
 def refuse_upgraded(lake: Reader, view: ViewSet) -> None:
