@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField, UUIDType
+from pyiceberg.types import DecimalType, DoubleType, LongType, NestedField, UUIDType
 
 from lakewarden.engine.rows.condition import condition
 from lakewarden.errors import BadFilter
@@ -212,3 +212,79 @@ def test_uuids_are_not_compared(where: str) -> None:
     with pytest.raises(BadFilter, match="code is of type uuid"):
         condition(where.format("f79c3e09-677c-4bbd-a479-3f349cb785e7"), schema, "web.t")
     assert str(condition("code IS NOT NULL", schema, "web.t")).startswith("NotNull")
+
+
+NARROW = pa.schema([("id", pa.int64()), ("g", pa.int32()), ("h", pa.float32()), ("q", pa.decimal128(5, 2))])
+WIDE = pa.schema([("id", pa.int64()), ("g", pa.int64()), ("h", pa.float64()), ("q", pa.decimal128(9, 2))])
+GREATEST = 2**31 - 1
+
+
+@pytest.fixture(scope="module")
+def widened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallLake]:
+    """A table with a file from before its columns got wider types, and one from after."""
+    with SmallLake(Path(tmp_path_factory.mktemp("widened")) / "lake") as lake:
+        lake.catalog.create_namespace("web")
+        table = lake.catalog.create_table("web.by_width", NARROW)
+        old = [(0, None, None, None), (1, 5, 0.0, Decimal("1.5")), (2, GREATEST, NAN, Decimal("-999.99"))]
+        table.append(pa.Table.from_pylist([dict(zip(NARROW.names, row, strict=True)) for row in old], schema=NARROW))
+        with table.update_schema() as update:
+            update.update_column("g", LongType())
+            update.update_column("h", DoubleType())
+            update.update_column("q", DecimalType(9, 2))
+        new = [(3, None, None, None), (4, 2**40, 1e300, Decimal("123456.25"))]
+        table.append(pa.Table.from_pylist([dict(zip(WIDE.names, row, strict=True)) for row in new], schema=WIDE))
+        yield lake
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("g < 3000000000", {1, 2}),
+        ("g <= 3000000000", {1, 2}),
+        ("g > -3000000000", {1, 2, 4}),
+        ("NOT g >= 3000000000", {1, 2}),
+        ("g != 3000000000", {1, 2, 4}),
+        ("g IN (3000000000, 5)", {1}),
+        ("g NOT IN (3000000000, 5)", {2, 4}),
+        ("g = 3000000000", set()),
+        ("h < 1000000000000000000000000000000000000000000000000000000000000", {1}),
+        ("NOT h >= 1000000000000000000000000000000000000000000000000000000000000", {1, 2}),
+        ("h > -1000000000000000000000000000000000000000000000000000000000000", {1, 4}),
+        ("h IN (1000000000000000000000000000000000000000000000000000000000000, 0)", {1}),
+        ("h != 1000000000000000000000000000000000000000000000000000000000000", {1, 2, 4}),
+        ("q < 999.99", {1, 2}),
+        ("q > 999.99", {4}),
+        ("q NOT IN (1.5)", {2, 4}),
+    ],
+)
+def test_columns_that_got_wider_types(widened: SmallLake, where: str, expected: set[int]) -> None:
+    """In older files, a literal may be beyond the type that the column had then."""
+    assert _ids(widened, "width", where) == expected
+
+
+@pytest.mark.parametrize("where", ["q < 1000", "q <> 123456.25", "q IN (123456.25, 1.5)", "q < 99999999999"])
+def test_a_decimal_beyond_the_precision_of_older_files_is_refused(widened: SmallLake, where: str) -> None:
+    with pytest.raises(BadFilter, match=r"q is of type decimal\(5, 2\) in older files"):
+        _ids(widened, "width", where)
+
+
+@pytest.mark.parametrize("where", ["d != 0", "NOT d = 0", "d NOT IN (0)", "d NOT IN (0, 1)", "f <> 0", "NOT f IN (0)"])
+def test_nan_differs_from_every_number(tmp_path: Path, where: str) -> None:
+    """Statistics leave NaN out: Arrow takes a group of rows with one other value for one with that value only."""
+    schema = pa.schema([("id", pa.int64()), ("d", pa.float64()), ("f", pa.float32())])
+    with SmallLake(tmp_path / "lake") as lake:
+        lake.catalog.create_namespace("web")
+        rows = [{"id": id, "d": value, "f": value} for id, value in enumerate([0.0, NAN, None, 0.0])]
+        lake.catalog.create_table("web.by_nan", schema).append(pa.Table.from_pylist(rows, schema=schema))
+        assert _ids(lake, "nan", where) == {1}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "hidden"), [("q", "123456.25", 4), ("q", "1.5", 1), ("g", "3000000000", None)]
+)
+def test_hidden_values_beyond_the_type_of_older_files(
+    widened: SmallLake, key: str, value: str, hidden: int | None
+) -> None:
+    asked = widened.warden.erasure.request("web.by_width", key=key, value=[value], look=False)
+    assert _ids(widened, "width", "") == {0, 1, 2, 3, 4} - {hidden}
+    widened.warden.erasure.withdraw(asked.id).apply()

@@ -60,6 +60,7 @@ FILTERS = {
     "amount IS NOT NULL AND amount > 10": {2, 5},
     "amount = -7.25": {4},
     "day >= '2026-01-15'": {2, 5},
+    "day > '0999-12-31' AND at > '0999-12-31T23:00:00+00:00'": {1, 2, 4, 5},
     "score IS NAN": {2},
     "score < 0": {4},
     "score > 1": {1, 5},

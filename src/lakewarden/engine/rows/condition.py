@@ -3,13 +3,17 @@
 PyIceberg parses the text. Its predicates differ from SQL for NULL, for numbers that a column cannot hold, and for
 decimals; so each is replaced by one that is true exactly where SQL's is. A negation is moved inwards to the
 comparisons: three-valued logic then needs no third value. NaN is less, equal or greater than no number.
+
+Files keep the types that their columns had when they were written. PyIceberg compares with those, and errs for literals
+beyond them.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
@@ -20,7 +24,7 @@ from lakewarden.errors import BadFilter, did_you_mean
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression, Reference
     from pyiceberg.schema import Schema
-    from pyiceberg.types import IcebergType
+    from pyiceberg.types import IcebergType, NestedField
 
 _HINT = "Supported: comparisons, IN, LIKE 'x%', IS NULL, AND, OR and NOT, as in: amount > 10 AND city = 'Bern'."
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -32,14 +36,14 @@ _OPERATORS = {
     "GreaterThan": ">",
     "GreaterThanOrEqual": ">=",
 }
-_LIKE = re.compile(r"\blike\s+'(?:[^']|'')*'", re.IGNORECASE)
+_LIKE = re.compile(r"\blike\s*'(?:[^']|'')*'", re.IGNORECASE)
 _NANOSECONDS = re.compile(r"\.\d{7}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WIDE = Context(prec=100, Emax=10**6, Emin=-(10**6))  # literals are exact, however long they are
 
 
-def condition(text: str, schema: Schema, version: str) -> BooleanExpression:
-    """The filter as a PyIceberg expression over the columns of a version."""
+def condition(text: str, schema: Schema, version: str, older: Iterable[Schema] = ()) -> BooleanExpression:
+    """The filter as a PyIceberg expression over the columns of a version, with files of `older` schemas, too."""
     from pyiceberg.expressions.parser import boolean_expression
     from pyiceberg.expressions.visitors import bind
 
@@ -51,7 +55,7 @@ def condition(text: str, schema: Schema, version: str) -> BooleanExpression:
         rest = text[getattr(error, "loc", 0) :].strip()  # the parser's message would fill a page
         raise BadFilter(f"--where cannot be parsed from {rest[:60] or 'its end'!r} on", _HINT) from None
     try:
-        meant = _Meaning(schema).of(parsed, True)
+        meant = _Meaning(schema, older).of(parsed, True)
         bind(schema, meant, case_sensitive=True)
     except ValueError as error:
         message = first_line(error)
@@ -77,8 +81,8 @@ def _pattern(match: re.Match[str]) -> str:
 class _Meaning:
     """Translates parsed filters over the columns of one schema."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+    def __init__(self, schema: Schema, older: Iterable[Schema]) -> None:
+        self._schema, self._older = schema, tuple(older)
 
     def of(self, parsed: Any, wanted: bool) -> BooleanExpression:
         """What holds for exactly the rows for which SQL finds the filter true, or false: neither where it is NULL."""
@@ -98,69 +102,124 @@ class _Meaning:
     def _leaf(self, parsed: Any, wanted: bool) -> BooleanExpression:
         from pyiceberg.expressions import And, NotNull
 
-        column, name = parsed.term, type(parsed).__name__
-        kind = column.bind(self._schema).ref().field.field_type
+        term, name = parsed.term, type(parsed).__name__
+        field = term.bind(self._schema).ref().field
+        column, kind = _Column(term, field.field_type, self._narrowest(field)), field.field_type
         if name in _OPERATORS:
-            return self._compared(column, kind, _OPERATORS[name], parsed.literal.value, wanted)
+            return self._compared(column, _OPERATORS[name], parsed.literal.value, wanted)
         if name in ("In", "NotIn"):
-            return _membership(column, kind, [each.value for each in parsed.literals], (name == "In") == wanted)
+            return _membership(column, [each.value for each in parsed.literals], (name == "In") == wanted)
         if name in ("IsNull", "NotNull"):
             return _as_is(parsed, wanted)
         if name in ("StartsWith", "NotStartsWith") and str(kind) != "string":
-            raise TypeError(f"{column.name} is of type {kind}, and LIKE compares texts only")
-        return And(NotNull(term=column), _as_is(parsed, wanted))  # NULL is neither like a text nor NaN or not
+            raise TypeError(f"{term.name} is of type {kind}, and LIKE compares texts only")
+        return And(NotNull(term=term), _as_is(parsed, wanted))  # NULL is neither like a text nor NaN or not
 
-    def _compared(
-        self, column: Reference, kind: IcebergType, operator: str, literal: Any, wanted: bool
-    ) -> BooleanExpression:
+    def _compared(self, column: _Column, operator: str, literal: Any, wanted: bool) -> BooleanExpression:
         from pyiceberg.expressions import IsNaN, Or
 
         if wanted:
-            return _comparison(column, kind, operator, literal)
-        opposite = _comparison(column, kind, _OPPOSITE[operator], literal)
-        is_ordered = str(kind) in ("float", "double") and operator not in ("=", "!=")
-        return Or(opposite, IsNaN(term=column)) if is_ordered else opposite
+            return _comparison(column, operator, literal)
+        opposite = _comparison(column, _OPPOSITE[operator], literal)
+        return Or(opposite, IsNaN(term=column.term)) if column.may_be_nan and operator not in ("=", "!=") else opposite
+
+    def _narrowest(self, field: NestedField) -> IcebergType | None:
+        """The narrowest type that a column of numbers has in older files; None if it always had this one."""
+        kinds = [
+            each for schema in self._older if (each := _type_in(schema, field.field_id)) not in (None, field.field_type)
+        ]
+        return min(kinds, key=lambda kind: getattr(kind, "precision", 0), default=None)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of a filter."""
+
+    term: Reference
+    kind: IcebergType
+    narrowest: IcebergType | None
+    """The type that it has in older files, if that is another."""
+
+    @property
+    def may_be_nan(self) -> bool:
+        return str(self.kind) in ("float", "double")
+
+    def fitted(self, literal: Any) -> tuple[Any, bool]:
+        """A literal as a value of the column's type, and whether it is exact."""
+        name = self.term.name
+        value, is_exact = _fitted(name, self.kind, literal)
+        if "decimal" in str(self.kind) and self.is_beyond(value):
+            raise BadFilter(
+                f"--where: {name} is of type {self.narrowest} in older files, with which {literal} cannot be compared",
+                "lakewarden query compares rows after it has read them.",
+            )
+        return value, is_exact
+
+    def is_beyond(self, value: Any) -> bool:
+        """Whether a literal is beyond the type that the column has in older files."""
+        if self.narrowest is None or value is None:
+            return False
+        if isinstance(value.value, Decimal):
+            narrowest: Any = self.narrowest
+            return bool(abs(value.value) >= 10 ** (narrowest.precision - narrowest.scale))
+        return type(value.to(self.narrowest)).__name__.endswith(("AboveMax", "BelowMin"))
+
+
+def _type_in(schema: Schema, field_id: int) -> IcebergType | None:
+    try:
+        return schema.find_type(field_id)
+    except ValueError:
+        return None
 
 
 def _as_is(parsed: BooleanExpression, wanted: bool) -> BooleanExpression:
     return parsed if wanted else ~parsed
 
 
-def _membership(column: Reference, kind: IcebergType, literals: list[Any], among: bool) -> BooleanExpression:
-    from pyiceberg.expressions import And, In, NotIn, NotNull, Or
+def _membership(column: _Column, literals: list[Any], among: bool) -> BooleanExpression:
+    from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, In, IsNaN, NotIn, NotNull, Or
 
     is_in: Callable[..., BooleanExpression] = In
     is_not_in: Callable[..., BooleanExpression] = NotIn
-    fitted = [_fitted(column.name, kind, each) for each in literals]
-    values = {value for value, is_exact in fitted if is_exact}
-    zeros = {value for value in values if isinstance(value.value, float) and value.value == 0}
-    found = is_in(column, values - zeros) if among else And(NotNull(term=column), is_not_in(column, values - zeros))
-    if not zeros:
-        return found
-    zero = _comparison(column, kind, "=" if among else "!=", 0)  # for Arrow's sets, 0.0 and -0.0 differ
-    return Or(found, zero) if among else And(found, zero)
+    fitted = [(literal, *column.fitted(literal)) for literal in literals]
+    exact = [(literal, value) for literal, value, is_exact in fitted if is_exact]
+    alone = [(literal, value) for literal, value in exact if _is_zero(value) or column.is_beyond(value)]
+    values = {value for _, value in exact} - {value for _, value in alone}
+    if among:
+        return Or(AlwaysFalse(), is_in(column.term, values), *(_comparison(column, "=", each) for each, _ in alone))
+    found: BooleanExpression = And(NotNull(term=column.term), is_not_in(column.term, values))
+    found = Or(found, IsNaN(term=column.term)) if column.may_be_nan else found
+    return And(AlwaysTrue(), found, *(_comparison(column, "!=", each) for each, _ in alone))
 
 
-def _comparison(column: Reference, kind: IcebergType, operator: str, literal: Any) -> BooleanExpression:
+def _is_zero(value: Any) -> bool:
+    return isinstance(value.value, float) and value.value == 0  # for Arrow's sets, 0.0 and -0.0 differ
+
+
+def _comparison(column: _Column, operator: str, literal: Any) -> BooleanExpression:
     from pyiceberg.expressions import (
         AlwaysFalse,
         And,
         EqualTo,
         GreaterThan,
         GreaterThanOrEqual,
+        IsNaN,
         LessThan,
         LessThanOrEqual,
         NotEqualTo,
+        NotNaN,
         NotNull,
+        Or,
     )
 
-    value, is_exact = _fitted(column.name, kind, literal)
+    term = column.term
+    value, is_exact = column.fitted(literal)
     if not is_exact:
         if operator in ("=", "!="):
-            return AlwaysFalse() if operator == "=" else NotNull(term=column)
+            return AlwaysFalse() if operator == "=" else NotNull(term=term)
         operator = ">" if operator in (">", ">=") else "<="
         if value is None:
-            return NotNull(term=column) if operator == ">" else AlwaysFalse()
+            return NotNull(term=term) if operator == ">" else AlwaysFalse()
     made: dict[str, Callable[..., BooleanExpression]] = {
         "=": EqualTo,
         "!=": NotEqualTo,
@@ -169,8 +228,12 @@ def _comparison(column: Reference, kind: IcebergType, operator: str, literal: An
         ">": GreaterThan,
         ">=": GreaterThanOrEqual,
     }
-    found = made[operator](column, value)
-    return And(NotNull(term=column), found) if operator == "!=" else found
+    found = And(NotNull(term=term), made[operator](term, value))  # for a file of a narrower type it is always true
+    if not column.may_be_nan:
+        return found
+    if operator == "!=":
+        return Or(found, IsNaN(term=term))  # Arrow skips rows with NaN where all others have the value
+    return And(found, NotNaN(term=term)) if column.narrowest is not None else found
 
 
 def _fitted(name: str, kind: IcebergType, literal: Any) -> tuple[Any, bool]:

@@ -1,7 +1,7 @@
 """Filters out hidden rows: those whose key columns hold values that are to be erased.
 
 Few values become part of the reader's filter. Many are looked up row by row in a set, and so are values of a column
-that the version no longer has: it is read too, and left out of the result.
+that got a wider type, or that the version no longer has: it is read too, and left out of the result.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Hiding:
         if reading is None:
             return None
         named = [(str(reading.find_column_name(key.field_id)), key) for key in keys]
-        few = tuple(each for each in named if _fits_a_filter(each[1]) and schema.find_column_name(each[1].field_id))
+        few = tuple(each for each in named if _fits_a_filter(each[1], schema, metadata))
         return Hiding(reading, few, tuple(each for each in named if each not in few))
 
     @property
@@ -77,8 +77,12 @@ class Hiding:
                     return
 
 
-def _fits_a_filter(key: HiddenKey) -> bool:
-    return len(key.values) <= _FEW and key.kind != "uuid"  # Arrow cannot compare UUIDs in filters
+def _fits_a_filter(key: HiddenKey, schema: Schema, metadata: TableMetadata) -> bool:
+    """Whether the reader's filter can compare a key: not UUIDs, and no values beyond the type of older files."""
+    if len(key.values) > _FEW or key.kind == "uuid" or not schema.find_column_name(key.field_id):
+        return False
+    having = (one for one in metadata.schemas if one.find_column_name(key.field_id))
+    return len({str(one.find_type(key.field_id)) for one in having}) == 1
 
 
 def _shown(batch: Any, sets: Sequence[tuple[list[str], Any]]) -> Any:

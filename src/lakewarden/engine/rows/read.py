@@ -237,7 +237,8 @@ def _predicate(
 ) -> BooleanExpression:
     from pyiceberg.expressions import AlwaysTrue, And
 
-    given = condition(where, schema, str(version.reference)) if where.strip() else AlwaysTrue()
+    older = version.table.metadata.schemas
+    given = condition(where, schema, str(version.reference), older) if where.strip() else AlwaysTrue()
     return given if only is None else And(given, only)
 
 

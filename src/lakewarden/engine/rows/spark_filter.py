@@ -141,7 +141,7 @@ def _literal(value: Any, kind: str) -> Column:
     from pyspark.sql.functions import lit
 
     if kind == "date":
-        return lit(days_to_date(value))
+        return lit(days_to_date(value).isoformat()).cast("date")  # pyspark formats years before 1000 without zeros
     if kind == "timestamp":
         return lit(micros_to_timestamp(value).isoformat(" ")).cast("timestamp_ntz")
     if kind == "timestamptz":
