@@ -21,7 +21,7 @@ from lakewarden.errors import StalePlan, TableNotFound, UnfitDatabase
 from lakewarden.features.sequence.checksums import Checksums, in_lake
 from lakewarden.features.sequence.columns import PARTITION, Column
 from lakewarden.features.sequence.partitions import Partition, PartitionedTable, has_rows
-from lakewarden.features.sequence.stamps import Copied, CopyStamp, by_partition, stamps_of
+from lakewarden.features.sequence.stamps import Copied, CopyStamp, by_partition, of_known_partitions, stamps_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,17 +75,26 @@ class ArchiveTable:
         if self.iceberg is None:
             return {}
         line = set(ancestors(self.iceberg, self.iceberg.metadata.current_snapshot_id))
-        return {
-            name: stamped.copied
-            for name, stamped in self.stamps.items()
-            if bool(stamped.copied.rows) == bool(files := self._on_main.get(name, ()))  # others may have deleted all
-            and (stamped.snapshot in line or stamped.is_among(files, self._has_rows_of))
-        }
+        return {name: stamped.copied for name, stamped in self.stamps.items() if self._is_there(name, stamped, line)}
+
+    def _is_there(self, name: str, stamped: CopyStamp, line: Collection[int]) -> bool:
+        """Whether main, whose history is `line`, has a copy."""
+        is_in_line, has_files = stamped.snapshot in line, name in self._files
+        if bool(stamped.copied.rows) != has_files or not is_in_line:
+            has_files = name in self._on_main  # refused if the files may be among those without a partition
+        if bool(stamped.copied.rows) != has_files:  # others may have deleted all
+            return False
+        return is_in_line or stamped.is_among(self._on_main.get(name, ()), self._has_rows_of)
+
+    @cached_property
+    def _files(self) -> Mapping[str | None, Sequence[LiveFile]]:
+        """Main's data files by partition; None for those that do not say which."""
+        table = self.iceberg
+        return {} if table is None else by_partition(table, self._lake.files.of(table, table.current_snapshot()).bare)
 
     @cached_property
     def _on_main(self) -> Mapping[str, Sequence[LiveFile]]:
-        table = self.iceberg
-        return {} if table is None else by_partition(table, self._lake.files.of(table, table.current_snapshot()).bare)
+        return {} if self.iceberg is None else of_known_partitions(self.iceberg, self._files)
 
     def _has_rows_of(self, copied: Copied) -> bool:
         found = self.checksums(copied.partition, copied.compare_by, self.columns(copied.sums))
@@ -146,7 +155,8 @@ class ArchiveTable:
     def files_of(self, partition: str, table: Table) -> dict[str, frozenset[str]]:
         """A partition's data files on main, each with its deletes."""
         files = self._lake.files.of(table, table.current_snapshot()).by_path.values()
-        return {file.path: file.deletes_identity for file in by_partition(table, files).get(partition, ())}
+        known = of_known_partitions(table, by_partition(table, files))
+        return {file.path: file.deletes_identity for file in known.get(partition, ())}
 
     def unmoved(
         self, partition: str, stamped: CopyStamp | None, files: Mapping[str, frozenset[str]]

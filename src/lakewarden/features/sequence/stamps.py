@@ -8,7 +8,7 @@ stamp alone proves nothing: the files of the partition on main must be those of 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -118,17 +118,21 @@ def _in_summaries(table: Table) -> Iterator[tuple[str, CopyStamp]]:
                 yield key, CopyStamp(stamp, snapshot.snapshot_id, sequence, snapshot.timestamp_ms)
 
 
-def by_partition(table: Table, files: Iterable[LiveFile]) -> dict[str, list[LiveFile]]:
-    """Data files of an archive by the database partition that their rows come from."""
-    found: dict[str, list[LiveFile]] = {}
+def by_partition(table: Table, files: Iterable[LiveFile]) -> dict[str | None, list[LiveFile]]:
+    """Data files of an archive by the database partition that their rows come from; None if they do not say which."""
+    found: dict[str | None, list[LiveFile]] = {}
     for file in files:
         spec = table.specs()[file.partition[0]]
         names = [table.schema().find_column_name(each.source_id) for each in spec.fields]
-        name = file.record[0] if names == [PARTITION] else None
-        if name is None:
-            raise UnfitDatabase(
-                f"{'.'.join(table.name())} has rows that do not say which partition they come from",
-                "Others wrote them. Find out where they come from, and remove them from the archive.",
-            )
-        found.setdefault(name, []).append(file)
+        found.setdefault(file.record[0] if names == [PARTITION] else None, []).append(file)
     return found
+
+
+def of_known_partitions(table: Table, files: Mapping[str | None, Sequence[LiveFile]]) -> dict[str, Sequence[LiveFile]]:
+    """The same, refused if the partition of some is not known."""
+    if None in files:
+        raise UnfitDatabase(
+            f"{'.'.join(table.name())} has rows that do not say which partition they come from",
+            "Others wrote them. Find out where they come from, and remove them from the archive.",
+        )
+    return {name: found for name, found in files.items() if name is not None}
