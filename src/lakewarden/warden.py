@@ -64,8 +64,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.comparison.compare import Comparisons
     from lakewarden.engine.comparison.new_rows import NewRows
     from lakewarden.engine.history.spark_route import SparkCleansing
@@ -139,10 +141,9 @@ class Ground:
 
         return NewRows(lambda: self.spark, self.rows, lambda: self.comparisons)
 
-    def _hidden(self, version: Resolved) -> Sequence[HiddenKey]:
+    def _hidden(self, name: TableName, table: Table) -> Sequence[HiddenKey]:
         """The hidden keys of a table; an error if another control database has its requests."""
-        table, storage = version.table, self.storage(version.name.lake)
-        refuse_foreign_mark(storage, version.name, table, self._control())
+        refuse_foreign_mark(self.storage(name.lake), name, table, self._control())
         return self.state.erasure.hidden(str(table.metadata.table_uuid)) if self.database.exists() else []
 
     def _control(self) -> str:

@@ -64,3 +64,11 @@ def test_a_column_whose_values_cannot_be_compared_is_refused(archive: Archive, k
     archive.lake.warden.erasure.request(NAME, key=key, value=["2"])
     with pytest.raises(Conflict, match=f"hide rows of main.archive.orders by {key}, and the database has values of"):
         shown(archive, pa.record_batch({key: pa.array([None], type)}))
+
+
+def test_a_request_of_an_archive_without_any_version_hides_rows(tmp_path: Path) -> None:
+    """The archive was created, and its first copy failed."""
+    archive = Archive(tmp_path)
+    with archive.lake:
+        archive.lake.warden.erasure.request(NAME, key="email", value=["anna@x"])
+        assert shown(archive, pa.record_batch({"id": [1, 2], "email": ["anna@x", "b@x"]})) == [2]

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.files.live_files import Files
     from lakewarden.engine.storage.storage import StoredFiles
     from lakewarden.records.erasure import HiddenKey
@@ -36,12 +38,17 @@ class Rows:
     def __init__(
         self,
         spark: Callable[[], Spark],
-        hidden: Callable[[Resolved], Sequence[HiddenKey]],
+        hidden_in: Callable[[TableName, Table], Sequence[HiddenKey]],
         files: Files,
         storage: Callable[[str], StoredFiles],
     ) -> None:
         self._spark, self._files, self._storage = spark, files, storage
-        self.hidden = hidden
+        self.hidden_in = hidden_in
+        """The hidden keys of a table; an error if another control database has its requests."""
+
+    def hidden(self, version: Resolved) -> Sequence[HiddenKey]:
+        """The hidden keys of a version's table."""
+        return self.hidden_in(version.name, version.table)
 
     def batches(
         self,

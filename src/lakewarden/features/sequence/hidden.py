@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.engine.base.table_name import Reference
-from lakewarden.engine.catalog.tables import Resolved
 from lakewarden.engine.rows.keys import as_arrow
 from lakewarden.errors import Conflict
 from lakewarden.records.erasure import ErasureState, Folding
@@ -56,11 +54,10 @@ class Hidden:
     def of(lake: Reader, archive: ArchiveTable, schema: pa.Schema) -> Hidden:
         """What open requests of the archive hide; refused if the database has no such column to compare."""
         table = archive.iceberg
-        snapshot = table.current_snapshot() if table is not None else None
-        if table is None or snapshot is None:
+        if table is None:
             return Hidden()
         found = list[HiddenValues]()
-        for key in lake.rows.hidden(Resolved(Reference(archive.name), table, snapshot)):
+        for key in lake.rows.hidden_in(archive.name, table):
             if key.values:
                 name = _name_of(table, key.field_id)
                 column = next((each for each in schema.names if each.lower() == name.lower()), None)
