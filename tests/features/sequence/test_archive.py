@@ -18,7 +18,7 @@ from lakewarden.engine.spark.database_rows import DatabaseRows, driver_jar, read
 from lakewarden.errors import LakewardenError, UnfitDatabase
 from lakewarden.features.sequence import copying
 from lakewarden.lifecycle import failpoints
-from tests.features.sequence.old_orders import OldOrders
+from tests.features.sequence.old_orders import EVERY, OldOrders
 from tests.services.mariadb import Shop
 from tests.small_lake import SmallLake
 
@@ -164,6 +164,34 @@ def test_a_partition_whose_rows_were_deleted_since_planning(orders: OldOrders) -
     orders.shop.run("DELETE FROM orders WHERE id < 100")
     assert planned.apply().result["rows"] == 0 and orders.archived() == []
     assert orders.warden.sequence.archive(partition=["p_20260101"]).is_empty
+
+
+def test_rows_that_a_purge_removed_are_erased_in_the_database_too(archived: OldOrders) -> None:
+    """As the guide says: the copy is recorded again, with the rows that are left, and then dropped."""
+    archived.warden.erasure.request("archive.orders", key="id", value=["7"])
+    archived.warden.erasure.purge("archive.orders").apply()
+    archived.shop.run("DELETE FROM orders WHERE id = 7")
+    _dropped_only_when_archived_again(archived, "98 rows against 99")
+    assert archived.all_ids() == [id for id in EVERY if id != 7]
+
+
+def test_a_column_that_the_database_dropped(archived: OldOrders) -> None:
+    archived.shop.run("ALTER TABLE orders DROP COLUMN note")
+    _dropped_only_when_archived_again(archived, "values of note")
+    assert archived.all_ids() == EVERY
+
+
+def _dropped_only_when_archived_again(orders: OldOrders, differs: str) -> None:
+    orders.configure(grace="0s")
+    with pytest.raises(LakewardenError, match=f"{differs}.*archive it again"):
+        orders.warden.sequence.drop(partition=["p_20260101"]).apply()
+    orders.warden.sequence.archive(again=True, partition=["p_20260101"]).apply()
+    head = orders.lake.head("archive.orders")
+    orders.warden.sequence.archive(again=True, partition=["p_20260101"]).apply()
+    assert orders.lake.head("archive.orders") == head  # unchanged rows are not copied
+    for _ in range(2):
+        orders.warden.sequence.drop(partition=["p_20260101"]).apply()
+    assert orders.tables() == ["orders"] and "p_20260101" not in orders.partitions()
 
 
 @pytest.mark.own_processes

@@ -54,10 +54,13 @@ class Archive(RetirementRequest, Operation):
         found = _copied(action, archive)
         if found is None:
             return False
-        return digest(found.text) != action.arguments["replaces"] or self._is_unchanged(action, archive, lake)
+        return digest(found.text) != action.arguments["replaces"] or self._is_unchanged(action, archive, found, lake)
 
-    def _is_unchanged(self, action: Action, archive: ArchiveTable, lake: Reader) -> bool:
-        """Whether the archive has the rows that the database has: then there is nothing to replace."""
+    def _is_unchanged(self, action: Action, archive: ArchiveTable, copied: Copied, lake: Reader) -> bool:
+        """Whether the archive has the rows that the database has, and its stamp says so: then nothing is replaced.
+
+        A stamp may be of other rows: after a purge of the archive, or if the database dropped a column.
+        """
         with Reading(sequences_of(lake.settings, self.file)) as connection:
             table, name = read_table(connection, str(action.arguments["table"])), str(action.arguments["partition"])
             partition = next((each for each in table.partitions if each.name == name), None)
@@ -65,6 +68,8 @@ class Archive(RetirementRequest, Operation):
                 return False
             columns = columns_of(connection, table.name)
             there = in_database(connection, partition_rows(table, partition), table.columns, columns)
+        if there.differences(copied.checksums):
+            return False
         return not there.differences(archive.checksums(name, table.columns, columns))
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
