@@ -16,7 +16,8 @@ from lakewarden.engine.catalog import snapshots
 from lakewarden.engine.catalog.snapshot_removal import SEQUENCE, stamp_property
 from lakewarden.errors import UnfitDatabase
 from lakewarden.features.sequence.columns import PARTITION
-from tests.features.sequence.archive_alone import PERSON, SOURCE, Archive
+from tests.features.sequence.archive_alone import NAME, PERSON, SOURCE, Archive
+from tests.walks.others import Others, stop
 
 
 @pytest.fixture
@@ -69,6 +70,43 @@ def test_a_partition_whose_rows_were_all_erased_is_not_missed(archive: Archive, 
     archive.rewrite("p2", {2: "c@x"})
     expire(archive)
     assert not archive.table.lost
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("point", ["", "spark_cleansing.moved", "spark_cleansing.marked", "spark_cleansing.expired"])
+def test_copies_are_known_after_a_purge_in_format_v3(archive: Archive, point: str) -> None:
+    """Which goes through Spark; also if it was stopped and resumed."""
+    archive.copy("p1", {1: PERSON})
+    archive.copy("p2", {2: "b@x", 3: PERSON})
+    archive.copy("p2", {2: "c@x", 3: PERSON}, again=True)
+    archive.copy("p3", {4: "d@x", 5: "e@x"})
+    others = Others(archive.lake, NAME)
+    others.upgrade()
+    if point:
+        archive.lake.warden.erasure.request(NAME, key="email", value=[PERSON])
+        stop(archive.lake.warden.erasure.purge(NAME), point)
+        archive.lake.warden.operation.resume()
+    else:
+        archive.purge()
+    expected = {"p1": (0, True), "p2": (2, True), "p3": (2, False)}
+    assert {name: (copy.rows, copy.purged) for name, copy in archive.table.copies.items()} == expected
+    for done in (others.compact, others.expire):
+        done()
+        assert {name: (copy.rows, copy.purged) for name, copy in archive.table.copies.items()} == expected
+
+
+@pytest.mark.spark
+def test_a_purge_in_format_v3_keeps_stamps_that_only_snapshots_have(archive: Archive) -> None:
+    """As earlier versions of Lakewarden left them."""
+    archive.copy("p1", {1: PERSON})
+    archive.copy("p2", {2: "b@x"})
+    others = Others(archive.lake, NAME)
+    stamps = [key for key in others.metadata.properties if key.startswith(SEQUENCE)]
+    others.sql(f"ALTER TABLE {{t}} UNSET TBLPROPERTIES ({', '.join(map(repr, stamps))})")
+    others.upgrade()
+    archive.purge()
+    assert len(others.snapshots()) == 1
+    assert {name: copy.rows for name, copy in archive.table.copies.items()} == {"p1": 0, "p2": 1}
 
 
 def test_a_purged_partition_whose_other_rows_are_gone_is_missed(archive: Archive) -> None:

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.locations import same_place
+from lakewarden.engine.catalog.snapshot_removal import last_stamps
 from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
 from lakewarden.engine.commit.procedures import Procedures
 from lakewarden.engine.files.reachable import metadata_files
 from lakewarden.engine.files.unreachable import unreachable_after
+from lakewarden.engine.history.purged_partitions import marked_stamps, purged_by_spark
 from lakewarden.engine.history.replacement import Cleansed
 from lakewarden.engine.history.spark_costs import (
     check_nothing_else_goes,
@@ -33,6 +35,7 @@ from lakewarden.engine.history.working_branch import (
     is_resumed,
     is_working,
     leftover_snapshots,
+    rebuilt_for_main,
     restore_properties,
 )
 from lakewarden.engine.rows.row_positions import KeyRows
@@ -116,6 +119,7 @@ class SparkCleansing:
         superseded = dict.fromkeys(file.path for file in (*free.files, *metadata_files(table)))
         about_to(list(superseded))
         reach("spark_cleansing.intended")
+        self._mark(run, table, going)
         Procedures(self._tables, self._spark, self._fence).expire_snapshots(str(run.name), going)
         reach("spark_cleansing.expired")
         after = run.load()
@@ -123,6 +127,14 @@ class SparkCleansing:
         superseded.pop(after.metadata_location, None)
         about_to(list(superseded))
         return Cleansed(refs=run.moved, snapshots=going, superseded=tuple(superseded))
+
+    def _mark(self, run: _Run, table: Table, going: Sequence[int]) -> None:
+        """Keep the stamps of archives, which Spark's expiry does not know, and mark those that were purged."""
+        purged = purged_by_spark(table, rebuilt_for_main(table), run.rows, self._files)
+        stamps = {**last_stamps(table, set(going)), **marked_stamps(table, going, purged)}
+        if stamps:
+            run.statements.set_properties(stamps)
+        reach("spark_cleansing.marked")
 
 
 @dataclass

@@ -91,6 +91,17 @@ def leftover_snapshots(table: Table) -> set[int]:
     return found
 
 
+def rebuilt_for_main(table: Table) -> dict[int, int]:
+    """The rebuilt versions in main's history, by those that they were built from, as far as these are still there."""
+    found = dict[int, int]()
+    for id in ancestors(table, table.metadata.current_snapshot_id):
+        snapshot = table.snapshot_by_id(id)
+        origin = _origin(snapshot) if snapshot is not None else None
+        if origin is not None and table.snapshot_by_id(origin) is not None:
+            found.setdefault(origin, id)  # the newest is the last step
+    return found
+
+
 def _origin(snapshot: Snapshot) -> int | None:
     origin = notes_of(snapshot).get(CLEANSED, "")
     return int(origin) if origin.isascii() and origin.isdigit() else None
