@@ -13,7 +13,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from lakewarden.engine.catalog.snapshot_removal import SEQUENCE, stamp_property
 from lakewarden.features.sequence.archives import ArchiveTable
-from lakewarden.features.sequence.checksums import in_lake
+from lakewarden.features.sequence.checksums import Checksums, in_lake
 from lakewarden.features.sequence.columns import PARTITION
 from lakewarden.features.sequence.stamps import Copied
 from tests.small_lake import SmallLake
@@ -50,7 +50,12 @@ class Archive:
             {"id": [*rows], "email": [*rows.values()], PARTITION: [partition] * len(rows)}, table.schema().as_arrow()
         )
         sums = in_lake(data.to_batches(), ["id"], archive.columns(["id", "email"]))
-        stamp = Copied(partition, (min(rows),), (max(rows) + 1,), sums.rows, sums.sums, ("id",) if again else ())
+        bounds, compare_by = ((min(rows),), (max(rows) + 1,)), ("id",) if again else ()
+        replaced: tuple[Checksums, ...] = ()
+        if again:
+            columns = archive.columns(["id", "email"])
+            replaced = archive.stamps[partition].copied.and_earlier(archive.checksums(partition, ["id"], columns))
+        stamp = Copied(partition, *bounds, sums.rows, sums.sums, compare_by, replaced=replaced)
         key = f"{SEQUENCE}{SOURCE}.{partition}"
         if again:
             only = f"{PARTITION} == '{partition}'"

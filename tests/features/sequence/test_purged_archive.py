@@ -144,6 +144,56 @@ def test_an_earlier_copy_is_not_taken_for_a_later_one(archive: Archive) -> None:
     assert archive.table.lost == {"p1"}
 
 
+class TestTheSecondCopyIsOnMainThoughItsSnapshotIsNot:
+    """Also if others changed it, as with a first copy: unless main has the rows of an earlier copy."""
+
+    @pytest.fixture(autouse=True)
+    def copied_twice(self, archive: Archive) -> None:
+        archive.copy("p1", {1: "b@x", 2: "c@x", 3: "d@x"})
+        archive.copy("p1", {1: "e@x", 2: "c@x", 3: "d@x"}, again=True)
+
+    def test_others_deleted_a_row(self, archive: Archive) -> None:
+        archive.rewrite("p1", {1: "e@x", 3: "d@x"})
+        archive.expire()
+        assert not archive.table.lost
+
+    @pytest.mark.parametrize("earlier", [{1: "b@x", 2: "c@x", 3: "d@x"}, {1: "e@x", 2: "c@x", 3: "d@x"}])
+    def test_main_has_the_rows_of_an_earlier_copy(self, archive: Archive, earlier: dict[int, str]) -> None:
+        archive.copy("p1", {1: "f@x", 2: "c@x", 3: "d@x"}, again=True)
+        archive.rewrite("p1", earlier)
+        archive.expire()
+        assert archive.table.lost == {"p1"}
+
+    @pytest.mark.parametrize("column", ["email", "id"])
+    def test_others_renamed_a_column(self, archive: Archive, column: str) -> None:
+        """Rows are compared in the other columns; without the id they cannot be."""
+        archive.rewrite("p1", {1: "e@x", 2: "c@x", 3: "d@x"})
+        with archive.iceberg.update_schema() as schema:
+            schema.rename_column(column, "renamed")
+        archive.expire()
+        assert archive.table.lost == ({"p1"} if column == "id" else set())
+
+    def test_it_was_purged_before_it_was_replaced(self, archive: Archive) -> None:
+        """Then the rows of earlier copies are not known: only equal rows are those of the copy."""
+        archive.purge("e@x")
+        archive.copy("p1", {2: "f@x", 3: "d@x"}, again=True)
+        archive.rewrite("p1", {2: "f@x", 3: "d@x"})
+        archive.expire()
+        assert not archive.table.lost
+        archive.rewrite("p1", {2: "f@x"})
+        archive.expire()
+        assert archive.table.lost == {"p1"}
+
+    def test_it_was_replaced_often(self, archive: Archive) -> None:
+        """A stamp does not grow without limit."""
+        for time in range(8):
+            archive.copy("p1", {1: f"{time}@x", 2: "c@x"}, again=True)
+        assert archive.table.copies["p1"].replaced == ()
+        archive.rewrite("p1", {1: "3@x", 2: "c@x"})
+        archive.expire()
+        assert archive.table.lost == {"p1"}
+
+
 def test_copies_whose_snapshots_are_there_need_no_files(archive: Archive) -> None:
     """Other rows in the archive, without a partition, matter to a stamp only once its snapshot has expired."""
     filled(archive)

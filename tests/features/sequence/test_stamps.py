@@ -111,6 +111,40 @@ def test_a_second_copy_that_others_rewrote_is_read(archived: OldOrders, others: 
         assert archived.all_ids() == EVERY
 
 
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        ("ALTER TABLE {t} RENAME COLUMN note TO remark", EVERY),
+        ("DELETE FROM {t} WHERE id = 8", [id for id in EVERY if id != 8]),
+    ],
+)
+def test_a_second_copy_that_others_changed_is_read(
+    archived: OldOrders, others: Others, change: str, left: list[int]
+) -> None:
+    for partition, id in ((FIRST, 7), (SECOND, 107)):
+        archived.shop.run(f"UPDATE orders SET note = 'second' WHERE id = {id}")
+        archived.warden.sequence.archive(again=True, partition=[partition]).apply()
+    drop(archived, FIRST, SECOND)
+    others.sql(change)
+    for done in (others.compact, others.expire):
+        done()
+        assert archived.all_ids() == left
+
+
+def test_rows_that_others_deleted_on_purpose_are_forgotten(archived: OldOrders, others: Others) -> None:
+    """As the error says."""
+    drop(archived, FIRST, SECOND)
+    others.sql("DELETE FROM {t} WHERE id < 100")
+    with pytest.raises(Conflict, match=f"partition {FIRST}\\. .* expire its earlier snapshots, then run: ALTER TABLE"):
+        archived.all_ids()
+    others.expire()
+    with pytest.raises(Conflict, match="If the archive is meant to be as it is, run: ALTER TABLE") as refused:
+        archived.all_ids()
+    others.sql(str(refused.value.hint).rpartition("run: ")[2])
+    assert archived.all_ids() == list(range(100, 350))
+    assert copies_of(archived) == []
+
+
 def test_what_was_rolled_back_is_archived_again(archived: OldOrders, others: Others) -> None:
     """While the database has it. Rolled forward again, it is there without that."""
     ids = others.snapshots()

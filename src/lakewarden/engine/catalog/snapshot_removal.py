@@ -234,6 +234,7 @@ def marked_purged(stamp: str, purged: Mapping[str, bool]) -> str:
     if name not in purged:
         return stamp
     position.update({"purged": True} if purged[name] else {"purged": True, "rows": 0})
+    position.pop("replaced", None)  # of copies that the purge changed too
     return json.dumps(known, separators=(",", ":"), ensure_ascii=False)
 
 

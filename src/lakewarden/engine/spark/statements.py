@@ -109,7 +109,7 @@ class TableStatements:
         self._run(_altered(self._name, f"SET TBLPROPERTIES ({pairs})"))
 
     def unset_properties(self, keys: Sequence[str]) -> None:
-        self._run(_altered(self._name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in keys)})"))
+        self._run(unset_statement(self._name, keys))
 
     def delete_rows(self, branch: str, view: str) -> None:
         """Delete the rows of a branch whose file and position are in a view: the statement contains no values."""
@@ -174,6 +174,11 @@ class TableStatements:
             rows = self._spark.sql(statement).collect()
         reach("statement.done")
         return rows
+
+
+def unset_statement(name: TableName, keys: Sequence[str]) -> str:
+    """The statement that removes properties of a table."""
+    return _altered(name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(literal(key) for key in keys)})")
 
 
 def _on(name: TableName, branch: str) -> str:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.engine.base.table_name import Reference, TableName
 from lakewarden.engine.catalog.snapshot_removal import SEQUENCE
-from lakewarden.engine.catalog.snapshots import MAIN, ancestors
+from lakewarden.engine.catalog.snapshots import MAIN, ancestors, notes_of
 from lakewarden.engine.catalog.tables import Resolved, find_snapshot
 from lakewarden.engine.commit.created_table import CreateTable
 from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
+from lakewarden.engine.spark.statements import unset_statement
 from lakewarden.errors import StalePlan, TableNotFound, UnfitDatabase
 from lakewarden.features.sequence.checksums import Checksums, in_lake
 from lakewarden.features.sequence.columns import PARTITION, Column
@@ -84,7 +85,7 @@ class ArchiveTable:
             has_files = name in self._on_main  # refused if the files may be among those without a partition
         if bool(stamped.copied.rows) != has_files:  # others may have deleted all
             return False
-        return is_in_line or stamped.is_among(self._on_main.get(name, ()), self._has_rows_of)
+        return is_in_line or stamped.is_among(self._on_main.get(name, ()), self._rows_like)
 
     @cached_property
     def _files(self) -> Mapping[str | None, Sequence[LiveFile]]:
@@ -96,9 +97,12 @@ class ArchiveTable:
     def _on_main(self) -> Mapping[str, Sequence[LiveFile]]:
         return {} if self.iceberg is None else of_known_partitions(self.iceberg, self._files)
 
-    def _has_rows_of(self, copied: Copied) -> bool:
-        found = self.checksums(copied.partition, copied.compare_by, self.columns(copied.sums))
-        return not found.differences(copied.checksums)
+    def _rows_like(self, copied: Copied) -> Checksums | None:
+        """Main's rows of a copy's partition in its columns, as far as these are there; None without its position."""
+        columns = self.columns(copied.sums)
+        if not {name.lower() for name in copied.compare_by} <= {column.name.lower() for column in columns}:
+            return None
+        return self.checksums(copied.partition, copied.compare_by, columns)
 
     def copy_of(self, partition: Partition) -> Copied | None:
         """The copy of a partition that main has; None if there is none, or one of other rows with the same name."""
@@ -109,6 +113,14 @@ class ArchiveTable:
     def lost(self) -> set[str]:
         """Partitions that were copied, and which main no longer has like that: others rolled it back."""
         return self.stamps.keys() - self.copies.keys()
+
+    def how_to_forget(self, partitions: Iterable[str]) -> str:
+        """What removes the records of these partitions, if their rows are not to be missed."""
+        assert self.iceberg is not None
+        keys = list(map(self.key, partitions))
+        is_noted = any(not notes_of(snapshot).keys().isdisjoint(keys) for snapshot in self.iceberg.metadata.snapshots)
+        first = "expire its earlier snapshots, then " if is_noted else ""
+        return f"If the archive is meant to be as it is, {first}run: {unset_statement(self.name, keys)}"
 
     def everything(self, table: PartitionedTable) -> dict[str, Copied]:
         """What main has, by partition; one without a stamp is described by the range of its rows.

@@ -42,6 +42,12 @@ class Checksums:
         sums = {name: (sum - other.sums.get(name, 0)) % _MODULUS for name, sum in self.sums.items()}
         return Checksums(self.rows - other.rows, sums)
 
+    def agrees(self, other: Checksums) -> bool:
+        """Whether nothing differs in the columns that both have."""
+        return self.rows == other.rows and all(
+            self.sums[name] == other.sums[name] for name in self.sums.keys() & other.sums.keys()
+        )
+
     def differences(self, other: Checksums) -> str:
         """What differs, as a phrase; empty if nothing does."""
         if self.rows != other.rows:

@@ -72,7 +72,9 @@ def copy(
             "Nothing was written. Find out where they come from; name another table, or remove them from the archive.",
         )
     compare_by = () if before is None and not earlier.rows else table.columns
-    stamp = Copied(name, table.lower_bound(partition), partition.bound, there.rows, there.sums, compare_by)
+    replaces = before.copied.and_earlier(earlier) if before is not None else ()
+    bounds = table.lower_bound(partition), partition.bound
+    stamp = Copied(name, *bounds, there.rows, there.sums, compare_by, replaced=replaces)
     check, facts = archive.unmoved(name, before, replaced), {archive.key(name): stamp.text}
     staged = _stage(lake, address, archive, table, partition, columns, parts) if there.rows else None
     reach("sequence.staged")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.files.live_files import LiveFile
 
+_MOST_REPLACED = 5
+
 
 @dataclass(frozen=True)
 class Copied:
@@ -39,19 +41,29 @@ class Copied:
     """The partitioning columns, if the archive had another copy of the partition before."""
     purged: bool = False
     """Whether an erasure purge removed some of these rows; there are no `rows` if it removed all."""
+    replaced: tuple[Checksums, ...] = field(default=(), repr=False)
+    """The rows of all copies that this one replaced; empty if not all are known, or they are many."""
 
     @property
     def text(self) -> str:
         document = asdict(self)
-        if not self.compare_by:
-            del document["compare_by"]
-        if not self.purged:
-            del document["purged"]
+        for name in ("compare_by", "purged", "replaced"):
+            if not document[name]:
+                del document[name]
         return json.dumps(document, separators=(",", ":"))
 
     @property
     def checksums(self) -> Checksums:
         return Checksums(self.rows, self.sums)
+
+    def and_earlier(self, found: Checksums) -> tuple[Checksums, ...]:
+        """For the copy that replaces this one: the rows of all earlier copies, and those that were found last."""
+        if self.purged or (self.compare_by and not self.replaced):  # the purge removed rows of earlier copies too
+            return ()
+        known = [*self.replaced, self.checksums]
+        if found not in known:  # others changed it
+            known.append(found)
+        return tuple(known) if len(known) <= _MOST_REPLACED else ()
 
     def is_within(self, after: Position | None, below: Position | None) -> bool:
         """Whether its rows belong between these bounds."""
@@ -61,7 +73,8 @@ class Copied:
     @staticmethod
     def of(stamp: dict[str, Any]) -> Copied:
         bounds = {end: None if stamp[end] is None else tuple(stamp[end]) for end in ("after", "below")}
-        return Copied(**{**stamp, **bounds, "compare_by": tuple(stamp.get("compare_by", ()))})
+        replaced = tuple(Checksums(**each) for each in stamp.get("replaced", ()))
+        return Copied(**{**stamp, **bounds, "compare_by": tuple(stamp.get("compare_by", ())), "replaced": replaced})
 
 
 @dataclass(frozen=True)
@@ -74,18 +87,24 @@ class CopyStamp:
     """The lowest that the data of this copy can have; 0 in format v1."""
     at: int
 
-    def is_among(self, files: Collection[LiveFile], has_equal_rows: Callable[[Copied], bool]) -> bool:
+    def is_among(self, files: Collection[LiveFile], rows_like: Callable[[Copied], Checksums | None]) -> bool:
         """Whether main has this copy though not its snapshot; `files` are those of its partition on main.
 
         A copy is published and rolled back as a whole. The files of a first copy can be no others'. Older files than
         the copy may be those of an earlier one, or the recorded sequence number is that of a purge; files that others
         rewrote since may be of either. Only comparing the rows can tell; those of a copy that was purged can no longer
-        be compared.
+        be compared. Rows that others changed since are equal to no copy.
         """
         if not self.copied.compare_by or (self.sequence and all(f.sequence == self.sequence for f in files)):
             return True
         is_newer = all(file.sequence >= self.sequence for file in files)
-        return (self.copied.purged and is_newer) or has_equal_rows(self.copied)
+        if self.copied.purged and is_newer:
+            return True
+        found, replaced = rows_like(self.copied), self.copied.replaced
+        if found is None:
+            return False
+        is_changed = is_newer and replaced and not any(found.agrees(each) for each in replaced)
+        return found.agrees(self.copied.checksums) or bool(is_changed)
 
 
 def stamps_of(table: Table) -> dict[str, CopyStamp]:
