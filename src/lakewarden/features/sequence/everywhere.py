@@ -82,7 +82,7 @@ def _check(connection: Reading, archive: ArchiveTable, table: PartitionedTable, 
         raise Conflict(
             f"{archive.name} no longer has the rows that were archived of {table}, partition {', '.join(lost)}",
             "Others rolled it back, or removed or changed the rows, and the database no longer has them. Roll the "
-            f"archive forward again: lakewarden version history shows its versions. {archive.how_to_forget(lost)}",
+            f"archive forward again: lakewarden version list shows its versions. {archive.how_to_forget(lost)}",
         )
     renamed = archive.renamed(connection, table, there)
     if renamed:
