@@ -1,7 +1,8 @@
 """Finds the rows of open requests that versions of a table still show to other engines, by file and position.
 
 Files never change, so each is searched once, however many branches and tags share it. A row that two requests cover is
-tracked for each of them: a hide file counts only for the requests that it serves.
+tracked for each of them: a hide file counts only for the requests that it serves. In format v3 it counts for all of
+them: no hide file is written there, and Spark cannot delete a row that one masks.
 """
 
 from __future__ import annotations
@@ -197,5 +198,7 @@ class VisibleRows:
             hidden |= named
             for request in served & found.keys():
                 hidden_for.setdefault(request, set()).update(named)
+        if self._table.metadata.format_version > 2:  # what masks a row for one request masks it for all
+            hidden_for = dict.fromkeys(found, hidden)
         left = {request: frozenset(at - deleted - hidden_for.get(request, set())) for request, at in found.items()}
         return ShownIn(file, {request: at for request, at in left.items() if at}, frozenset(hidden), hide_files)
