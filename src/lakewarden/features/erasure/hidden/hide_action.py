@@ -24,7 +24,12 @@ from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_ma
 from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.erasure.hidden.hidden_positions import entry
 from lakewarden.features.erasure.hidden.lost_rows import hidden_by
-from lakewarden.features.erasure.hidden.missing_hides import hidden_once, hidden_withdrawn, suspects
+from lakewarden.features.erasure.hidden.missing_hides import (
+    hidden_by_going_back,
+    hidden_once,
+    hidden_withdrawn,
+    suspects,
+)
 from lakewarden.features.erasure.hidden.revealing import reveal
 from lakewarden.features.erasure.hidden.visible_rows import Shown, ShownIn, VisibleRows
 from lakewarden.features.erasure.requests.action_requests import record_evidence
@@ -90,20 +95,32 @@ def after_rollback(lake: Reader, name: TableName, table: Table, to: Snapshot) ->
     refuse_foreign_mark(lake.storage(name.lake), name, table, lake.state.erasure.identity())
     requests = sorted(hidden_once(lake, table))
     shown = VisibleRows(lake, name, table, requests).at([to])[to.snapshot_id] if requests else Shown()
-    warnings = [
-        f"this version hides rows of request {request}, which was withdrawn; to show them again: "
-        f"lakewarden erasure withdraw {request}"
-        for request in hidden_withdrawn(lake, table, to)
-    ]
+    route = route_of_manifests(lake.tables.route(table, name), table)
+    warnings = _hides_withdrawn(lake, name, table, to, route)
     if not shown.rows:
         return (), warnings
-    route = route_of_manifests(lake.tables.route(table, name), table)
     warnings.insert(
         0,
         f"this version shows {counted(shown.rows, 'row')} of {counted(len(shown.requests), 'open erasure request')} "
         "that are hidden now: the next commit hides them again, and other engines see them until then",
     )
     return (_action(table, name, MAIN, shown, route),), warnings
+
+
+def _hides_withdrawn(lake: Reader, name: TableName, table: Table, to: Snapshot, route: Route) -> list[str]:
+    """Sentences for withdrawn requests whose rows a version hides, with what shows them again."""
+    if not route.needs_spark:
+        return [
+            f"this version hides rows of request {request}, which was withdrawn; to show them again: "
+            f"lakewarden erasure withdraw {request}"
+            for request in hidden_withdrawn(lake, table, to)
+        ]
+    return [  # nothing removes rows from deletes there, so a second withdrawal is refused
+        f"this version hides {counted(rows, 'row')} of request {request}, which was withdrawn; in format "
+        f"v{table.metadata.format_version} only undoing the rollback, as shown below, shows "
+        f"{'it' if rows == 1 else 'them'} again"
+        for request, rows in sorted(hidden_by_going_back(lake, name, table, to).items())
+    ]
 
 
 def holds(action: Action, lake: Reader) -> bool:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakewarden.engine.base.locations import place_digest
 from lakewarden.engine.catalog.snapshots import ancestors
 from lakewarden.engine.history.working_branch import is_working
-from lakewarden.engine.rows.position_deletes import served_requests
+from lakewarden.engine.rows.position_deletes import named_positions, served_requests
+from lakewarden.engine.rows.shares import Owners
 from lakewarden.errors import LakewardenError
+from lakewarden.features.erasure.hidden.hidden_positions import hidden_positions
 from lakewarden.features.erasure.hidden.lost_rows import hidden_by
+from lakewarden.features.erasure.hidden.restoring import are_added
 from lakewarden.features.erasure.hidden.visible_rows import VisibleRows
 from lakewarden.lifecycle.journal import known_to
+from lakewarden.quantities import to_millis
 from lakewarden.records.erasure import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
@@ -73,6 +78,50 @@ def hidden_withdrawn(lake: Reader, table: Table, at: Snapshot) -> list[str]:
     """The withdrawn requests whose rows a version still hides, because it is from before the withdrawal."""
     withdrawn = {one.id for one in lake.state.erasure.list([ErasureState.WITHDRAWN], str(table.metadata.table_uuid))}
     return sorted(_served(lake, table, at) & withdrawn) if withdrawn else []
+
+
+def hidden_by_going_back(lake: Reader, name: TableName, table: Table, to: Snapshot) -> dict[str, int]:
+    """How many rows of withdrawn requests main shows, and an earlier version of a table in format v3 hides.
+
+    The withdrawal added them again as new rows, or replaced their hide files before the table was upgraded.
+    """
+    found: dict[str, int] = {}
+    for one in lake.state.erasure.list([ErasureState.WITHDRAWN], str(table.metadata.table_uuid)):
+        hidden = _masked(lake, name, table, one.id, to)
+        try:
+            if hidden and not _lacks_added(lake, table, one.id, to):
+                still = _masked(lake, name, table, one.id, table.current_snapshot())
+                hidden = {path: rows - still.get(path, set()) for path, rows in hidden.items()}
+        except LakewardenError:  # main is damaged, and nobody knows what it shows: a rollback may be the way out
+            continue
+        if rows := sum(map(len, hidden.values())):
+            found[one.id] = rows
+    return found
+
+
+def _lacks_added(lake: Reader, table: Table, request: str, to: Snapshot) -> bool:
+    """Whether a withdrawal has added rows to main again since a version."""
+    if are_added(lake, table, request) is False:
+        return False
+    there = are_added(lake, table, request, to)
+    recorded = lake.state.erasure.evidence(
+        [EvidenceKind.RESTORED], request=request, uuid=str(table.metadata.table_uuid)
+    )
+    return there is False or (there is None and all(to.timestamp_ms < to_millis(each.at) for each in recorded))
+
+
+def _masked(lake: Reader, name: TableName, table: Table, request: str, at: Snapshot | None) -> dict[str, set[int]]:
+    """The rows that were hidden for a withdrawn request, but for no open one, and that a version masks."""
+    known, uuid, storage = hidden_positions(lake, table, [request]), table.metadata.table_uuid, lake.storage(name.lake)
+    asked = lake.state.erasure.list([ErasureState.OPEN], str(uuid))
+    owners = Owners({one.id: lake.state.erasure.hidden(str(uuid), [one.id]) for one in asked})
+    masked: dict[str, set[int]] = {}
+    for file in lake.files.of(table, at).data if known else ():
+        if hidden := known.get(place_digest(file.path), set()):
+            named = (named_positions(storage, delete, [file.path]).get(file.path, set()) for delete in file.deletes)
+            others = owners.positions(table.metadata, storage, file).values()
+            masked[file.path] = (hidden & set[int]().union(*named)).difference(*others)
+    return masked
 
 
 def _served(lake: Reader, table: Table, at: Snapshot) -> frozenset[str]:

@@ -31,6 +31,7 @@ from lakewarden.records.erasure import ErasureState, EvidenceKind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.rows.spark_filter import Places
     from lakewarden.lifecycle.ground import Reader, Writer
@@ -72,20 +73,21 @@ def restorable(lake: Reader, name: str, table: Table, request: ErasureRequest, b
     return _masked(lake, name, table, request, branch)[0]
 
 
-def are_added(lake: Reader, table: Table, request: str) -> bool | None:
-    """Whether rows of a request were added to main again; None if that is not known."""
+def are_added(lake: Reader, table: Table, request: str, at: Snapshot | None = None) -> bool | None:
+    """Whether rows of a request were added to main, or to a version of it, again; None if that is not known."""
+    head = at or table.current_snapshot()
     recorded = lake.state.erasure.evidence(
         [EvidenceKind.RESTORED], request=request, uuid=str(table.metadata.table_uuid)
     )
     if not recorded:
         return False
     line, known = [], {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
-    at = table.metadata.current_snapshot_id
-    while at in known:
-        line.append(known[at])
-        at = known[at].parent_snapshot_id
+    before = head.snapshot_id if head is not None else None
+    while before in known:
+        line.append(known[before])
+        before = known[before].parent_snapshot_id
     names = {notes.get(PUBLISHED_WAP_ID) or notes.get(WAP_ID) for notes in map(notes_of, line)}
-    live = {place_digest(file.path) for file in lake.files.of(table, table.current_snapshot()).bare}
+    live = {place_digest(file.path) for file in lake.files.of(table, head).bare}
     for each in recorded:
         if each.document["commit"] in names or not live.isdisjoint(each.document["files"]):
             return True
