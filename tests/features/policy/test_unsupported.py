@@ -16,6 +16,7 @@ import fastavro
 import pytest
 
 from lakewarden.errors import UnsupportedTable
+from lakewarden.features.shared.planner import Round, TableUpkeep, planners
 from tests.small_lake import SmallLake
 
 Document = dict[str, Any]
@@ -45,10 +46,11 @@ def encrypted(lake: SmallLake) -> str:
     return r"main.sales.orders is encrypted \(encryption.key-id\)"
 
 
-def with_files_of(format: str) -> Callable[[SmallLake], str]:
-    def change(lake: SmallLake) -> str:
+def with_files_of(format: str) -> Callable[..., str]:
+    def change(lake: SmallLake, at: int | None = None) -> str:
         table = lake.catalog.load_table("sales.orders")
-        manifest = next(iter(table.current_snapshot().manifests(table.io))).manifest_path
+        snapshot = table.current_snapshot() if at is None else table.snapshot_by_id(at)
+        manifest = next(iter(snapshot.manifests(table.io))).manifest_path
         path = Path(manifest.removeprefix("file://"))
         with path.open("rb") as file:
             reader = fastavro.reader(file)
@@ -98,6 +100,32 @@ def test_everything_that_changes_files_refuses(lake: SmallLake, make: Callable[[
         assert re.match(told, refused.value.message), what
 
 
+@pytest.mark.parametrize("format", ["PUFFIN", "VORTEX"])
+def test_rows_in_files_of_an_unknown_format_are_not_read(lake: SmallLake, format: str) -> None:
+    lake.create()
+    with_files_of(format)(lake)
+    warden = lake.warden
+    told = f"main.sales.orders lists data files in the format {format.lower()}"
+    asked: dict[str, Callable[[], object]] = {
+        "read": lambda: warden.version.read("sales.orders"),
+        "first row": lambda: warden.version.read("sales.orders", limit=1),
+        "where": lambda: warden.version.read("sales.orders", where="id > 1"),
+        "arrow": lambda: warden.arrow("sales.orders").read_all(),
+        "query": lambda: warden.query("SELECT * FROM sales.orders"),
+    }
+    for what, read in asked.items():
+        with pytest.raises(UnsupportedTable, match=told):
+            pytest.fail(f"{what} did not refuse: {read()}")
+
+
+def test_rows_in_files_that_only_spark_reads_are_refused_with_the_way_to_read_them(lake: SmallLake) -> None:
+    lake.create()
+    with_files_of("AVRO")(lake)
+    with pytest.raises(UnsupportedTable, match="lists data files in the format avro") as refused:
+        lake.warden.version.read("sales.orders")
+    assert "lakewarden query --engine spark" in refused.value.hint
+
+
 @pytest.mark.parametrize("make", REASONS)
 def test_upkeep_names_the_table_as_skipped_and_goes_on(lake: SmallLake, make: Callable[[SmallLake], str]) -> None:
     lake.create("sales.orders")
@@ -116,6 +144,29 @@ def test_upkeep_names_the_table_as_skipped_and_goes_on(lake: SmallLake, make: Ca
         rows["main.sales.orders"].worst
     )
     assert planned.apply().state.value == "done"
+
+
+@pytest.mark.parametrize("format", ["PUFFIN", "VORTEX"])
+def test_upkeep_skips_a_table_of_which_only_an_old_version_has_such_files(lake: SmallLake, format: str) -> None:
+    lake.create("sales.orders", appends=1)
+    old = lake.head("sales.orders")
+    table = lake.catalog.load_table("sales.orders")
+    table.overwrite(table.scan().to_arrow())
+    lake.create("sales.others", appends=12)
+    told = with_files_of(format)(lake, old)
+    lake.configure(defaults={"retention": {"keep_last": 1, "keep_days": 0}})
+    assert len(lake.warden.version.read("sales.orders")) == 2
+    planned = lake.warden.policy.run()
+    assert {action.subject for action in planned.plan.actions} == {"main.sales.others"}
+    assert not planned.plan.refused
+    assert [w for w in planned.plan.warnings if "skipped" in w] == [f"main.sales.orders is skipped: {told}"]
+    assert planned.apply().state.value == "done"
+    with pytest.raises(UnsupportedTable, match=told):
+        lake.warden.policy.run("sales.orders")
+    expires = next(planner for planner in planners() if planner.name == "retention")
+    ground = lake.warden.ground
+    with pytest.raises(UnsupportedTable, match=told):  # no part of upkeep reports it as refused
+        expires.plan(TableUpkeep(Round(ground, "policy.run", ["retention"]), ground.tables.name("sales.orders")))
 
 
 def test_an_encrypted_table_is_shown_and_takes_no_commit(lake: SmallLake) -> None:

@@ -48,7 +48,7 @@ def decoding(location: str) -> Iterator[None]:
     except OSError:
         raise
     except Exception as error:
-        if unsupported := unsupported_format(error, location):
+        if unsupported := unsupported_format(error, f"the manifest {location}"):
             raise unsupported from None
         raise BrokenTable(
             f"{location} cannot be read: {first_line(error)}",
@@ -109,7 +109,7 @@ def translate(error: Exception, about: str) -> LakewardenError | None:
         )
     if isinstance(error, OSError):
         return StorageUnavailable(f"{about}: the storage does not respond: {message}", _DOCTOR)
-    if unsupported := unsupported_version(error, about):
+    if unsupported := unsupported_version(error, about) or unsupported_format(error, about):
         return unsupported
     if family in ("pydantic", "pydantic_core", "json") or _is_unreadable_metadata(error):
         return BrokenTable(

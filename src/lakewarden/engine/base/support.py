@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _KEY = "encryption.key-id"
 _FORMATS = ("avro", "orc", "parquet")
 _NOT_TOUCHED = "Lakewarden does not maintain it. Use the engine that wrote it; skip: true excludes it from patterns."
+_ONLY_SPARK = "Only Spark reads them: warden.dataframe(TABLE) in Python, or lakewarden query --engine spark."
 _VERSION = re.compile(r"Input tag '(\d+)' found using 'format_version'|Unknown format version: (\d+)")
-_FILE_FORMAT = re.compile(r"'([^']*)' is not a valid FileFormat")
+_FILE_FORMAT = re.compile(r"'([^']*)' is not a valid FileFormat|Unsupported file format: FileFormat\.(\w+)")
 
 
 def refuse_unsupported(table: Table, name: object) -> None:
@@ -33,17 +34,18 @@ def unsupported_version(error: Exception, about: str) -> UnsupportedTable | None
     return UnsupportedTable(f"{about} is in format v{found[1] or found[2]}", _NOT_TOUCHED) if found else None
 
 
-def unsupported_format(error: Exception, manifest: str) -> UnsupportedTable | None:
-    """The error for a manifest that lists a file in a format that PyIceberg does not know."""
+def unsupported_format(error: Exception, about: str) -> UnsupportedTable | None:
+    """The error for a table or a manifest that lists a file in a format that PyIceberg does not know, or not read."""
     found = _FILE_FORMAT.search(str(error))
-    return _in_format(found[1], manifest) if found else None
+    return _in_format(found[1] or found[2], about) if found else None
 
 
 def refuse_unsupported_file(file: DataFile, manifest: str) -> None:
     """Refuse a data file whose rows no reader of Lakewarden knows. Deletion vectors are in Puffin files."""
     if not file.content and file.file_format.value.lower() not in _FORMATS:
-        raise _in_format(file.file_format.value, manifest)
+        raise _in_format(file.file_format.value, f"the manifest {manifest}")
 
 
-def _in_format(format: str, manifest: str) -> UnsupportedTable:
-    return UnsupportedTable(f"the manifest {manifest} lists data files in the format {format.lower()}", _NOT_TOUCHED)
+def _in_format(format: str, about: str) -> UnsupportedTable:
+    hint = _ONLY_SPARK if format.lower() in _FORMATS else _NOT_TOUCHED
+    return UnsupportedTable(f"{about} lists data files in the format {format.lower()}", hint)

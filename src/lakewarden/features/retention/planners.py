@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lakewarden.errors import BrokenTable, Conflict, DeletionForbidden
+from lakewarden.errors import BrokenTable, Conflict, DeletionForbidden, UnsupportedTable
 from lakewarden.features.orphan.neighbours import Neighbours
 from lakewarden.features.retention import expiry
 from lakewarden.features.retention.expiry import Expiring, InUse
@@ -28,6 +28,8 @@ def _plan(on: TableUpkeep) -> Plan:
         return found if found.actions else replace(found, verdicts=())
     except DeletionForbidden as forbidden:  # the table's own setting, not a failure
         return replace(nothing, warnings=(f"{forbidden.message}; its old versions are kept",))
+    except UnsupportedTable:
+        raise  # policy run names the table as skipped
     except (BrokenTable, Conflict) as error:
         return replace(nothing, refused=(refusal(target, error),))
 
