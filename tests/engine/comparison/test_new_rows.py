@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lakewarden.engine.comparison.new_rows import Since
 from tests.small_lake import SmallLake
 
@@ -21,3 +23,12 @@ def test_versions_between_that_have_expired(lake: SmallLake) -> None:
     warden.retention.expire("sales.orders", keep_last=1, keep_days=0).apply()
     assert len(lake.catalog.load_table("sales.orders").metadata.snapshots) == 2
     assert found() == 6
+
+
+@pytest.mark.spark
+def test_a_version_has_no_new_rows_since_itself(lake: SmallLake) -> None:
+    lake.create(appends=2)
+    now = lake.warden.ground.tables.resolve("sales.orders")
+    same = lake.warden.ground.tables.resolve(f"sales.orders@{now.snapshot.snapshot_id}")
+    frame = lake.warden.ground.new_rows.frame(Since(same, now))
+    assert (frame.count(), frame.columns) == (0, list(now.table.schema().column_names))

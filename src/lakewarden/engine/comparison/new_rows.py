@@ -92,6 +92,8 @@ class NewRows:
         with translating_spark():
             session = self._spark().session()
             appended = self.appended(since)
+            if appended == []:  # Spark reads no empty range of versions
+                return self._rows.dataframe(since.after, raw=True).where("false")
             if appended is not None:
                 reader = session.read.option("start-snapshot-id", str(since.before.snapshot.snapshot_id))
                 reader = reader.option("end-snapshot-id", str(since.after.snapshot.snapshot_id))
