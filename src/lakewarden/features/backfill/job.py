@@ -8,7 +8,6 @@ import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.locations import same_place
@@ -24,7 +23,8 @@ from lakewarden.engine.sql.tuples import Tuple
 from lakewarden.errors import LakewardenError, VerificationFailed
 from lakewarden.features.backfill import bad_rows
 from lakewarden.features.backfill.pace import Pace
-from lakewarden.features.backfill.planning import reading_of, tasks_of
+from lakewarden.features.backfill.pinned import reading_of
+from lakewarden.features.backfill.planning import tasks_of
 from lakewarden.features.backfill.registration import Backfill
 from lakewarden.features.backfill.throttle import wait
 from lakewarden.features.backfill.trouble import Trouble, is_of_the_route, pause_before, trouble
@@ -72,8 +72,6 @@ class Written:
     """Whether a commit of this run was sent and its result is not known."""
     exchanges: bool = True
     """Whether batches are written by Lakewarden's own tasks, if the target allows it."""
-    began: dict[str, datetime] = field(default_factory=dict)
-    """By backfill, when it began to read: a run may write several, one after another."""
     readings: dict[str, Reading] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
 

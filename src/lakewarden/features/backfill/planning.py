@@ -7,28 +7,27 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.catalog.snapshot_removal import replacements_of
 from lakewarden.engine.rewrite.exchange import is_exchangeable
-from lakewarden.engine.rows.read import version_schema
-from lakewarden.engine.sql.batches import NoVersion, Reading
+from lakewarden.engine.sql.batches import Reading
 from lakewarden.engine.sql.sorted_column import Range
-from lakewarden.engine.sql.tuples import Tuple, TupleColumns
-from lakewarden.errors import BadValue, Conflict, LakewardenError, VersionNotFound
+from lakewarden.engine.sql.tuples import Tuple
+from lakewarden.errors import BadValue, Conflict, LakewardenError
 from lakewarden.features.backfill import bad_rows, gates, throttle, withdrawn
+from lakewarden.features.backfill.pinned import as_pinned, pins, read_versions, with_shown
 from lakewarden.features.backfill.position import Found, Position, branch_of, refuse_unknown, whereabouts
 from lakewarden.features.backfill.registration import Backfill
 from lakewarden.lifecycle.action import Action, Estimate, digest
 from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyiceberg.table import Table
 
-    from lakewarden.engine.base.table_name import TableName
-    from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader
 
 WRITE, PUBLISH = "write", "publish"
-_NONE = ""  # in place of a snapshot, if a table had none
+BEGAN = "began"  # when an action was planned: like all times, no part of its id
 _OF_A_TASK = 256 << 20  # source bytes
 _BYTES_PER_SECOND = 20 << 20  # a rough guess, for estimates, as are the next ones
 _UNPACKED, _ROW_GROUP, _BUFFERS = 4, 128 << 20, 48 << 20  # what Spark's shuffle and Iceberg's writer hold in memory
@@ -43,10 +42,23 @@ class Planned:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Next:
+    """What the next batch reads, and in which run."""
+
+    reading: Reading
+    run: int
+    shown: str = ""
+    """Withdrawn requests whose rows are read as new."""
+    settled: str = ""
+    """Withdrawn requests that were open between two runs only."""
+    warnings: tuple[str, ...] = ()
+
+
 def check(lake: Reader, backfill: Backfill) -> Reading:
     """Check a backfill's files against the tables that they name; raises what is wrong."""
     backfill.refuse_other_tables(lake)
-    reading = _reading(lake, backfill, {})
+    reading = read_versions(lake, backfill, {})
     name = backfill.target(lake)
     table = lake.tables.load(name)
     if table.metadata.format_version > 2:
@@ -72,6 +84,7 @@ def check(lake: Reader, backfill: Backfill) -> Reading:
 
 def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
     """The batches that are left; none if the backfill is complete."""
+    began = lake.clock()  # before anything hidden is left out
     backfill.refuse_other_tables(lake)
     name = backfill.target(lake)
     table = lake.tables.load(name)
@@ -87,9 +100,10 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
     _check_columns(backfill, last)
     if last is not None and last.complete and not again:
         return Planned((), ("complete; --again writes rows that arrived since",))
-    reading, run, shown, warnings = _continued(lake, backfill, known.current)
-    if run is None:
+    found = _continued(lake, backfill, known.current, began)
+    if found is None:
         return Planned((), ("no rows arrived since",))
+    reading, run, warnings = found.reading, found.run, found.warnings
     is_new = last is None or run > last.run
     after = None if is_new or last is None else _reached(lake, backfill, reading, last)
     size = backfill.files.meta.batch_size
@@ -104,14 +118,16 @@ def plan(lake: Reader, backfill: Backfill, again: bool) -> Planned:
         read = f"{len(ranges)} times {reading.bytes >> 20} MB"
         warnings = (*warnings, f"each batch is a query of its own, because {why}: it reads up to {read}")
     actions = _actions(lake, backfill, table, reading, ranges, run, last if not is_new else None)
-    actions = tuple(
-        replace(each, arguments={**each.arguments, **({"shown": shown} if shown else {})}) for each in actions
-    )
     if is_on_branch:
         done = actions[-1].number("batch") if actions else last.batch if last else 0
         actions = (*actions, _publication(lake, backfill, table, reading, run, done))
         if not gates.sampled_batches(backfill) and backfill.files.meta.gates.sample_batches is None:
             warnings = (*warnings, "no batch is compared with what its SQL gives, which is not the same each time")
+    known_requests = {key: ids for key, ids in (("shown", found.shown), ("settled", found.settled)) if ids}
+    actions = tuple(
+        replace(each, arguments={**each.arguments, **known_requests}, expects={BEGAN: began.isoformat()})
+        for each in actions
+    )
     return Planned(actions, warnings)
 
 
@@ -157,50 +173,31 @@ def _check_columns(backfill: Backfill, last: Position | None) -> None:
         )
 
 
-def reading_of(lake: Reader, backfill: Backfill, action: Action) -> Reading:
-    """What an action reads, as it was planned."""
-    backfill.refuse_other_tables(lake)
-    source = json.loads(str(action.arguments["source"]))
-    since = action.arguments.get("since")
-    reading = _reading(lake, backfill, source, str(since) if since else None)
-    return _with_shown(lake, reading, str(action.arguments.get("shown", "")))
-
-
-def _continued(
-    lake: Reader, backfill: Backfill, found: Found | None
-) -> tuple[Reading, int | None, str, tuple[str, ...]]:
-    """What the next batch reads, in which run, and withdrawn requests whose rows it reads.
-
-    No run if nothing arrived since the last one.
-    """
+def _continued(lake: Reader, backfill: Backfill, found: Found | None, began: datetime) -> _Next | None:
+    """What the next batch reads; None if nothing arrived since the last run."""
     if found is None:
-        return check(lake, backfill), 1, "", ()
+        return _Next(check(lake, backfill), 1)
     last = found.position
     if not last.complete:
-        reading = _as_pinned(lake, backfill, last.source, last.since)
-        return _with_shown(lake, reading, last.shown), last.run, last.shown, ()
+        reading = as_pinned(lake, backfill, last.source, last.since)
+        return _Next(with_shown(lake, reading, last.shown), last.run, last.shown)
     read = last.source[backfill.source]
     reading, shown = _late(lake, backfill, found)
     if _has_nothing_new(backfill, reading, read):
-        return reading, None, "", ()
+        return None
     warnings = _about_changes(lake, backfill, reading)
     if reading.hidden_before:
         named = f"rows that {', '.join(shown.split())} hid while it ran count as new: withdrawn since"
         warnings = (*warnings, named)
-    return reading, last.run + 1, shown, warnings
+    settled = withdrawn.between_runs(lake, reading.pinned, found, began)
+    return _Next(reading, last.run + 1, shown, " ".join(settled), warnings)
 
 
 def _late(lake: Reader, backfill: Backfill, found: Found) -> tuple[Reading, str]:
     """What `--again` reads, and the withdrawn requests whose rows are among it."""
-    reading = _as_pinned(lake, backfill, {}, found.position.source[backfill.source])
+    reading = as_pinned(lake, backfill, {}, found.position.source[backfill.source])
     shown, hidden = withdrawn.missed(lake, reading.since, found) if reading.since else ((), ())
     return replace(reading, hidden_before=hidden), " ".join(shown)
-
-
-def _with_shown(lake: Reader, reading: Reading, shown: str) -> Reading:
-    if reading.since is None or not shown:
-        return reading
-    return replace(reading, hidden_before=withdrawn.keys_of(lake, reading.since, shown.split()))
 
 
 def _about_changes(lake: Reader, backfill: Backfill, reading: Reading) -> tuple[str, ...]:
@@ -211,56 +208,6 @@ def _about_changes(lake: Reader, backfill: Backfill, reading: Reading) -> tuple[
     gone = "rows may have been" if removed is None else f"{removed:,} rows were"
     stays = f"its former row stays in {backfill.target(lake)}, as do rows that were deleted"
     return (f"{gone} changed or deleted in {backfill.source} since: a changed row is written again, and {stays}",)
-
-
-def _as_pinned(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: str | None) -> Reading:
-    """What a run reads. It is never replaced by another version, of which rows would be written twice or not at all."""
-    try:
-        return _reading(lake, backfill, pinned, since)
-    except VersionNotFound as error:
-        raise Conflict(
-            f"a version that backfill {backfill.id} has read is gone: {error.message}",
-            "Which rows are left is not known. Undo the backfill and run it again, or write the rest by a new version "
-            "of its files with initial_checkpoint.",
-        ) from None
-
-
-def _reading(lake: Reader, backfill: Backfill, pinned: dict[str, str], since: str | None = None) -> Reading:
-    insertion, spelled = backfill.insertion, backfill.source
-
-    def version(table: str, at: str | None) -> Resolved | NoVersion:
-        name = backfill.table(lake, table)
-        current = lake.tables.load(name)
-        if at == _NONE or (at is None and current.current_snapshot() is None):
-            return NoVersion(name, current.schema())
-        try:
-            return _resolved(lake, name, current, at) if at else lake.tables.resolve(str(name))
-        except VersionNotFound:
-            if not at or table == spelled:
-                raise
-            return lake.tables.resolve(str(name))  # rows are only joined with it: its current version serves as well
-
-    versions = {table: version(table, pinned.get(table)) for table in insertion.tables}
-    source = versions[spelled]
-    schema = source.schema if isinstance(source, NoVersion) else version_schema(source)
-    columns = TupleColumns.of(schema, backfill.files.meta.checkpoint_columns, spelled)
-    return Reading(
-        insertion=insertion,
-        source=spelled,
-        columns=columns,
-        versions=versions,
-        since=_since(lake, backfill.table(lake, spelled), since) if since else None,
-        initial=columns.given(backfill.files.meta.initial_checkpoint),
-    )
-
-
-def _since(lake: Reader, name: TableName, since: str) -> Resolved:
-    return _resolved(lake, name, lake.tables.load(name), since)
-
-
-def _resolved(lake: Reader, name: TableName, table: Table, snapshot: str) -> Resolved:
-    """A version that was read, or what a purge has put in its place: the same without rows that were erased."""
-    return lake.tables.resolve(f"{name}@{replacements_of(table.metadata.properties).get(int(snapshot), snapshot)}")
 
 
 def _actions(
@@ -328,7 +275,7 @@ def _common(lake: Reader, backfill: Backfill, table: Table, reading: Reading, ru
             "version": backfill.files.version,
             "run": run,
             "sql": backfill.files.sql_hash,
-            "source": json.dumps(_pins(reading)),
+            "source": json.dumps(pins(reading)),
             **({"since": since} if since else {}),
         },
         requires=(
@@ -336,14 +283,6 @@ def _common(lake: Reader, backfill: Backfill, table: Table, reading: Reading, ru
             *(SnapshotKept(str(one.name), one.snapshot.snapshot_id) for one in reading.pins),
         ),
     )
-
-
-def _pins(reading: Reading) -> dict[str, str]:
-    """By table, the id of the snapshot that is read."""
-    return {
-        spelled: _NONE if isinstance(version, NoVersion) else str(version.snapshot.snapshot_id)
-        for spelled, version in reading.versions.items()
-    }
 
 
 def _estimate(rows: int, size: int, memory: int | None) -> Estimate:
@@ -378,7 +317,7 @@ def _late_in_source(lake: Reader, backfill: Backfill, found: Found, read: str | 
     if read is None:
         return None
     try:
-        reading = _reading(lake, backfill, {}, read or None)
+        reading = read_versions(lake, backfill, {}, read or None)
         return 0 if _has_nothing_new(backfill, reading, read) else lake.batches.count(reading)
     except LakewardenError:  # a version is gone, or columns of the SQL
         return None
@@ -387,4 +326,4 @@ def _late_in_source(lake: Reader, backfill: Backfill, found: Found, read: str | 
 def _has_nothing_new(backfill: Backfill, reading: Reading, read: str) -> bool:
     """Whether the source is at the version that was read, and nothing of it was hidden then."""
     at = str(reading.since.snapshot.snapshot_id) if reading.since else read
-    return _pins(reading)[backfill.source] == at and not reading.hidden_before
+    return pins(reading)[backfill.source] == at and not reading.hidden_before

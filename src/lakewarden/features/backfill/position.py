@@ -64,11 +64,11 @@ class Position:
     undone: bool = False
     """The commit removed all rows of the backfill: stamps before it no longer count."""
     began: str = ""
-    """When its first run began to read; requests to erase that hid rows since may have been withdrawn."""
+    """When its first run was planned; requests to erase that hid rows since may have been withdrawn."""
     shown: str = ""
     """Withdrawn requests whose rows count as new in this run."""
     settled: str = ""
-    """The same, in earlier runs."""
+    """The same in earlier runs, and requests that were open between two runs only."""
     aside: bool = False
     """Whether the run has put rows aside, which its count of rows may lack: a purge may take the record of them."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.column_texts import column_names, column_texts
 from lakewarden.engine.rows.new_since import Arrival
+from lakewarden.engine.sql.batches import NoVersion
 from lakewarden.errors import Conflict
 from lakewarden.records.erasure import ErasureRequest, ErasureState, Folding, HiddenKey, KeyAsked
 
@@ -55,6 +56,15 @@ def _withdrawn(lake: Reader, read: Resolved, last: Found) -> tuple[list[ErasureR
     some = [request for request in ended if request.id not in known and request.created_at < last.at]
     whole = [each for each in some if each.created_at <= began and each.closed_at and each.closed_at >= last.at]
     return whole, [each for each in some if each not in whole]
+
+
+def between_runs(lake: Reader, source: Resolved | NoVersion, last: Found, until: datetime) -> tuple[str, ...]:
+    """Requests that came after a complete run and were withdrawn before the next one was planned: they hid nothing."""
+    if isinstance(source, NoVersion):
+        return ()
+    uuid = str(source.table.metadata.table_uuid)
+    ended = lake.state.erasure.list((ErasureState.WITHDRAWN,), uuid, ended_since=last.at)
+    return tuple(each.id for each in ended if each.created_at >= last.at and each.closed_at and each.closed_at <= until)
 
 
 def keys_of(lake: Reader, version: Resolved, requests: Iterable[str]) -> tuple[HiddenKey, ...]:

@@ -21,7 +21,7 @@ from lakewarden.errors import CatalogUnavailable, LakewardenError, StalePlan
 from lakewarden.features.backfill import bad_rows, branch
 from lakewarden.features.backfill.job import Job, Written, bound, sweep
 from lakewarden.features.backfill.pace import SECONDS
-from lakewarden.features.backfill.planning import PUBLISH, WRITE
+from lakewarden.features.backfill.planning import BEGAN, PUBLISH, WRITE
 from lakewarden.features.backfill.position import Position, branch_of, key, position, unmoved
 from lakewarden.features.backfill.registration import Backfill
 from lakewarden.features.backfill.throttle import held_back, working_time
@@ -59,7 +59,6 @@ def write(lake: Writer, backfill: Backfill, action: Action, following: list[Acti
             "Nothing was written. Continue with the new SQL: lakewarden backfill run",
         )
     kept = lake.kept(Written)
-    kept.began.setdefault(backfill.id, lake.clock())
     reading = kept.reading(lake, backfill, action)
     if backfill.files.meta.on_bad_rows == "quarantine":
         aside = bad_rows.put_aside(lake, backfill, action.number("run"))
@@ -172,18 +171,20 @@ def _stamp(
         by=backfill.reads_by,
         commits=_commits(backfill, before, run),
         complete=is_whole and bool(action.arguments["is_last"]) and backfill.files.meta.mode == "direct",
-        began=kept.began[backfill.id].isoformat() if before is None else before.began,
+        began=str(action.expects[BEGAN]) if before is None else before.began,
         shown=str(action.arguments.get("shown", "")),
-        settled=_settled(before, run),
+        settled=_settled(before, action),
         aside=bool(reading.without) or (before is not None and before.run == run and before.aside),
     )
 
 
-def _settled(before: Position | None, run: int) -> str:
-    """The withdrawn requests whose rows earlier runs have read as new."""
+def _settled(before: Position | None, action: Action) -> str:
+    """The withdrawn requests whose rows earlier runs have read as new, or did not miss."""
     if before is None:
         return ""
-    return before.settled if before.run == run else f"{before.settled} {before.shown}".strip()
+    if before.run == action.number("run"):
+        return before.settled
+    return " ".join(f"{before.settled} {before.shown} {action.arguments.get('settled', '')}".split())
 
 
 def _commits(backfill: Backfill, before: Position | None, run: int) -> int:
