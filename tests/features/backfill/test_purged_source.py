@@ -11,6 +11,7 @@ import pytest
 
 from lakewarden.errors import Conflict
 from tests.features.backfill.shop import Shop
+from tests.walks.others import stop
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +70,30 @@ def test_a_version_that_goes_is_named_and_can_be_tagged(shop: Shop) -> None:
     assert shop.status().late_rows == 1
     shop.run(again=True)
     assert shop.ids() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("most", [None, 1])
+def test_a_purge_on_spark_moves_the_position_too(shop: Shop, most: int | None) -> None:
+    shop.order(*range(4))
+    shop.order(10, region="gone")
+    shop.register()
+    shop.run(max_batches=most)
+    spark = shop.warden.ground.spark
+    spark.sql("ALTER TABLE main.shop.orders SET TBLPROPERTIES ('format-version'='3')")
+    planned = purge(shop, "gone")
+    assert about_backfills(planned) == []
+    if most is None:
+        planned.apply()
+    else:
+        stop(planned, "spark_cleansing.moved")  # what was moved is known from the versions themselves
+        shop.warden.operation.resume(shop.warden.operation.list()[0].id)
+        shop.run()
+    spark.sql("INSERT INTO main.shop.orders VALUES ('also gone', 20, 1.5)")
+    purge(shop, "also gone").apply()
+    spark.sql("INSERT INTO main.shop.orders VALUES ('north', 21, 1.5)")
+    assert (shop.status().late_rows, shop.status().notes) == (1, [])
+    shop.run(again=True)
+    assert shop.ids() == [*range(4), *([10] if most is None else []), 21]
 
 
 def test_a_version_that_is_gone_is_refused(shop: Shop) -> None:

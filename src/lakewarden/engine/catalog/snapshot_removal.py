@@ -137,8 +137,7 @@ def expiry_updates(
         elif LINEAGE in metadata.properties:
             notes.append(LINEAGE)
         if replaced:
-            followed = json.dumps({str(old): new for old, new in _replacements(metadata, replaced).items()})
-            updates.append(SetPropertiesUpdate.model_validate({"updates": {REPLACED: followed}}))
+            updates.append(SetPropertiesUpdate.model_validate({"updates": replacement_note(metadata, replaced)}))
         if stamps := last_stamps(table, set(going) - (replaced or {}).keys()):
             updates.append(SetPropertiesUpdate.model_validate({"updates": stamps}))
     if notes:
@@ -156,6 +155,11 @@ def lineage_of(properties: Mapping[str, str]) -> dict[int, int]:
 def replacements_of(properties: Mapping[str, str]) -> dict[int, int]:
     """For snapshots that a purge replaced: what replaces them now."""
     return _snapshots_in(properties, REPLACED)
+
+
+def replacement_note(metadata: TableMetadata, replaced: Mapping[int, int]) -> dict[str, str]:
+    """The property that says so, with these ones too."""
+    return {REPLACED: json.dumps({str(old): new for old, new in _replacements(metadata, replaced).items()})}
 
 
 def _snapshots_in(properties: Mapping[str, str], key: str) -> dict[int, int]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.faults import translating
 from lakewarden.engine.base.locations import same_place
-from lakewarden.engine.catalog.snapshot_removal import last_stamps
+from lakewarden.engine.catalog.snapshot_removal import last_stamps, replacement_note
 from lakewarden.engine.catalog.snapshots import ancestors, named, notes_of
 from lakewarden.engine.commit.procedures import Procedures
 from lakewarden.engine.files.reachable import metadata_files
@@ -35,7 +35,7 @@ from lakewarden.engine.history.working_branch import (
     is_resumed,
     is_working,
     leftover_snapshots,
-    rebuilt_for_main,
+    rebuilt,
     restore_properties,
 )
 from lakewarden.engine.rows.row_positions import KeyRows
@@ -129,11 +129,18 @@ class SparkCleansing:
         return Cleansed(refs=run.moved, snapshots=going, superseded=tuple(superseded))
 
     def _mark(self, run: _Run, table: Table, going: Sequence[int]) -> None:
-        """Keep the stamps of archives, which Spark's expiry does not know, and mark those that were purged."""
-        purged = purged_by_spark(table, rebuilt_for_main(table), run.rows, self._files)
-        stamps = {**last_stamps(table, set(going)), **marked_stamps(table, going, purged)}
-        if stamps:
-            run.statements.set_properties(stamps)
+        """Note what Spark's expiry does not know: which versions replace others, and stamps of archives.
+
+        Stamps of partitions that were purged are marked.
+        """
+        of_main = set(ancestors(table, table.metadata.current_snapshot_id))
+        replaced = rebuilt(table)
+        purged = purged_by_spark(table, rebuilt(table, of_main), run.rows, self._files)
+        notes = {**last_stamps(table, set(going)), **marked_stamps(table, going, purged)}
+        if replaced:
+            notes |= replacement_note(table.metadata, replaced)
+        if notes:
+            run.statements.set_properties(notes)
         reach("spark_cleansing.marked")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -91,15 +91,12 @@ def leftover_snapshots(table: Table) -> set[int]:
     return found
 
 
-def rebuilt_for_main(table: Table) -> dict[int, int]:
-    """The rebuilt versions in main's history, by those that they were built from, as far as these are still there."""
-    found = dict[int, int]()
-    for id in ancestors(table, table.metadata.current_snapshot_id):
-        snapshot = table.snapshot_by_id(id)
-        origin = _origin(snapshot) if snapshot is not None else None
-        if origin is not None and table.snapshot_by_id(origin) is not None:
-            found.setdefault(origin, id)  # the newest is the last step
-    return found
+def rebuilt(table: Table, among: Collection[int] | None = None) -> dict[int, int]:
+    """By versions that are still there, the last ones that were built from them, by default of all that refs have."""
+    there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+    chosen = there - leftover_snapshots(table) if among is None else among
+    origins = {each.snapshot_id: _origin(each) for each in table.metadata.snapshots if each.snapshot_id in chosen}
+    return {origin: id for id, origin in origins.items() if origin in there}
 
 
 def _origin(snapshot: Snapshot) -> int | None:
