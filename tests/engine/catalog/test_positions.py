@@ -159,3 +159,33 @@ def test_an_older_metadata_file_that_cannot_be_read_is_as_if_it_were_gone(
     monkeypatch.setattr(positions, "_by_files", lambda *of: looked.append(of))
     standing(table, KEY)
     assert bool(looked) is not found.is_final  # what cannot be known any more is not looked for at each commit
+
+
+def test_files_of_an_earlier_stamp_do_not_prove_that_main_has_no_later_one(make: Make) -> None:
+    """Main was rolled back behind batch 3 and set forward again, and nothing shows any longer where that was."""
+    table = make()
+    first, second = stamped(table), stamped(table, 2)
+    third = stamped(table, 3)
+    table.append(ROWS)
+    ahead = table.current_snapshot()
+    assert ahead is not None
+    table.manage_snapshots().create_tag(ahead.snapshot_id, "ahead").commit()
+    table.manage_snapshots().rollback_to_snapshot(second.snapshot_id).commit()
+    for _ in range(2):  # commits of Lakewarden on batch 2
+        base = table.metadata
+        table.append(ROWS)
+        new, now = table.current_snapshot(), table.metadata
+        assert new is not None
+        table.metadata = base
+        properties = stamp_properties(table, new, {})
+        table.metadata = now
+        table.transaction().set_properties(properties).commit_transaction()
+    assert json.loads(table.metadata.properties[KEY])["snapshot"] == second.snapshot_id
+    left = [one for one in table.metadata.snapshots if one.snapshot_id not in (first.snapshot_id, second.snapshot_id)]
+    table.metadata = table.metadata.model_copy(update={"snapshots": left, "metadata_log": []})
+    found = standing(table, KEY)
+    assert found.last is not None
+    assert (found.is_known, found.last.stamp) == (True, '{"batch":2}')
+    left = [one for one in left if one.snapshot_id != third.snapshot_id]
+    table.metadata = table.metadata.model_copy(update={"snapshots": left, "current_snapshot_id": ahead.snapshot_id})
+    assert (standing(table, KEY).is_known, standing(table, KEY).last) == (False, None)

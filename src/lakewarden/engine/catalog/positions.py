@@ -55,6 +55,8 @@ class Kept:
     """The anchors are known to have no stamp in their line: main was rolled back behind all of them."""
     unknown: int | None = None
     """A snapshot of which it cannot be known any more: nobody need read the same files again at each commit."""
+    has_later: bool = False
+    """Main was rolled back behind a later stamp: files of this one do not show that main is still without that."""
 
     @staticmethod
     def of(table: Table, key: str) -> Kept | None:
@@ -64,7 +66,8 @@ class Kept:
             first = known.get("first")
             last = Stamped(_compact(known["position"]), known["snapshot"], known["sequence"], known["at"])
             anchors, lost = tuple(known.get("anchors", ())), known.get("lost", False)
-            return Kept(last, anchors, tuple(first or ()) or None, lost, known.get("unknown"))
+            later = known.get("later", False)
+            return Kept(last, anchors, tuple(first or ()) or None, lost, known.get("unknown"), later)
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
@@ -72,6 +75,7 @@ class Kept:
     def text(self) -> str:
         whose = {"snapshot": self.last.snapshot, "sequence": self.last.sequence, "at": self.last.at}
         more = {"anchors": self.anchors, "first": self.first, "lost": self.is_lost, "unknown": self.unknown}
+        more["later"] = self.has_later
         return _compact({"position": json.loads(self.last.stamp), **whose, **{k: v for k, v in more.items() if v}})
 
     @property
@@ -185,7 +189,9 @@ def _moved(
         elif found.is_known and found.last is not None:
             line = [id for id in _since(table, found.last, kept) if id not in gone]
             anchors = dict.fromkeys(replaced.get(id, id) for id in (*line[-1:], *([head] if head else [])))
-            kept = Kept(found.last, tuple(anchors), kept.first if kept else None)
+            first = kept.first if kept else None
+            has_later = kept is not None and (kept.has_later or kept.last.snapshot != found.last.snapshot)
+            kept = Kept(found.last, tuple(anchors), first, has_later=has_later)
         elif kept is not None and not found.is_known and found.is_final:
             kept = replace(kept, unknown=head)
         if kept is not None:
@@ -228,9 +234,12 @@ def _by_lineage(table: Table, key: str) -> Standing:
 
 
 def _by_files(table: Table, kept: Kept, is_final: bool) -> Standing:
-    """Whether main still has a file that the stamped commit added: then main descends from it."""
+    """Whether main still has a file that the stamped commit added: then main descends from it.
+
+    That does not say whether it has a later stamp too, where there was one.
+    """
     head = table.current_snapshot()
-    for manifest in head.manifests(table.io) if head and not kept.is_lost else ():
+    for manifest in head.manifests(table.io) if head and not (kept.is_lost or kept.has_later) else ():
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             if entry.snapshot_id == kept.last.snapshot:
                 return Standing(kept.last)

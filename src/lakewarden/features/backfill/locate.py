@@ -31,8 +31,8 @@ class Locate(TableOperation):
     database: Database
     version: Version
     rows: Literal["there", "gone"] = Field(
-        description="there: the target has all rows that the backfill reports as written; gone: it has none of them, "
-        "and rows of the source that were put aside are tried again."
+        description="there: the target has all rows that the backfill reports as written, and no later ones of it; "
+        "gone: it has none of them, and rows of the source that were put aside are tried again."
     )
 
     def plan(self, lake: Reader) -> Plan:
@@ -43,12 +43,13 @@ class Locate(TableOperation):
         known = whereabouts(table, backfill.id)
         if known.unknown is None:
             return Plan(self.kind(), backfill.id, (), ("where it is is known: nothing to say",))
-        written = f"{known.unknown.position.rows:,} source rows up to batch {known.unknown.position.batch}"
+        at, more = known.unknown.position, ", and nothing that it wrote later" if self.rows == "there" else ""
+        written = f"{at.rows:,} source rows up to batch {at.batch}"
         action = Action(
             verb="locate",
             subject=name,
             lease=table_lease(uuid),
-            says=f"note that what backfill {backfill.id} wrote ({written}) is {self.rows}",
+            says=f"note that what backfill {backfill.id} wrote ({written}) is {self.rows}{more}",
             arguments={"backfill": backfill.id, "rows": self.rows, "snapshot": str(head), "uuid": uuid},
             requires=(TableIs(name, uuid), RefAt(name, MAIN, head)),
         )
