@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.engine.comparison import new_rows
-from lakewarden.errors import Interrupted, LakewardenError
+from lakewarden.errors import Conflict, Interrupted, LakewardenError
 from lakewarden.lifecycle import failpoints
 from tests.deletes_by_hand import column_of, commit_deletes, equality_deletes, unpartitioned
 from tests.features.backfill.shop import SQL, Shop
@@ -181,3 +181,34 @@ def test_equality_deletes_are_compared_as_copies(shop: Shop, monkeypatch: pytest
         patched.setattr(new_rows, "_MOST_SENT", 1)
         again(shop)
     assert again(shop) == (4,)
+
+
+def test_columns_that_changed_after_the_last_commit_are_refused_until_the_next_one(shop: Shop) -> None:
+    """Spark reads a version with the columns that it was committed with, and the head of main with the current ones."""
+    spark = shop.warden.ground.spark
+    shop.order(1)
+    shop.register()
+    spark.sql("ALTER TABLE main.shop.orders RENAME COLUMN amount TO price")
+    after = SQL.replace("amount", "price")
+    shop.write(after)
+    changed = r"main.shop.orders: column price changed after its last commit"
+    for refused in (lambda: shop.warden.backfill.register(database="shop"), shop.run):
+        with pytest.raises(Conflict, match=changed):
+            refused()
+    spark.sql("INSERT INTO main.shop.orders VALUES ('north', 2, 1.5)")
+    shop.run()
+    spark.sql("INSERT INTO main.shop.orders VALUES ('north', 3, 1.5)")
+    spark.sql("ALTER TABLE main.shop.orders ADD COLUMN unread INT")
+    assert (shop.status().late_rows, shop.status().notes) == (1, [])
+    shop.run(again=True)
+    spark.sql("INSERT INTO main.shop.orders VALUES ('north', 4, 1.5, 0)")
+    spark.sql("ALTER TABLE main.shop.orders RENAME COLUMN price TO cost")
+    shop.write(SQL.replace("amount", "cost"))
+    assert shop.status().late_rows is None
+    assert "column cost changed after its last commit" in shop.status().notes[0]
+    with pytest.raises(Conflict, match="column cost changed"):
+        shop.run(again=True)
+    shop.warden.compaction.compact("shop.orders", rewrite_all=True).apply()
+    assert shop.status().late_rows == 1
+    shop.run(again=True)
+    assert shop.ids() == [1, 2, 3, 4]

@@ -16,10 +16,12 @@ from lakewarden.features.backfill.registration import Backfill
 from lakewarden.lifecycle.action import Action
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.catalog.tables import Resolved
+    from lakewarden.engine.sql.insertion import Insertion
     from lakewarden.lifecycle.ground import Reader
 
 NONE = ""
@@ -56,11 +58,11 @@ def read_versions(lake: Reader, backfill: Backfill, pinned: dict[str, str], sinc
         if at == NONE or (at is None and current.current_snapshot() is None):
             return NoVersion(name, current.schema())
         try:
-            return _resolved(lake, name, current, at) if at else lake.tables.resolve(str(name))
+            return _resolved(lake, name, current, at) if at else _newest(lake, name, insertion)
         except VersionNotFound:
             if not at or table == spelled:
                 raise
-            return lake.tables.resolve(str(name))  # rows are only joined with it: its current version serves as well
+            return _newest(lake, name, insertion)  # rows are only joined with it: its current version serves as well
 
     versions = {table: version(table, pinned.get(table)) for table in insertion.tables}
     source = versions[spelled]
@@ -83,6 +85,29 @@ def _since(lake: Reader, name: TableName, since: str) -> Resolved:
 def _resolved(lake: Reader, name: TableName, table: Table, snapshot: str) -> Resolved:
     """A version that was read, or what a purge has put in its place: the same without rows that were erased."""
     return lake.tables.resolve(f"{name}@{replacements_of(table.metadata.properties).get(int(snapshot), snapshot)}")
+
+
+def _newest(lake: Reader, name: TableName, insertion: Insertion) -> Resolved:
+    """The version that main is at; refused if columns that are read were changed since its commit.
+
+    It is planned as what it is now, and read by its id: Spark then gives it the columns of its commit.
+    """
+    newest = lake.tables.resolve(str(name))
+    committed = lake.tables.resolve(f"{name}@{newest.snapshot.snapshot_id}")
+    now, then = (_columns_read(version_schema(version), insertion) for version in (newest, committed))
+    if now != then:
+        names = sorted({column for column, _, _ in now ^ then})
+        changed = f"column{'s' if names[1:] else ''} {', '.join(names)}"
+        raise Conflict(
+            f"{name}: {changed} changed after its last commit, and a version is read with the columns of its commit",
+            f"Write a row to it, or compact it: lakewarden compaction compact {name} --rewrite-all --apply",
+        )
+    return newest
+
+
+def _columns_read(schema: Schema, insertion: Insertion) -> set[tuple[str, int, str]]:
+    names = set(insertion.columns_read([field.name for field in schema.fields]))
+    return {(field.name, field.field_id, str(field.field_type)) for field in schema.fields if field.name in names}
 
 
 def with_shown(lake: Reader, reading: Reading, shown: str) -> Reading:
