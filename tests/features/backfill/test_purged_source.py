@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakewarden.errors import Conflict
-from tests.features.backfill.shop import Shop
+from tests.features.backfill.shop import ORDERS, Shop
 from tests.walks.others import stop
 
 pytestmark = pytest.mark.spark
@@ -70,6 +71,57 @@ def test_a_version_that_goes_is_named_and_can_be_tagged(shop: Shop) -> None:
     assert shop.status().late_rows == 1
     shop.run(again=True)
     assert shop.ids() == [0, 1, 2, 3, 4]
+
+
+def test_a_version_that_the_run_no_longer_needs_is_not_named(shop: Shop) -> None:
+    shop.order(*range(3))
+    shop.order(3, region="gone")
+    shop.register()
+    shop.run()
+    read = shop.lake.head("shop.orders")
+    shop.order(*range(4, 8))
+    shop.run(again=True, max_batches=1)
+    (warning,) = about_backfills(purge(shop, "gone"))
+    assert f"backfill shop_003 has read version {read}, which expires" in warning
+    shop.run()
+    assert about_backfills(shop.warden.erasure.purge("shop.orders", now=True)) == []
+    read = shop.lake.head("shop.orders")
+    shop.order(20)
+    (warning,) = about_backfills(shop.warden.erasure.purge("shop.orders", now=True))
+    assert f"backfill shop_003 has read version {read}, which expires" in warning
+
+
+def test_a_version_of_a_table_that_is_only_joined_is_not_named(shop: Shop) -> None:
+    shop.order(*range(4))
+    others = shop.lake.catalog.create_table("shop.others", ORDERS)
+    for region, id in (("gone", 1), ("south", 2)):
+        others.append(pa.table({"region": [region], "id": [id], "amount": [1.0]}, schema=ORDERS))
+    joined = (
+        "INSERT INTO {db}.totals (id, region, cents) SELECT o.id, x.region, 1 FROM {db}.orders o "
+        "LEFT JOIN {db}.others x ON x.id = o.id"
+    )
+    shop.register(joined, source_table="orders")
+    shop.run(max_batches=1)
+    others.append(pa.table({"region": ["west"], "id": [3], "amount": [1.0]}, schema=ORDERS))
+    shop.warden.erasure.request("shop.others", key="region", value=["gone"])
+    planned = shop.warden.erasure.purge("shop.others", now=True)
+    assert about_backfills(planned) == []
+    planned.apply()
+    shop.run()
+    assert shop.ids() == [*range(4)]
+
+
+def test_a_version_that_a_purge_made_is_named_once_it_goes_too(shop: Shop) -> None:
+    shop.order(*range(3))
+    shop.order(3, region="gone")
+    shop.order(4, region="also gone")
+    shop.register()
+    shop.run()
+    purge(shop, "gone").apply()
+    made = shop.lake.head("shop.orders")
+    shop.order(5)
+    (warning,) = about_backfills(purge(shop, "also gone"))
+    assert f"backfill shop_003 has read version {made}, which expires" in warning
 
 
 @pytest.mark.parametrize("most", [None, 1])

@@ -276,6 +276,7 @@ def _common(lake: Reader, backfill: Backfill, table: Table, reading: Reading, ru
             "run": run,
             "sql": backfill.files.sql_hash,
             "source": json.dumps(pins(reading)),
+            "reads": backfill.source,
             **({"since": since} if since else {}),
         },
         requires=(

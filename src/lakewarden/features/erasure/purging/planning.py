@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.route import route_of_manifests
+from lakewarden.engine.catalog.snapshot_removal import replacements_of
 from lakewarden.engine.files.unreachable import is_own
 from lakewarden.engine.history.spark_costs import check_nothing_else_goes, check_nothing_staged, costs, lost_columns
 from lakewarden.engine.history.working_branch import is_working
@@ -23,10 +25,10 @@ from lakewarden.features.orphan.judgement import refuse_forbidden
 from lakewarden.features.shared.file_sizes import DELTA_ENCODED, policy_of
 from lakewarden.lifecycle.action import Action, Estimate, Verdict
 from lakewarden.lifecycle.basics import SPARK_SQL
-from lakewarden.lifecycle.journal import known_to
+from lakewarden.lifecycle.journal import Progress, known_to
 from lakewarden.lifecycle.plan import Plan
 from lakewarden.lifecycle.planned_files import FileList, PlannedFile
-from lakewarden.lifecycle.requirement import SnapshotKept, TableIs, table_lease
+from lakewarden.lifecycle.requirement import TableIs, table_lease
 from lakewarden.quantities import counted, show_size
 from lakewarden.records.erasure import EvidenceKind
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from lakewarden.features.erasure.requests.due import Due
     from lakewarden.features.orphan.neighbours import Neighbours
     from lakewarden.lifecycle.ground import Reader
+    from lakewarden.lifecycle.journal import Record
 
 PURGE = "purge"
 _BACKFILLS = ("backfill.run", "migration.apply")
@@ -207,25 +210,39 @@ def _warnings(lake: Reader, name: TableName, table: Table, found: Searched, acti
 
 
 def _readers(lake: Reader, name: TableName, table: Table, found: Searched) -> list[str]:
-    """Warnings for backfills that have read a version which goes, as the journal knows them."""
+    """Warnings for backfills that have read a version of their source which goes, as the journal knows them."""
+    made = replacements_of(table.metadata.properties)
     refs = {ref.snapshot_id for ref in table.metadata.refs.values()}
     going = {*found.snapshots, *found.tainted} - refs
     records = [record for kind in _BACKFILLS for record in lake.journal.list(kind=kind, limit=_ALL)]
     seen, warnings = set[str](), []
     for record in sorted(records, key=lambda record: record.created_at, reverse=True):
         for action in record.plan.actions:
-            needed = [need for need in action.requires if isinstance(need, SnapshotKept) and need.table == str(name)]
             backfill = str(action.arguments.get("backfill", ""))
-            if not needed or backfill in seen:
+            if "source" not in action.arguments or backfill in seen:
                 continue
             seen.add(backfill)
-            if lost := next((need.snapshot for need in needed if need.snapshot in going), None):
+            needed = (made.get(snapshot, snapshot) for snapshot in _versions_read(record, action, backfill))
+            if lost := next((snapshot for snapshot in needed if snapshot in going), None):
                 warnings.append(
                     f"{name}: backfill {backfill} has read version {lost}, which expires: it can neither go on nor "
                     "find rows that arrived since. To keep that version without the erased rows, tag it first: "
                     f"lakewarden version tag {name}@{lost} --name TAG"
                 )
     return warnings
+
+
+def _versions_read(record: Record, action: Action, backfill: str) -> list[int]:
+    """The version of its source that a backfill goes on from, and, until its run is complete, the one before that.
+
+    Of a table that is only joined, it reads the current version if the other one is gone.
+    """
+    pins = json.loads(str(action.arguments["source"]))
+    read, since = pins.get(action.arguments.get("reads", "")), action.arguments.get("since")
+    actions = record.plan.actions
+    own = [step for step in record.steps if actions[step.position].arguments.get("backfill") == backfill]
+    is_complete = all(step.progress in (Progress.DONE, Progress.VERIFIED) for step in own)
+    return [int(str(snapshot)) for snapshot in (read, None if is_complete else since) if snapshot]
 
 
 def _verdicts(target: str, table: Table, found: Searched) -> list[Verdict]:
