@@ -16,15 +16,47 @@ from lakewarden.errors import LakewardenError
 from tests.features.backfill.shop import TOTALS, Shop
 from tests.walks.others import Others
 
-Row = tuple[int, float]
-"""What the SQL reads of an order: its id and amount."""
+Row = tuple[int, int]
+"""What the SQL makes of an order: its id, and cents that its amount and region give."""
 Rows = Counter[Row]
+REGIONS = {None: 0, "north": 1, "south": 2}
 SIZE = 3
 _LOG = 100
 """As many metadata files does a table's log have at most, unless it is told otherwise."""
 SQL = """INSERT INTO {db}.totals (id, cents)
-SELECT id, CAST(amount * 100 AS BIGINT) FROM {db}.orders WHERE id > {checkpoint_id} ORDER BY id LIMIT {batch_size}
+SELECT id, CAST(amount * 100 AS BIGINT) + CASE region WHEN 'north' THEN 1 WHEN 'south' THEN 2 ELSE 0 END
+FROM {db}.orders WHERE id > {checkpoint_id} ORDER BY id LIMIT {batch_size}
 """
+
+
+@dataclass(frozen=True)
+class Source:
+    """What one snapshot of the source has, read with the columns of its commit."""
+
+    orders: Counter[tuple[int, float, str | None]] = field(default_factory=Counter)
+    """By id, amount and region."""
+    region: int | None = None
+    """The field id of the region: it is another one once others have dropped the column and added it again."""
+
+    def read_with(self, region: int | None) -> Source:
+        """The same orders with the columns of a later schema."""
+        if region == self.region:
+            return self
+        orders = Counter[tuple[int, float, str | None]]()
+        for (id, amount, _), count in self.orders.items():
+            orders[(id, amount, None)] += count
+        return Source(orders, region)
+
+    @property
+    def rows(self) -> Rows:
+        found = Rows()
+        for (id, amount, region), count in self.orders.items():
+            found[(id, round(amount * 100) + REGIONS[region])] += count
+        return found
+
+    def since(self, before: Source) -> Rows:
+        """What is new in it, by the columns that it has."""
+        return self.rows - before.read_with(self.region).rows
 
 
 @dataclass(frozen=True)
@@ -52,10 +84,11 @@ class BackfillWalk:
         self.shop, self.chance = shop, chance
         self.source, self.target = Others(shop.lake, "shop.orders"), Others(shop.lake, "shop.totals")
         self.targets: dict[int | None, Target] = {None: Target()}
-        self.sources: dict[int | None, Rows] = {None: Counter()}
+        self.sources: dict[int | None, Source] = {None: Source()}
         self.tally: Counter[str] = Counter()
         self._next_id = 0
         self._is_rolled_back = False
+        self.source.sql("ALTER TABLE {t} ADD COLUMN unread STRING")
         shop.register(SQL, batch_size=SIZE)
 
     def round(self) -> str:
@@ -90,7 +123,7 @@ class BackfillWalk:
         if status.status == "completed":
             assert now.is_complete, f"{why}: {status} but {now}"
             if status.late_rows is not None and now.reads in self.sources:
-                late = (self.sources[self.source.head] - self.sources[now.reads]).total()
+                late = self.sources[self.source.head].since(self.sources[now.reads]).total()
                 assert status.late_rows == late, f"{why}: {status.late_rows} late rows, not {late}"
 
     @property
@@ -100,33 +133,35 @@ class BackfillWalk:
     # what others do
 
     def _order(self) -> None:
-        before, rows = self.sources[self.source.head], Counter[Row]()
+        orders, new = self._orders(), Counter[tuple[int, float, str | None]]()
         for _ in range(self.chance.randint(1, 7)):
             self._next_id += 1
-            rows[(self._next_id, self.chance.choice((1.5, 2.0, -0.5)))] += self.chance.choice((1, 1, 1, 2))
-        values = ", ".join(f"('north', {id}, {amount})" for id, amount in rows.elements())
+            new[(self._next_id, self.chance.choice((1.5, 2.0, -0.5)), "north")] += self.chance.choice((1, 1, 1, 2))
+        values = ", ".join(f"('{region}', {id}, {amount})" for id, amount, region in new.elements())
         self.source.sql(f"INSERT INTO {{t}} (region, id, amount) VALUES {values}")
-        self.sources[self.source.head] = before + rows
+        self.sources[self.source.head] = Source(orders + new, self._region())
 
     def _change(self) -> None:
-        before = self.sources[self.source.head]
+        before = self._orders()
         if not before:
             return self._order()
-        row = self.chance.choice(sorted(before))
-        kind = self.chance.choice(("read", "unread", "delete"))
-        after = before.copy()
-        if kind == "unread":
-            self.source.sql(f"UPDATE {{t}} SET region = 'south' WHERE id = {row[0]}")
-        else:
-            same = {each: count for each, count in before.items() if each[0] == row[0]}
-            for each in same:
-                del after[each]
-            if kind == "delete":
-                self.source.sql(f"DELETE FROM {{t}} WHERE id = {row[0]}")
-            else:
-                self.source.sql(f"UPDATE {{t}} SET amount = amount + 1 WHERE id = {row[0]}")
-                after.update({(id, amount + 1): count for (id, amount), count in same.items()})
-        self.sources[self.source.head] = after
+        row = self.chance.choice(sorted({id for id, _, _ in before}))
+        after = Counter({each: count for each, count in before.items() if each[0] != row})
+        same = {each: count for each, count in before.items() if each[0] == row}
+        match self.chance.choice(("amount", "region", "unread", "delete")):
+            case "amount":
+                self.source.sql(f"UPDATE {{t}} SET amount = amount + 1 WHERE id = {row}")
+                same = {(id, amount + 1, region): count for (id, amount, region), count in same.items()}
+            case "region":
+                self.source.sql(f"UPDATE {{t}} SET region = 'south' WHERE id = {row}")
+                same = {(id, amount, "south"): count for (id, amount, _), count in same.items()}
+            case "unread":
+                self.source.sql(f"UPDATE {{t}} SET unread = 'changed' WHERE id = {row}")
+            case _:
+                self.source.sql(f"DELETE FROM {{t}} WHERE id = {row}")
+                same = {}
+        after.update(same)
+        self.sources[self.source.head] = Source(after, self._region())
 
     def _expire(self) -> None:
         for table in self._some():
@@ -174,10 +209,10 @@ class BackfillWalk:
         most = self.chance.choice((None, None, 1, 2))
         left, reads, since = now.left, now.reads, now.since
         if left is None or (now.is_complete and again):
-            left, reads, since = self.sources[self.source.head].copy(), self.source.head, None
+            left, reads, since = self.sources[self.source.head].rows, self.source.head, None
             if now.left is not None:
-                left, since = left - self.sources[now.reads], now.reads
-        excuses = self._excuses(now, again)
+                left, since = self.sources[self.source.head].since(self.sources[now.reads]), now.reads
+        excuses, head = self._excuses(now, again), self.target.head
         try:
             self.shop.run(again=again, max_batches=most)
         except LakewardenError as error:
@@ -186,8 +221,9 @@ class BackfillWalk:
                     f"refused for another reason than {excuses}, again: {again}, {now}: {error}"
                 ) from error
             self.tally["run refused"] += 1
-            next_step = "" if "was rolled back behind" in error.message else f", then {self._begin_again()}"
-            return f"run (again: {again}, most: {most}) refused: {error}{next_step}"
+            return f"run (again: {again}, most: {most}) refused: {error}, then {self._as_told(error.message)}"
+        if not again or self.target.head != head:
+            self._is_rolled_back = False
         written = self._found()[0] - now.written
         if now.is_complete and not again:
             left, reads, since = now.left, now.reads, now.since
@@ -218,13 +254,16 @@ class BackfillWalk:
             excuses.append("it is not known whether")
         if self._is_rolled_back and not again:
             excuses.append("was rolled back behind")
+        begins = now.left is None or (now.is_complete and again)
+        if begins and self.source.head is not None and self.sources[self.source.head].region != self._region():
+            excuses.append("column region changed after its last commit")
         needed = {now.reads} if now.is_complete else {now.reads, now.since}
         if now.left is not None and not needed <= there and (again or not now.is_complete):
             excuses.append("a version that backfill shop_003 has read is gone")
         return excuses
 
     def _undo(self) -> str:
-        now = self.now
+        now, head = self.now, self.target.head
         try:
             self.shop.warden.backfill.undo(database="shop", version="3").apply()
         except LakewardenError as error:
@@ -232,8 +271,19 @@ class BackfillWalk:
             return f"undo refused: {error}"
         if now.written or now.left is not None:
             self.tally["undo"] += 1
+        if self.target.head != head:
+            self._is_rolled_back = False
         self.targets[self.target.head] = Target(foreign=now.foreign)
         return "undo"
+
+    def _as_told(self, message: str) -> str:
+        """What a refused run says is to be done."""
+        if "was rolled back behind" in message:
+            return "nothing"
+        if "changed after its last commit" in message:
+            self._order()
+            return "order"
+        return self._begin_again()
 
     def _begin_again(self) -> str:
         """What the error says: undo, or else write to another table."""
@@ -274,7 +324,7 @@ class BackfillWalk:
         version = "" if snapshot is None else f" VERSION AS OF {snapshot}"
         rows = [(row["id"], row["cents"]) for row in self.target.sql("SELECT id, cents FROM {t}" + version)]
         return (
-            Counter((id, cents / 100) for id, cents in rows if id > 0),
+            Counter((id, cents) for id, cents in rows if id > 0),
             frozenset(id for id, _ in rows if id < 0),
         )
 
@@ -283,9 +333,21 @@ class BackfillWalk:
 
     def _same(self, table: Others, before: int | None) -> None:
         """A commit that changed no row."""
-        known: dict[int | None, Any] = self.targets if table is self.target else self.sources
-        known[table.head] = known[before]
+        if table is self.target:
+            self.targets[table.head] = self.targets[before]
+        elif table.head != before:
+            self.sources[table.head] = self.sources[before].read_with(self._region())
+
+    def _orders(self) -> Counter[tuple[int, float, str | None]]:
+        """The orders as everybody sees them now."""
+        return self.sources[self.source.head].read_with(self._region()).orders
+
+    def _region(self) -> int:
+        found: int = self._schema().find_field("region").field_id
+        return found
 
     def _is_int(self, column: str) -> bool:
-        table = self.shop.lake.catalog.load_table(self.source.table)
-        return str(table.schema().find_field(column).field_type) == "int"
+        return str(self._schema().find_field(column).field_type) == "int"
+
+    def _schema(self) -> Any:
+        return self.shop.lake.catalog.load_table(self.source.table).schema()
