@@ -13,7 +13,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakewarden.errors import LakewardenError
+import pytest
+
+from lakewarden.errors import Conflict, LakewardenError
 from tests.features.viewset.logs import DAY, RANGE, Logs
 from tests.walks.others import Others
 
@@ -25,6 +27,8 @@ SCHEMAS = {
 }
 REFUSED = re.compile(r"in format v3, in which partitions of view sets can only be added|has expired")
 """What Lakewarden may refuse, after what others did."""
+COLUMNS_CHANGED, COLUMNS_UNKNOWN = "its columns change with its definition only", "does not record which columns"
+"""Why a version's columns are not restored."""
 Entry = tuple[str, int | None]
 """A message and its level."""
 Entries = Counter[Entry]
@@ -63,8 +67,17 @@ class ViewSetWalk:
             step()
             done.append(step.__name__.strip("_"))
         own: Callable[[], str] = self.chance.choices(
-            (self._define, self._materialize, self._regenerate, self._retire, self._restore, self._heal, self._upkeep),
-            (6, 4, 1, 1, 1, 1, 3),
+            (
+                self._define,
+                self._materialize,
+                self._regenerate,
+                self._retire,
+                self._restore,
+                self._heal,
+                self._upkeep,
+                self._roll_back_with_schema,
+            ),
+            (6, 4, 1, 1, 1, 1, 3, 2),
         )[0]
         try:
             did = own()
@@ -200,6 +213,29 @@ class ViewSetWalk:
             return f"expire {name}"
         self.logs.lake.warden.compaction.compact(name, rewrite_all=True).apply()
         return f"compact {name}"
+
+    def _roll_back_with_schema(self) -> str:
+        """To a version with the same columns, or it is refused: no column comes back without its definition."""
+        metadata = self.view.metadata
+        versions = [one for one in metadata.snapshots if one.snapshot_id != metadata.current_snapshot_id][-4:]
+        if self.view.head is None or not versions:
+            return "nothing to roll back to"
+        version = self.chance.choice(versions)
+        then = next((one for one in metadata.schemas if one.schema_id == version.schema_id), None)
+        why_not = "" if then == self._schema() else COLUMNS_CHANGED if then is not None else COLUMNS_UNKNOWN
+        name, before = f"{self.view.table}@{version.snapshot_id}", self._stored()
+
+        def roll_back() -> None:
+            self.logs.lake.warden.version.rollback(name, not_ancestor=True, with_schema=True).apply()
+
+        if why_not:
+            with pytest.raises(Conflict, match=why_not):
+                roll_back()
+            assert (self.view.head, self._stored()) == (metadata.current_snapshot_id, before)
+            return f"roll back with schema refused: {why_not}"
+        roll_back()
+        assert self.view.head == version.snapshot_id
+        return "roll back with schema"
 
     # how it is seen
 

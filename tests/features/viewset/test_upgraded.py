@@ -27,7 +27,8 @@ def _metadata(logs: Logs) -> str:
 def test_only_partitions_can_be_added(logs: Logs) -> None:
     logs.insert(0, 61)
     logs.define(keep="1d")
-    logs.write(1)
+    logs.write(4)
+    retired = logs.viewset.retire("entries", begin="2026-01-01T01:00", end="2026-01-01T04:00").apply()
     logs.define(SQL.replace("msg", "msg, 1 AS one"), keep="1d")
     _upgraded(logs)
     logs.write(2)
@@ -40,6 +41,7 @@ def test_only_partitions_can_be_added(logs: Logs) -> None:
         lambda: logs.viewset.retire("entries", incompatible=True),
         lambda: logs.viewset.heal("entries"),
         lambda: logs.viewset.register({**DEFINITION, "sql": SQL}),
+        lambda: logs.viewset.restore(retired.id),
     ]
     for verb in refused:
         with pytest.raises(Conflict, match="is in format v3, in which partitions of view sets can only be added"):

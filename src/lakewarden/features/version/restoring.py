@@ -19,6 +19,7 @@ from lakewarden.features.version.schemas import (
     statements_back,
     written_with,
 )
+from lakewarden.features.viewset.definition import PROPERTY as VIEW_SET
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.requirement import LayoutIs, RefAt, TableIs, table_lease
 
@@ -43,8 +44,15 @@ def schema_to_restore(to: Resolved) -> Schema | None:
             f"{to.name} does not record which columns {to.reference} was written with",
             "Its writer did not record the schema, or the schema was removed since. Roll back without --with-schema.",
         )
-    if not changes_since(then, to.table.schema()):
+    changes = changes_since(then, to.table.schema())
+    if not changes:
         return None
+    if _is_of_view_set(to):
+        raise Conflict(
+            f"{to.name} is the table of a view set, and its columns change with its definition only: --with-schema "
+            f"would undo: {', '.join(changes)}",
+            "Roll back without --with-schema, register the definition that you want, and run: lakewarden viewset heal",
+        )
     refuse_unfit(to, then)
     return then
 
@@ -119,6 +127,10 @@ def warnings(to: Resolved, restores: Schema | None) -> list[str]:
     changed = changes_since(then, to.table.schema()) if then is not None else []
     if changed and restores is None:
         since = f"columns changed since {to.reference} was written and stay as they are: {', '.join(changed)}"
-        return [f"{since}. --with-schema restores them"]
+        return [f"{since}. {'viewset register changes' if _is_of_view_set(to) else '--with-schema restores'} them"]
     branches = other_branches(to.table)
     return [f"these branches get the restored columns too: {', '.join(branches)}"] if restores and branches else []
+
+
+def _is_of_view_set(version: Resolved) -> bool:
+    return VIEW_SET in version.table.metadata.properties

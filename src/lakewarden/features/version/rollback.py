@@ -33,8 +33,8 @@ class Rollback(TableOperation):
 
     The tag is named before-rollback- and the id of the replaced snapshot, and the plan shows the command that undoes
     the rollback. Columns stay as they are unless --with-schema restores those that the version was written with; the
-    plan names the columns that differ. If the version shows rows that erasure hide has hidden, the next commit hides
-    them again.
+    plan names the columns that differ. Columns of a view set's table change with its definition only. If the version
+    shows rows that erasure hide has hidden, the next commit hides them again.
     """
 
     destructive = True

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
 from lakewarden.features.shared.columns import promotes
-from lakewarden.features.viewset.definition import OWN, PROPERTY, Definition, columns_with_ids, type_text
+from lakewarden.features.viewset.definition import OWN, PROPERTY, Definition, ViewSet, columns_with_ids, type_text
+from lakewarden.features.viewset.former_columns import lasting_columns
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -14,21 +15,24 @@ if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
 
 
-def evolution(name: str, table: Table, wanted: Schema, definition: Definition) -> EvolveSchema:
+def evolution(before: ViewSet, wanted: Schema, definition: Definition) -> EvolveSchema:
     """The change after which a table has the wanted columns.
 
     A column with the same name and the same or a promotable type stays the same column, any other is dropped and added.
-    One that the table had before is added under a new id: files that were rewritten since lack its former values.
+    One that the table had before is added under a new id: files that were rewritten since lack its former values. So is
+    one that others brought back with a former schema.
     """
+    name, table = str(before.table_name), before.table
     known = {field.name: field for field in table.schema().fields if field.name not in OWN}
     asked = {field.name: field for field in wanted.fields if field.name not in OWN}
+    lasting = lasting_columns(before)
     drop, widen, add = [], {}, []
     for column, field in known.items():
-        was, new = type_text(field.field_type), asked.get(column)
+        new, (_, was) = asked.get(column), lasting.get(column, (0, ""))
         kind = type_text(new.field_type) if new is not None else ""
         if new is None or not (was == kind or promotes(was, kind)):
             drop.append(field.field_id)
-        elif was != kind:
+        elif type_text(field.field_type) != kind:
             widen[field.field_id] = new.field_type
     kept = {field.name for field in known.values() if field.field_id not in drop}
     next_id = table.metadata.last_column_id + 1

@@ -11,6 +11,7 @@ from pydantic import Field
 from lakewarden.features.viewset import retiring
 from lakewarden.features.viewset.catalogue import partitions
 from lakewarden.features.viewset.definition import ViewSet, view_set
+from lakewarden.features.viewset.former_columns import refuse_former_columns
 from lakewarden.features.viewset.overlap import schema_changed
 from lakewarden.features.viewset.regenerate import Regenerate
 from lakewarden.features.viewset.upgraded import refuse_upgraded
@@ -48,6 +49,7 @@ class Heal(TableOperation):
 
     def plan(self, lake: Reader) -> Plan:
         view = view_set(lake, self.name)
+        refuse_former_columns(view)
         rows = partitions(lake, view)
         changes = transitions(lake, view, {row.file_schema_hash for row in rows} - {view.schema_hash})
         found = sort_out(rows, view.schema_hash, lambda one: rank(changes[one]))
@@ -82,6 +84,7 @@ class Heal(TableOperation):
         view = view_set(lake, self.name)
         if view.schema_hash != action.arguments["schema_hash"]:
             raise schema_changed(view)
+        refuse_former_columns(view)
         if action.verb == keeping.KEEP:
             return keeping.apply(action, lake, view)
         return rewriting.apply(action, lake, view)

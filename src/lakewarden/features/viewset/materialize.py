@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.errors import Conflict
 from lakewarden.features.viewset.definition import view_set
+from lakewarden.features.viewset.former_columns import refuse_former_columns
 from lakewarden.features.viewset.ranges import WritesRanges
 from lakewarden.features.viewset.upgraded import refuse_upgraded
 from lakewarden.lifecycle.request import TableOperation
@@ -27,6 +28,7 @@ class Materialize(WritesRanges, TableOperation):
 
     def plan(self, lake: Reader) -> Plan:
         view, ranges = view_set(lake, self.name), self.ranges()
+        refuse_former_columns(view)
         there = self.near(lake, view)
         bounds = {ranges.of(number): number for number in range(ranges.count)}
         for row in there:

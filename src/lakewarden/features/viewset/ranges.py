@@ -16,6 +16,7 @@ from lakewarden.engine.sql.queries import Ranges
 from lakewarden.errors import BadValue, StalePlan
 from lakewarden.features.viewset.catalogue import Near, PartitionRow, partitions
 from lakewarden.features.viewset.definition import GLOBAL, ViewSet, view_set
+from lakewarden.features.viewset.former_columns import refuse_former_columns
 from lakewarden.features.viewset.history import history_of
 from lakewarden.features.viewset.overlap import schema_changed, unshared
 from lakewarden.features.viewset.writing import Wanted, source_digests, source_of, write
@@ -125,6 +126,7 @@ class WritesRanges(Request):
         view = view_set(lake, self.name)
         if view.schema_hash != action.arguments["schema_hash"]:
             raise schema_changed(view)
+        refuse_former_columns(view)
         wanted = _wanted(action, view, _pinned(action, lake))
         paths, empty = [file.path for file in action.files.items], set(action.texts("empty"))
         unchanged = unshared(lake, view, wanted.identities(), {*paths, *empty})

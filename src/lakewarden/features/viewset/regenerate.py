@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lakewarden.errors import Conflict
 from lakewarden.features.viewset.definition import view_set
+from lakewarden.features.viewset.former_columns import refuse_former_columns
 from lakewarden.features.viewset.ranges import WritesRanges
 from lakewarden.features.viewset.upgraded import refuse_upgraded
 from lakewarden.lifecycle.request import TableOperation
@@ -28,6 +29,7 @@ class Regenerate(WritesRanges, TableOperation):
 
     def plan(self, lake: Reader) -> Plan:
         view, ranges = view_set(lake, self.name), self.ranges()
+        refuse_former_columns(view)
         there = self.near(lake, view)
         for row in there:
             if row.begin_insert_time < ranges.begin or row.end_insert_time > ranges.end:

@@ -32,6 +32,7 @@ from lakewarden.features.viewset.definition import (
     schema_hash,
 )
 from lakewarden.features.viewset.evolution import columns_after, evolution
+from lakewarden.features.viewset.former_columns import has_former_columns
 from lakewarden.features.viewset.history import Former, begun, history_of, reads_of, recorded
 from lakewarden.features.viewset.upgraded import refuse_upgraded
 from lakewarden.features.viewset.ways.transition import Transition, transition
@@ -115,7 +116,9 @@ class Register(Operation):
         if action.verb == "create-empty":
             return True
         is_defined = table.metadata.properties.get(PROPERTY) == self.definition.model_dump_json()
-        return is_defined and schema_hash(columns_of(table.schema()), None) == action.arguments["columns"]
+        if not is_defined or has_former_columns(_before(lake.tables.name(action.subject), table)):
+            return False
+        return schema_hash(columns_of(table.schema()), None) == action.arguments["columns"]
 
     def apply(self, action: Action, lake: Writer) -> Outcome:
         from pyiceberg.schema import Schema
@@ -123,7 +126,7 @@ class Register(Operation):
         name, schema = lake.tables.name(action.subject), Schema.model_validate_json(str(action.arguments["schema"]))
         if action.verb == "change":
             table = lake.tables.load(name)
-            change = evolution(str(name), table, schema, self.definition)
+            change = evolution(_before(name, table), schema, self.definition)
             properties = {**change.properties, **self._recorded(lake, table, schema, change)}
             lake.commits.publish(replace(change, properties=properties))
             return Outcome({"schema_hash": self._hash_after(_before(name, table), schema, change)})
@@ -181,8 +184,8 @@ class Register(Operation):
     def _change(
         self, lake: Reader, name: TableName, table: Table, schema: Schema, before: ViewSet
     ) -> tuple[Action, ...]:
-        change = evolution(str(name), table, schema, self.definition)
-        if before.definition == self.definition and not change.changes:
+        change = evolution(before, schema, self.definition)
+        if before.definition == self.definition and not change.changes and not has_former_columns(before):
             return ()
         refuse_upgraded(lake, before)
         new = self._hash_after(before, schema, change)
@@ -206,7 +209,7 @@ class Register(Operation):
     def _warnings(self, lake: Reader, before: ViewSet, wanted: Schema) -> tuple[str, ...]:
         """Partitions with the new schema's hash may be there already, written with other SQL."""
         table = before.table
-        change = evolution(str(before.table_name), table, wanted, self.definition)
+        change = evolution(before, wanted, self.definition)
         columns, new = columns_after(table, wanted, change), self._hash_after(before, wanted, change)
         former = (history_of(table.metadata.properties) or {}).get(new, [])
         now = Former(definition=self.definition, columns=columns, reads=reads_of(lake, self.definition))

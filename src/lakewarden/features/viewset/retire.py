@@ -12,6 +12,7 @@ from lakewarden.errors import BadValue, NotFound
 from lakewarden.features.viewset import retiring
 from lakewarden.features.viewset.catalogue import Identity, PartitionRow, outdated, parse_identity, partitions
 from lakewarden.features.viewset.definition import GLOBAL, ViewSet, view_set
+from lakewarden.features.viewset.former_columns import refuse_former_columns
 from lakewarden.features.viewset.upgraded import refuse_upgraded
 from lakewarden.lifecycle.action import Action, Outcome
 from lakewarden.lifecycle.plan import Plan
@@ -84,6 +85,7 @@ class Retire(TableOperation):
             asked = {text: parse_identity(text) for text in self.identity}
             return _whole(rows, {text: one if one in there else None for text, one in asked.items()})
         if self.incompatible:
+            refuse_former_columns(view)
             return [row for row in rows if row.file_schema_hash != view.schema_hash], []
         if self.outdated:
             if view.definition.keep is None:
