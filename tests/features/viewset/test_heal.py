@@ -15,6 +15,7 @@ from lakewarden.lifecycle import failpoints
 from tests.cases import in_soak
 from tests.features.viewset.logs import RANGE, SQL, Logs
 from tests.readers.spec import faults
+from tests.walks.others import Others
 
 pytestmark = pytest.mark.spark
 
@@ -209,3 +210,32 @@ def test_killed_at_every_step_there_is_no_duplicate_and_no_hole(logs: Logs, sql:
     logs.lake.warden.operation.resume(operation.id)
     assert logs.held() == {(0, second): 1, (1, second): 1, (2, second): 0, (3, second): 0}
     assert len(logs.rows()) == 2 and logs.viewset.incompatible() == []
+
+
+def test_a_field_inside_a_column_that_others_dropped_and_added_again(logs: Logs) -> None:
+    """Files that were rewritten in between lack its values."""
+    sql = f"SELECT time, level, named_struct('x', msg, 'y', level) AS body FROM raw.logs WHERE {RANGE}"
+    logs.insert(0, 61)
+    first = logs.define(sql)["schema_hash"]
+    logs.write(1)
+    view = Others(logs.lake, "viewsets.entries")
+    view.sql("ALTER TABLE {t} DROP COLUMN body.x")
+    view.compact()
+    view.sql("ALTER TABLE {t} ADD COLUMN body.x STRING FIRST")
+    second = logs.viewset.show("entries").current_schema_hash
+    assert second != first
+    assert [one.incompatible_schema_hash for one in logs.viewset.incompatible()] == [first]
+    plan = logs.viewset.heal("entries")
+    assert "keep is not possible (fields of body were dropped and added again)" in plan.plan.warnings[0]
+    plan.apply()
+    logs.write(2)
+    assert [(row["file_schema_hash"], row["body"]["x"]) for row in logs.rows()] == [(second, "m0"), (second, "m61")]
+
+    third = logs.define(sql.replace("level,", "level, 1 AS one,", 1))["schema_hash"]
+    assert logs.define(sql)["schema_hash"] == second
+    again = logs.define(sql.replace("AS body", "AS text"))["schema_hash"]
+    back = logs.define(sql)["schema_hash"]  # a column with another id, whose inner ids follow it
+    assert len({first, second, third, again, back}) == 5 and logs.define(sql) == {"actions": 0, "subjects": 0}
+    assert logs.viewset.show("entries").current_schema_hash == back
+    plan = logs.viewset.heal("entries")
+    assert "body is nested" in plan.plan.warnings[0] and {action.verb for action in plan.plan.actions} == {"write"}

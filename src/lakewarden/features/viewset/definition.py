@@ -13,6 +13,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -94,14 +95,16 @@ class ViewSet:
 
     @cached_property
     def schema_hash(self) -> str:
-        columns = columns_with_ids(self.table.schema())
-        return self.hash_of(columns, self.definition.schema_version)
+        schema = self.table.schema()
+        return self.hash_of(columns_with_ids(schema), inner_ids(schema), self.definition.schema_version)
 
-    def hash_of(self, columns: Mapping[str, tuple[int, str]], version: int | None) -> str:
+    def hash_of(
+        self, columns: Mapping[str, tuple[int, str]], inner: Mapping[str, list[int]], version: int | None
+    ) -> str:
         """The schema hash of columns that its table has, had or will have."""
         metadata = self.table.metadata
         schemas = sorted(metadata.schemas, key=lambda schema: schema.schema_id)
-        return hash_of(columns, version, metadata.properties, schemas)
+        return hash_of(columns, version, metadata.properties, schemas, inner)
 
     @cached_property
     def kept(self) -> frozenset[str]:
@@ -131,28 +134,42 @@ def columns_with_ids(schema: Schema) -> dict[str, tuple[int, str]]:
     return {f.name: (f.field_id, type_text(f.field_type)) for f in schema.fields if f.name not in OWN}
 
 
+def inner_ids(schema: Schema) -> dict[str, list[int]]:
+    """The field ids inside the columns of a view set's SQL that are nested."""
+    from pyiceberg.schema import Schema
+
+    columns = (field for field in schema.fields if field.name not in OWN and not field.field_type.is_primitive)
+    return {field.name: sorted(Schema(field).field_ids - {field.field_id}) for field in columns}
+
+
 def hash_of(
     columns: Mapping[str, tuple[int, str]],
     version: int | None,
     properties: Mapping[str, str],
     schemas: Iterable[Schema] = (),
+    inner: Mapping[str, list[int]] = MappingProxyType({}),
 ) -> str:
     """The schema hash of columns in a view set's table, given the table's properties and all its schemas.
 
     It covers their field ids if the table had the same columns under other ids: a column that was dropped and added
-    again is another one. So a hash never claims values that a rewrite dropped, since no field id comes back.
+    again is another one. So a hash never claims values that a rewrite dropped, since no field id comes back. The same
+    holds for the field ids inside nested columns, if those that it was registered with are recorded.
     """
     named = [(name, kind) for name, (_, kind) in columns.items()]
     plain, ids = schema_hash(named, version), {name: id for name, (id, _) in columns.items()}
+    history = json.loads(properties.get(HISTORY) or "{}")
     if HISTORY in properties:
-        before = json.loads(properties[HISTORY]).get(plain)
+        before = history.get(plain)
         known = before and [{name: id for name, (id, _) in one["columns"].items()} for one in before]
     else:  # registered when there was no history yet: the first of such columns have the plain hash
         same = [columns_with_ids(one) for one in schemas if sorted(columns_of(one)) == sorted(named)]
         known = [{name: id for name, (id, _) in one.items()} for one in same[:1]] or None
-    if known is None or ids in known:
-        return plain
-    return _short({"columns": sorted(named), "version": version, "ids": ids})
+    hashed = {"columns": sorted(named), "version": version, "ids": ids}
+    found = plain if known is None or ids in known else _short(hashed)
+    registered = [one.get("inner", {}) for one in history.get(found, ())]
+    if not registered or any(all(one.get(name, inner[name]) == inner[name] for name in inner) for one in registered):
+        return found
+    return _short({**hashed, "inner": inner})
 
 
 def schema_hash(columns: list[tuple[str, str]], version: int | None) -> str:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.commit.evolved_schema import EvolveSchema, NewColumn
 from lakewarden.features.shared.columns import promotes
-from lakewarden.features.viewset.definition import OWN, PROPERTY, Definition, ViewSet, columns_with_ids, type_text
+from lakewarden.features.viewset.definition import (
+    OWN,
+    PROPERTY,
+    Definition,
+    ViewSet,
+    columns_with_ids,
+    inner_ids,
+    type_text,
+)
 from lakewarden.features.viewset.former_columns import lasting_columns
 
 if TYPE_CHECKING:
@@ -50,6 +58,14 @@ def columns_after(table: Table, wanted: Schema, change: EvolveSchema) -> dict[st
     ids = {name: id for name, (id, _) in columns_with_ids(table.schema()).items() if id not in change.drop}
     ids |= {new.name: new.id for new in change.add}
     return {name: (ids[name], kind) for name, (_, kind) in columns_with_ids(wanted).items()}
+
+
+def inner_after(table: Table, change: EvolveSchema) -> dict[str, list[int]]:
+    """The field ids inside nested columns of the SQL after a change: those of a new column follow its own."""
+    left = {name for name, (id, _) in columns_with_ids(table.schema()).items() if id not in change.drop}
+    new = {one.name: [one.id + number + 1 for number in range(_inner(one.type))] for one in change.add}
+    kept = {name: ids for name, ids in inner_ids(table.schema()).items() if name in left}
+    return kept | {name: ids for name, ids in new.items() if ids}
 
 
 def _inner(kind: IcebergType) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakewarden.errors import Conflict
-from lakewarden.features.viewset.definition import columns_with_ids
+from lakewarden.features.viewset.definition import columns_with_ids, inner_ids
 from lakewarden.features.viewset.history import Former, history_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,12 @@ def lasting_columns(view: ViewSet) -> dict[str, tuple[int, str]]:
     registered = _registered(view) if has_former_columns(view) else None
     if registered is None:
         return now
-    return {name: then for name, then in registered.columns.items() if name in now and now[name][0] == then[0]}
+    inner = inner_ids(view.table.schema())
+    return {
+        name: then
+        for name, then in registered.columns.items()
+        if name in now and now[name][0] == then[0] and registered.inner.get(name) == inner.get(name)
+    }
 
 
 def _registered(view: ViewSet) -> Former | None:

@@ -37,6 +37,8 @@ class Former(BaseModel):
     columns: dict[str, tuple[int, str]]
     """The field id and the type of each column of the SQL."""
     reads: dict[str, ReadColumns]
+    inner: dict[str, list[int]] = {}
+    """The field ids inside its nested columns; earlier releases did not record them."""
 
 
 _History = TypeAdapter(dict[str, list[Former]])

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.read import version_schema
 from lakewarden.features.viewset.catalogue import PartitionRow, partitions
-from lakewarden.features.viewset.definition import GLOBAL, HASH, INSTANCE, ViewSet, columns_with_ids, of_table
+from lakewarden.features.viewset.definition import (
+    GLOBAL,
+    HASH,
+    INSTANCE,
+    ViewSet,
+    columns_with_ids,
+    inner_ids,
+    of_table,
+)
 from lakewarden.features.viewset.history import history_of
 from lakewarden.quantities import counted
 
@@ -43,12 +51,13 @@ def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Select
     view = of_table(version.name, version.table)
     if view is None:
         return None
-    columns = columns_with_ids(version_schema(version))
+    schema = version_schema(version)
+    columns, inner = columns_with_ids(schema), inner_ids(schema)
     is_head = version.snapshot.snapshot_id == version.table.metadata.current_snapshot_id
     rows = partitions(lake, view, at=None if is_head else version.snapshot)
-    current = view.hash_of(columns, view.definition.schema_version)
+    current = view.hash_of(columns, inner, view.definition.schema_version)
     if not is_head:
-        current = _then(view, columns, rows) or current
+        current = _then(view, columns, inner, rows) or current
     there = {row.identity for row in rows}
     others = sum(1 for one in there if one[0] != instance)
     incompatible = sum(1 for one in there if one[0] == instance and one[3] != current)
@@ -63,12 +72,14 @@ def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Select
     )
 
 
-def _then(view: ViewSet, columns: dict[str, tuple[int, str]], rows: list[PartitionRow]) -> str | None:
+def _then(
+    view: ViewSet, columns: dict[str, tuple[int, str]], inner: dict[str, list[int]], rows: list[PartitionRow]
+) -> str | None:
     """The hash that was current in an earlier version: of those with its columns, whatever their schema_version, the
     one that was written last."""
     history = history_of(view.table.metadata.properties) or {}
     versions = {one.definition.schema_version for former in history.values() for one in former}
-    known = {view.hash_of(columns, one) for one in versions}
+    known = {view.hash_of(columns, inner, one) for one in versions}
     written = [(row.updated or _LONG_AGO, row.file_schema_hash) for row in rows if row.file_schema_hash in known]
     return max(written)[1] if written else None
 

@@ -28,10 +28,11 @@ from lakewarden.features.viewset.definition import (
     all_view_sets,
     columns_of,
     columns_with_ids,
+    inner_ids,
     of_table,
     schema_hash,
 )
-from lakewarden.features.viewset.evolution import columns_after, evolution
+from lakewarden.features.viewset.evolution import columns_after, evolution, inner_after
 from lakewarden.features.viewset.former_columns import has_former_columns
 from lakewarden.features.viewset.history import Former, begun, history_of, reads_of, recorded
 from lakewarden.features.viewset.upgraded import refuse_upgraded
@@ -147,23 +148,29 @@ class Register(Operation):
 
     def _first_properties(self, lake: Reader, schema: Schema) -> dict[str, str]:
         reads = reads_of(lake, self.definition)
-        now = Former(definition=self.definition, columns=columns_with_ids(schema), reads=reads)
+        columns, inner = columns_with_ids(schema), inner_ids(schema)
+        now = Former(definition=self.definition, columns=columns, reads=reads, inner=inner)
         return {PROPERTY: self.definition.model_dump_json(), **begun(self._hash(schema), now)}
 
     def _recorded(self, lake: Reader, table: Table, schema: Schema, change: EvolveSchema) -> dict[str, str]:
         """The properties that say what partitions are written with from now on."""
-        columns = columns_after(table, schema, change)
-        now = Former(definition=self.definition, columns=columns, reads=reads_of(lake, self.definition))
+        now = self._now(lake, table, schema, change)
         known = table.metadata.properties
         before = _before(lake.tables.name(change.table), table)
         new = self._hash_after(before, schema, change)
         return {**recorded(known, new, now), **({KEPT: "{}"} if KEPT in known and new != before.schema_hash else {})}
 
+    def _now(self, lake: Reader, table: Table, schema: Schema, change: EvolveSchema) -> Former:
+        columns, inner = columns_after(table, schema, change), inner_after(table, change)
+        reads = reads_of(lake, self.definition)
+        return Former(definition=self.definition, columns=columns, reads=reads, inner=inner)
+
     def _hash(self, schema: Schema) -> str:
         return schema_hash(columns_of(schema), self.definition.schema_version)
 
     def _hash_after(self, before: ViewSet, wanted: Schema, change: EvolveSchema) -> str:
-        return before.hash_of(columns_after(before.table, wanted, change), self.definition.schema_version)
+        columns, inner = columns_after(before.table, wanted, change), inner_after(before.table, change)
+        return before.hash_of(columns, inner, self.definition.schema_version)
 
     def _create(self, name: TableName, schema: Schema) -> Action:
         return Action(
@@ -210,9 +217,9 @@ class Register(Operation):
         """Partitions with the new schema's hash may be there already, written with other SQL."""
         table = before.table
         change = evolution(before, wanted, self.definition)
-        columns, new = columns_after(table, wanted, change), self._hash_after(before, wanted, change)
+        new = self._hash_after(before, wanted, change)
         former = (history_of(table.metadata.properties) or {}).get(new, [])
-        now = Former(definition=self.definition, columns=columns, reads=reads_of(lake, self.definition))
+        now = self._now(lake, table, wanted, change)
         found = transition(former, now) if former else Transition()
         if found.reads_as_it_is or not any(row.file_schema_hash == new for row in partitions(lake, before)):
             return ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from lakewarden.errors import NotFound
-from lakewarden.features.viewset.definition import columns_with_ids
+from lakewarden.features.viewset.definition import columns_with_ids, inner_ids
 from lakewarden.features.viewset.history import Former, history_of, reads_of
 from lakewarden.features.viewset.ways.transition import Transition, transition
 from lakewarden.lifecycle.action import Estimate
@@ -75,7 +75,9 @@ def transitions(lake: Reader, view: ViewSet, hashes: Collection[str]) -> dict[st
         reads = reads_of(lake, view.definition)
     except NotFound:  # the source is gone: what it was like when it was registered
         reads = history[view.schema_hash][-1].reads if view.schema_hash in history else {}
-    now = Former(definition=view.definition, columns=columns_with_ids(view.table.schema()), reads=reads)
+    schema = view.table.schema()
+    columns, inner = columns_with_ids(schema), inner_ids(schema)
+    now = Former(definition=view.definition, columns=columns, reads=reads, inner=inner)
     return {one: transition(history.get(one), now) for one in hashes}
 
 

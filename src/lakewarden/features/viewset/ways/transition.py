@@ -89,6 +89,8 @@ def _columns(then: Former, now: Former, before: Outline, after: Outline) -> Tran
         used.add(source)
         if stored != id and "<" in kind:
             return Transition(f"{name} is nested, and was dropped and added again")
+        if name in now.inner and then.inner.get(source, now.inner[name]) != now.inner[name]:
+            return Transition(f"fields of {name} were dropped and added again")
         if stored != id:
             moved[id] = stored
         elif was != kind:
