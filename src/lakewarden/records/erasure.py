@@ -199,6 +199,10 @@ class Tombstones(TombstoneReader, Protocol):
         """Add spellings to the values of an open request's keys; existing ones are skipped."""
         ...
 
+    def cover(self, id: str, values: Mapping[KeyAsked, Sequence[str]]) -> None:
+        """Add keys with their values to an open request, atomically; what it has already is skipped."""
+        ...
+
     def move(self, id: str, state: ErasureState, at: datetime, harmless: Sequence[Evidence] = ()) -> ErasureRequest:
         """Withdraw or close an open request and permanently delete its plain values, atomically; digests stay.
 

@@ -72,11 +72,25 @@ class SqlTombstones:
     def extend(self, id: str, values: Mapping[int, Sequence[str]]) -> None:
         with self._database.begin() as connection:
             _check_open(connection, [id])
-            digester, request = self._digester(connection), _one(connection, id)
-            for position, texts in values.items():
-                rows = connection.execute(_values_of(id, position)).all()
-                known = {text for row in rows for text in _unpacked(row.packed)}
-                _insert(connection, digester, request, position, sorted(set(texts) - known), len(rows))
+            self._extend(connection, id, values)
+
+    def cover(self, id: str, values: Mapping[KeyAsked, Sequence[str]]) -> None:
+        with self._database.begin() as connection:
+            _check_open(connection, [id], to_change=True)
+            keys = _one(connection, id).keys
+            places = {(key.uuid, key.field_id): place for place, key in enumerate(keys)}
+            new = [key for key in values if (key.uuid, key.field_id) not in places]
+            for place, key in enumerate(new, start=len(keys)):
+                places[key.uuid, key.field_id] = place
+                connection.execute(insert(erasure_keys), _key_row(id, place, key))
+            self._extend(connection, id, {places[key.uuid, key.field_id]: texts for key, texts in values.items()})
+
+    def _extend(self, connection: Connection, id: str, values: Mapping[int, Sequence[str]]) -> None:
+        digester, request = self._digester(connection), _one(connection, id)
+        for position, texts in values.items():
+            rows = connection.execute(_values_of(id, position)).all()
+            known = {text for row in rows for text in _unpacked(row.packed)}
+            _insert(connection, digester, request, position, sorted(set(texts) - known), len(rows))
 
     def get(self, id: str) -> ErasureRequest:
         with self._database.connect() as connection:
@@ -257,11 +271,11 @@ def _many(connection: Connection, ids: Sequence[str]) -> list[ErasureRequest]:
     return [found[id] for id in ids]
 
 
-def _check_open(connection: Connection, ids: Sequence[str]) -> None:
-    """Refuse if a request has ended; until the transaction ends, none of them can."""
+def _check_open(connection: Connection, ids: Sequence[str], to_change: bool = False) -> None:
+    """Refuse if a request has ended; until the transaction ends, none of them can, nor can others change one."""
     ordered = sorted(ids)
     for start in range(0, len(ordered), FEW):
-        for row in connection.execute(_locked(ordered[start : start + FEW])):
+        for row in connection.execute(_locked(ordered[start : start + FEW], to_change)):
             if row.state != str(ErasureState.OPEN):
                 raise StalePlan(f"the plan is stale: request {row.id} is {row.state}", "Nothing more was erased.")
 
@@ -355,10 +369,10 @@ def _closed_digests(uuid: str) -> Select[Any]:
     )
 
 
-def _locked(ids: Sequence[str]) -> Select[Any]:
+def _locked(ids: Sequence[str], to_change: bool) -> Select[Any]:
     """The states of some requests, locked against changes."""
     states = select(erasure_requests.c.id, erasure_requests.c.state).where(erasure_requests.c.id.in_(ids))
-    return states.order_by(erasure_requests.c.id).with_for_update(read=True)
+    return states.order_by(erasure_requests.c.id).with_for_update(read=not to_change)
 
 
 def _leave_open(id: str, state: ErasureState, at: datetime) -> Update:

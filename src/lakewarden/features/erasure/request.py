@@ -16,6 +16,7 @@ from lakewarden.engine.base.support import refuse_unsupported
 from lakewarden.engine.rows.keys import canonical, is_of_kind
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import BadValue, LakewardenError
+from lakewarden.features.erasure.requests.asked_values import AskedValues
 from lakewarden.features.erasure.requests.keys_beside import keys_beside
 from lakewarden.features.erasure.requests.occurrences import Look, Occurrence, look
 from lakewarden.features.erasure.requests.request_keys import former, grace_of, keys_of, namesakes, uncovered
@@ -151,13 +152,16 @@ class Request(TakesInput, Control[Registered]):
 def _beside(
     lake: Reader, keys: Sequence[KeyAsked], values: Mapping[int, Sequence[str]], folding: Folding
 ) -> tuple[dict[KeyAsked, list[str]], list[str]]:
-    """The keys in tables that Lakewarden keeps beside others, and a note if these cannot be searched."""
+    """The keys where Lakewarden keeps values of these tables, and a note if that cannot be searched."""
     try:
-        found, unread = keys_beside(lake, keys, {text for texts in values.values() for text in texts}, folding)
+        asked = [AskedValues(key, frozenset((key.table,)), frozenset(values[at])) for at, key in enumerate(keys)]
+        found, unread = keys_beside(lake, asked, folding)
     except LakewardenError as error:
         found, unread = {}, [error.message]
-    note = "bad rows of backfills and partitions without rows could not be searched for the values"
-    return found, [f"{note}: {'; '.join(unread)}. Fix that, and register the values again."] if unread else []
+    known = {(key.uuid, key.field_id) for key in keys}
+    found = {key: texts for key, texts in found.items() if (key.uuid, key.field_id) not in known}
+    note = "what Lakewarden keeps of these tables elsewhere could not be searched for the values"
+    return found, [f"{note}: {'; '.join(unread)}. Fix that: the request is not closed before."] if unread else []
 
 
 def _names_a_value(text: str, values: Sequence[str]) -> bool:

@@ -14,3 +14,4 @@ VERBS = (
     "heal",
 )
 SIDE_TABLES = {"__empty": "view_instance_id"}
+OWN_COLUMNS = ("view_instance_id",)

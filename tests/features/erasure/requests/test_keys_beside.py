@@ -6,11 +6,14 @@ Covers `features/shared/side_tables.py`.
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.transforms import IdentityTransform
 
+from lakewarden.errors import LakewardenError, TracesLeft
 from lakewarden.features.backfill import bad_rows
 from lakewarden.features.shared.side_tables import side_tables
 from lakewarden.features.viewset import definition
@@ -100,3 +103,116 @@ def test_a_table_that_cannot_be_read_is_named_and_others_are_covered(lake: Small
     asked = lake.warden.erasure.request("crm.people", key="email", value=[ANNA])
     assert asked.tables == ["main.crm.people", "main.crm.people__bad_rows"]
     assert [note for note in asked.notes if "could not be searched" in note and "crm.copy__bad_rows" in note]
+
+
+AT = pa.timestamp("us", tz="UTC")
+OWN = [
+    (each, AT if each in (definition.BEGIN, definition.END, definition.UPDATED) else pa.string())
+    for each in definition.OWN
+]
+VIEW = pa.schema([("amount", pa.string()), *OWN])
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+BY_EMAIL = {"name": "views", "source": "crm.people", "insert_time": "at", "instances": "email"}
+BY_EMAIL["sql"] = "SELECT amount FROM crm.people WHERE at >= {begin} AND at < {end}"
+
+
+def view_set(lake: SmallLake, *instances: str, **given: str) -> None:
+    """A view set whose SQL does not select the key, with one partition of each instance."""
+    lake.catalog.create_namespace_if_not_exists("viewsets")
+    properties = {definition.PROPERTY: json.dumps(BY_EMAIL | given)}
+    lake.catalog.create_table("viewsets.views__empty", pa.schema(OWN))
+    table = lake.catalog.create_table("viewsets.views", VIEW, properties=properties)
+    with table.update_spec() as spec:
+        for name in definition.IDENTITY:
+            spec.add_field(name, IdentityTransform(), name)
+    texts = {definition.HASH: "0123", definition.SOURCE_HASH: "4567", "amount": "17"}
+    times = dict.fromkeys((definition.BEGIN, definition.END, definition.UPDATED), DAY)
+    rows = [{definition.INSTANCE: each, **texts, **times} for each in instances]
+    lake.catalog.load_table("viewsets.views").append(pa.Table.from_pylist(rows, schema=VIEW))
+
+
+def refused(lake: SmallLake, request: str, table: str) -> None:
+    """A purge finds what was written since the request, and does not close it."""
+    with pytest.raises(LakewardenError, match=rf"{table} may have values of {request}.*purge it again"):
+        lake.warden.erasure.purge("crm.people").apply()
+    shown = lake.warden.erasure.show(request)
+    assert shown.state == "open" and f"main.{table}" in {key.table for key in shown.keys}
+
+
+@pytest.mark.parametrize("earlier", [(), (json.dumps([ANNA, 7]),)], ids=["a new table", "a table that it covers"])
+def test_what_is_written_after_the_request_keeps_it_open_until_it_is_purged(
+    lake: SmallLake, earlier: tuple[str, ...]
+) -> None:
+    with_people(lake)
+    if earlier:
+        beside(lake, "crm.people__bad_rows", *earlier)
+    asked = lake.warden.erasure.request("crm.people", key="email", value=[ANNA])
+    if earlier:
+        row = {"backfill": "b", "run": 2, "checkpoint": json.dumps([ANNA, 8])}
+        lake.catalog.load_table("crm.people__bad_rows").append(pa.Table.from_pylist([row], schema=BAD))
+    else:
+        beside(lake, "crm.people__bad_rows", json.dumps([ANNA, 7]), "[3]")
+    refused(lake, asked.id, "crm.people__bad_rows")
+    lake.warden.erasure.purge(request=[asked.id]).apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed"
+    assert ANNA.encode() not in stored(lake, "crm.people__bad_rows")
+    assert checkpoints(lake, "crm.people__bad_rows") == ([] if earlier else ["[3]"])
+
+
+def test_a_table_that_cannot_be_searched_keeps_a_request_open(lake: SmallLake) -> None:
+    with_people(lake)
+    asked = lake.warden.erasure.request("crm.people", key="email", value=[ANNA])
+    beside(lake, "crm.people__bad_rows", json.dumps([ANNA, 7]))
+    table = lake.catalog.load_table("crm.people__bad_rows")
+    file = Path("/" + table.inspect.files()["file_path"][0].as_py().removeprefix("file:").lstrip("/"))
+    content = file.read_bytes()
+    file.write_bytes(b"PAR1 damaged")
+    with pytest.raises(TracesLeft, match=r"crm\.people__bad_rows.*could not be searched"):
+        lake.warden.erasure.purge("crm.people").apply()
+    assert lake.warden.erasure.show(asked.id).state == "open"
+    file.write_bytes(content)
+    with pytest.raises(TracesLeft, match="may have values"):
+        lake.warden.erasure.prove(asked.id).apply()
+    lake.warden.erasure.purge("crm.people").apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed"
+
+
+def test_the_instances_of_a_view_set_are_covered_if_they_are_values_of_the_key(lake: SmallLake) -> None:
+    with_people(lake)
+    view_set(lake, ANNA, "p2@example.org", "global")
+    asked = lake.warden.erasure.request("crm.people", key="email", value=[ANNA])
+    assert asked.tables == ["main.crm.people", "main.viewsets.views"]
+    lake.warden.erasure.purge("crm.people").apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed"
+    assert ANNA.encode() not in stored(lake, "viewsets.views")
+    left = lake.catalog.load_table("viewsets.views").scan().to_arrow()[definition.INSTANCE].to_pylist()
+    assert sorted(left) == ["global", "p2@example.org"]
+
+
+def test_instances_that_are_values_of_another_column_are_left_alone(lake: SmallLake) -> None:
+    with_people(lake)
+    view_set(lake, "1", "2", instances="number")
+    asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+    assert asked.tables == ["main.crm.people"]
+
+
+def test_a_view_set_of_a_former_definition_is_covered(lake: SmallLake) -> None:
+    with_people(lake)
+    view_set(lake, ANNA)
+    former = json.loads(lake.catalog.load_table("viewsets.views").properties[definition.PROPERTY])
+    now = {key: value for key, value in former.items() if key != "instances"}
+    history = {"0123": [{"definition": former, "columns": {}, "reads": {}}]}
+    with lake.catalog.load_table("viewsets.views").transaction() as change:
+        change.set_properties({definition.PROPERTY: json.dumps(now), definition.HISTORY: json.dumps(history)})
+    asked = lake.warden.erasure.request("crm.people", key="email", value=[ANNA])
+    assert asked.tables == ["main.crm.people", "main.viewsets.views"]
+
+
+def test_a_view_set_that_is_registered_after_the_request_is_covered(lake: SmallLake) -> None:
+    with_people(lake)
+    asked = lake.warden.erasure.request("crm.people", key="email", value=[ANNA])
+    view_set(lake, ANNA)
+    refused(lake, asked.id, "viewsets.views")
+    lake.warden.erasure.purge("crm.people").apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed"
+    assert ANNA.encode() not in stored(lake, "viewsets.views")

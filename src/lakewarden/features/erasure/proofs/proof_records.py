@@ -25,6 +25,18 @@ log = logging.getLogger(__name__)
 
 _FEW = 10  # operations that are read one by one
 _NAMED = 3  # requests that a result names
+NOT_SEARCHED: dict[str, Any] = {
+    "places": [],
+    "not_read": [],
+    "young": 0,
+    "objects": 0,
+    "bytes": 0,
+    "by_kind": {},
+    "snapshots": 0,
+    "metadata": "",
+    "refs": {},
+}
+"""What the document of a proof says of a table that was not searched."""
 
 
 @dataclass

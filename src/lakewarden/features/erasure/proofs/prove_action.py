@@ -18,7 +18,8 @@ from lakewarden.engine.proof.scan import prove, size
 from lakewarden.engine.rows.redaction import Redaction
 from lakewarden.errors import BrokenTable, StalePlan, TracesLeft
 from lakewarden.features.erasure.proofs.forgotten_values import values_of
-from lakewarden.features.erasure.proofs.proof_records import Proofs, ThisRun, to_close
+from lakewarden.features.erasure.proofs.later_values import refuse_later_values
+from lakewarden.features.erasure.proofs.proof_records import NOT_SEARCHED, Proofs, ThisRun, to_close
 from lakewarden.features.erasure.proofs.traces import traces_left
 from lakewarden.features.erasure.requests.action_requests import record_evidence, still_open
 from lakewarden.features.erasure.requests.checkpoints import checkpoints_elsewhere
@@ -139,8 +140,7 @@ def _gone(action: Action, lake: Writer, requests: Sequence[str]) -> Outcome:
         raise StalePlan(f"the plan is stale: {action.subject} exists, as {found}", "Plan again.")
     gone = f"{action.subject} is no longer in the catalog: files that may be left of it were not searched"
     method = [gone, _OWN_RECORDS]
-    nothing = {"places": [], "not_read": [], "young": 0, "objects": 0, "bytes": 0, "by_kind": {}, "snapshots": 0}
-    document = {"clean": True, "gone": True, **nothing, "method": method, "metadata": "", "refs": {}}
+    document = {"clean": True, "gone": True, **NOT_SEARCHED, "method": method}
     record_evidence(lake, action, EvidenceKind.PROVED, requests, document)
     return Outcome({"objects_read": 0, "bytes_read": 0, "requests_closed": _close(lake, action)})
 
@@ -151,6 +151,7 @@ def _close(lake: Writer, action: Action) -> int:
     ready = _to_close(lake, action, lake.stamp.operation)
     if ready:
         _refuse_checkpoints(lake, [request.id for request in ready])
+        refuse_later_values(lake, action, ready)
         values = values_of(lake, ready)
         lake.logs.forget(values)
         reach("prove.logs")

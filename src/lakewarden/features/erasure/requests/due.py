@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakewarden.errors import BadValue, Conflict
 from lakewarden.features.erasure.requests.current_names import current_name
-from lakewarden.features.shared.side_tables import is_beside
+from lakewarden.features.shared.side_tables import is_kept
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.records.erasure import ErasureRequest, ErasureState
 
@@ -55,7 +55,7 @@ def agenda(lake: Reader, table: str | None, all: bool, requests: Sequence[str], 
     due = [request for request in found if request.id not in left_out]
     tables: dict[str, list[ErasureRequest]] = {}
     for request in reversed(due):  # oldest first
-        wanted = (key for key in request.keys if uuid in ("", key.uuid) or is_beside(key.table))
+        wanted = (key for key in request.keys if uuid in ("", key.uuid) or is_kept(key.table, key.path))
         for key in {key.uuid: key for key in wanted}.values():
             if key.uuid not in names:
                 names[key.uuid] = current_name(lake, key.table, key.uuid)
