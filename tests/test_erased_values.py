@@ -60,6 +60,28 @@ def test_the_end_of_a_sentence_is_the_end_of_a_word() -> None:
     assert cleaned(of("anna@x.org"), "of anna@x.org.") == f"of {ERASED}."
 
 
+@pytest.mark.parametrize("escape", ["\\n", "\\t", "\\r", "\\\\n"])
+@pytest.mark.parametrize("value", ["anna@x.org", "Jane Doe", "+49 30 1234567"])
+def test_a_literal_escape_is_not_a_part_of_the_word_after_it(value: str, escape: str) -> None:
+    """As in a repr, or in a log whose lines are JSON."""
+    values = of(value)
+    for text in (f"failed:{escape}{value} is gone", f"failed:{escape}{value}{escape}x"):
+        assert values.may_be_in(text) and values.is_left_in(text)
+        assert cleaned(values, text) == text.replace(value, ERASED)
+        inner = json.dumps({"error": text})
+        assert json.loads(cleaned(values, inner)) == {"error": text.replace(value, ERASED)}
+        assert value not in cleaned(values, f"{inner} of a log")
+    many = of(value, *(f"p{number}@x.org" for number in range(100)))
+    assert cleaned(many, f"{escape}{value}") == f"{escape}{ERASED}"
+
+
+@pytest.mark.parametrize("number", [1, 100])
+def test_values_with_a_backslash_are_found_as_they_are(number: int) -> None:
+    values = of("DOMAIN\\nanna", *(f"p{each}@x.org" for each in range(number)))
+    for text in ("of DOMAIN\\nanna", json.dumps({"by": "DOMAIN\\nanna"})):
+        assert values.may_be_in(text) and "anna" not in cleaned(values, text)
+
+
 def test_letter_case_is_ignored_if_the_request_ignores_it() -> None:
     assert cleaned(of("Anna@X.org", ignores_case=True), "of ANNA@x.org, \u0130") == f"of {ERASED}, \u0130"
     assert cleaned(of("Anna@X.org"), "of ANNA@x.org") == "of ANNA@x.org"

@@ -84,11 +84,11 @@ class ErasedValues:
 
     def may_be_in(self, raw: str) -> bool:
         """Whether a stored text may have one of the values that stand out, or a path with one. Fast, and may err."""
-        return self.words.may_be_in(_plain(raw)) or any(f"{name}=" in raw for name in self.paths)
+        return self.words.may_be_in(raw) or any(f"{name}=" in raw for name in self.paths)
 
     def any_may_be_in(self, raw: str) -> bool:
         """The same for values of any length. Numbers that JSON may write in another way may be in everything."""
-        return self._is_written_freely or self.may_be_in(raw) or self._all.may_be_in(_plain(raw))
+        return self._is_written_freely or self.may_be_in(raw) or self._all.may_be_in(raw)
 
     def without(self, raw: str, small: bool, found: set[str]) -> str:
         """A stored text, a document or plain, without the values; short ones only if `small`, and noted in `found`."""
@@ -113,12 +113,15 @@ class ErasedValues:
         return self.addresses.may_be_in(raw) and any(self.addresses.spans(text) for text in _leaves(raw, False))
 
     def path(self, path: str, words: bool = False) -> str:
-        """A path, or a text with paths, without the values; without those that are a single word only if `words`."""
+        """A path, or a text with paths, without the values; without those that are a single word only if `words`.
+
+        So are partitions: another table may have a partition field of the same name.
+        """
         if self.sentences_only and " " not in path:
             return path
         chosen = self.words if words or self.sentences_only else self.addresses
         if "=" in path:
-            path = _COMPONENT.sub(lambda match: self._component(match, chosen), path)
+            path = _COMPONENT.sub(lambda match: self._component(match, chosen, words), path)
         return chosen.replaced(path)
 
     def _node(self, node: Any, small: bool, is_place: bool, found: set[str]) -> Any:
@@ -177,9 +180,9 @@ class ErasedValues:
 
         return _WORD.sub(replaced, text)
 
-    def _component(self, match: re.Match[str], words: _Words) -> str:
+    def _component(self, match: re.Match[str], words: _Words, is_own: bool) -> str:
         name, part = match[1], match[2]
-        spelled = self.paths.get(name, frozenset())
+        spelled = self.paths.get(name, frozenset()) if is_own else frozenset()
         readings = {reading for plain in _unescaped(part) for reading in (plain, unquote(plain), unquote_plus(plain))}
         if spelled.isdisjoint(readings) and words.known.isdisjoint(map(words.fold, readings)):
             return match[0]
@@ -225,10 +228,10 @@ class _Words:
         return _Words(known, {word: frozenset(places) for word, places in anchors.items()}, fold)
 
     def may_be_in(self, text: str) -> bool:
+        folded = self.fold(text)
         if len(self.anchors) <= _FEW:
-            folded = self.fold(text)
             return any(anchor in folded for anchor in self.anchors)
-        return not self.anchors.keys().isdisjoint(_WORD.findall(self.fold(text)))
+        return any(not self.anchors.keys().isdisjoint(_WORD.findall(form)) for form in _readings(folded))
 
     def replaced(self, text: str) -> str:
         """The text with `(erased)` in place of each, the longest where they overlap."""
@@ -243,14 +246,17 @@ class _Words:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where they stand, from first to last, longer ones first."""
-        folded, found = self.fold(text), set[tuple[int, int]]()
+        found = {span for folded in _readings(self.fold(text)) for span in self._within(folded)}
+        return sorted(found, key=lambda span: (span[0], -span[1]))
+
+    def _within(self, folded: str) -> Iterator[tuple[int, int]]:
         for word in _WORD.finditer(folded):
             for before, length in self.anchors.get(word[0], ()):
                 start = word.start() - before
                 end = start + length
-                if 0 <= start < end <= len(text) and folded[start:end] in self.known and _is_whole(folded, start, end):
-                    found.add((start, end))
-        return sorted(found, key=lambda span: (span[0], -span[1]))
+                is_there = 0 <= start < end <= len(folded) and folded[start:end] in self.known
+                if is_there and _is_whole(folded, start, end):
+                    yield start, end
 
 
 def _leaves(node: Any, is_place: bool) -> Iterator[str]:
@@ -273,9 +279,11 @@ def _leaves(node: Any, is_place: bool) -> Iterator[str]:
         yield str(node)
 
 
-def _plain(raw: str) -> str:
-    """A stored text in which an escape such as a line break's is not a part of a word."""
-    return _ESCAPE.sub(" ", raw) if "\\" in raw else raw
+def _readings(text: str) -> Iterator[str]:
+    """A text as it is, and with blanks for escapes such as a line break's, whose letter is no part of a word."""
+    yield text
+    if "\\" in text:
+        yield _ESCAPE.sub("  ", text)  # as long, so that places stay the same
 
 
 def _start_of(word: str, text: str) -> int:

@@ -262,6 +262,21 @@ def test_words_are_replaced_only_where_they_are_values(database: Database, value
     assert SqlJournal(database).get("op-1").steps[0].says == f"write {ERASED}"
 
 
+@pytest.mark.parametrize(("value", "kind"), [("4", "long"), ("anna", "string"), ("2026-11-18", "date")])
+def test_files_of_another_table_with_the_same_partition_field_are_left_alone(
+    database: Database, value: str, kind: str
+) -> None:
+    """A plan that lost files would do less than it says."""
+    own, other = (f"s3://lake/{name}/data/id={value}/00.parquet" for name in ("people", "others"))
+    SqlJournal(database).add(operation("op-1", PEOPLE, own))
+    before = operation("op-2", OTHERS, other)
+    SqlJournal(database).add(before)
+    assert forgotten(database, values(value, kind=kind, path="id")) == 3
+    assert paths_of(database, "op-1") == ["s3://lake/people/data/id=*/00.parquet"]
+    assert paths_of(database, "op-2") == [other]
+    assert SqlJournal(database).get("op-2").plan == before.plan.without_files()
+
+
 def test_a_value_that_is_the_name_of_a_table_does_not_keep_a_request_open(database: Database) -> None:
     planned(database, "op-1", written('["main.crm.others"]', "[]"))
     assert forgotten(database, ErasedValues.of([("string", ["main.crm.others"])], {}, [PEOPLE])) > 0

@@ -28,6 +28,13 @@ def test_values_are_overwritten_while_others_append(tmp_path: Path) -> None:
     assert OwnLogs(tmp_path).forget(VALUES) == 0
 
 
+def test_values_after_a_literal_escape_are_overwritten_in_place(tmp_path: Path) -> None:
+    log = tmp_path / "lakewarden.log"
+    log.write_bytes('{"error": "failed:\\nann\u00e4@x.org\\tis gone"}\n'.encode())
+    assert OwnLogs(tmp_path).forget(VALUES) == 1
+    assert log.read_bytes() == b'{"error": "failed:\\n***********\\tis gone"}\n'
+
+
 def test_no_folder_is_no_log(tmp_path: Path) -> None:
     assert OwnLogs(tmp_path / "nothing").forget(VALUES) == 0
 

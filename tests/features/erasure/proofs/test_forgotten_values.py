@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
+from lakewarden.errors import LakewardenError
 from tests.features.erasure.people import SCHEMA, person
 from tests.small_lake import SmallLake
 
@@ -45,3 +46,26 @@ def test_lists_of_files_tell_nobody_whatever_the_table_is_called(lake: SmallLake
     assert lake.warden.erasure.show(asked.id).state == "closed"
     assert "p1%40example.org" not in listed(lake)
     assert "email_key=*" in listed(lake) and "email_key=p2%40example.org" in listed(lake)
+
+
+def test_a_stored_plan_of_another_table_with_the_same_partition_field_keeps_its_files(lake: SmallLake) -> None:
+    lake.catalog.create_namespace("crm")
+    rows = pa.Table.from_pylist([person(n) for n in range(3, 6)], schema=SCHEMA)
+    for name in ("crm.people", "crm.other"):
+        table = lake.catalog.create_table(name, SCHEMA)
+        with table.update_spec() as spec:
+            spec.add_field("id", IdentityTransform(), "id")
+        table.append(rows)
+        table.append(rows)
+    plans = {name: lake.warden.compaction.compact(f"crm.{name}", rewrite_all=True) for name in ("people", "other")}
+    stored = {name: plan.store() for name, plan in plans.items()}
+    before = listed(lake)
+    assert before.count("people/data/id=4/") == before.count("other/data/id=4/") == 2
+
+    asked = lake.warden.erasure.request("crm.people", key="id", value=["4"])
+    lake.warden.erasure.purge("crm.people").apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed"
+    assert "people/data/id=4/" not in listed(lake) and listed(lake).count("other/data/id=4/") == 2
+    assert lake.warden.operation.apply(stored["other"]).result["files_rewritten"] == 6
+    with pytest.raises(LakewardenError, match="stale"):
+        lake.warden.operation.apply(stored["people"])
