@@ -14,7 +14,8 @@ from lakewarden.engine.catalog.snapshot_removal import without_revealing
 from lakewarden.engine.sql.tuples import TupleColumns
 from lakewarden.features.backfill.position import Position
 from lakewarden.features.erasure.purge import _mentions
-from lakewarden.records.erasure import HiddenKey
+from lakewarden.features.erasure.requests.asked_values import AskedValues
+from lakewarden.records.erasure import HiddenKey, KeyAsked
 from tests.features.backfill.shop import TOTALS, Shop
 from tests.walks.others import Others
 
@@ -35,7 +36,8 @@ def test_a_checkpoint_is_forgotten_if_it_is_an_erased_value(
 ) -> None:
     columns = TupleColumns(("region", "id"), (kind, "long"))
     stamp = Position(1, 1, columns.dump((checkpoint, 7)), {"shop.orders": "42"}, None, 42, 42, "p", "s", 42)
-    reveals = _mentions([HiddenKey(1, kind, [erased])])
+    asked = AskedValues(KeyAsked("main.shop.orders", "u", "region", 1, kind), frozenset(), frozenset([erased]))
+    reveals = _mentions([HiddenKey(1, kind, [erased])], [asked])
     changed = without_revealing(stamp.text, reveals)
     as_property = without_revealing(json.dumps({"position": json.loads(stamp.text), "at": 42}), reveals)
     for found in (Position.read(changed), Position(**json.loads(as_property)["position"])):

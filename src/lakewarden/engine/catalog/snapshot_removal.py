@@ -197,17 +197,36 @@ def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int
     return lineage
 
 
-def checkpoint_values(stamp: str) -> list[str]:
-    """The values of the checkpoint in a backfill's stamp, as texts."""
+def checkpoint_values(stamp: str) -> list[tuple[str, Any]]:
+    """The values of the checkpoint in a backfill's stamp, each with the column that it is of, if that is known."""
     try:
         known = json.loads(stamp)
-        return [str(value) for value in json.loads(known.get("position", known).get("checkpoint") or "[]")]
+        values = json.loads(known.get("position", known).get("checkpoint") or "[]")
+        return _placed(stamp, values)
     except (ValueError, TypeError, AttributeError):  # not ours, or damaged
         return []
 
 
+def checkpoint_columns(stamp: str) -> tuple[str, ...]:
+    """The columns that checkpoints in a backfill's stamp are of, as SOURCE.COLUMN; none if that is not known."""
+    try:
+        known = json.loads(stamp)
+        source, _, columns = str(known.get("position", known).get("by") or "").partition(" by ")
+        return tuple(f"{source}.{column}" for column in columns.split(", ")) if columns else ()
+    except (ValueError, TypeError, AttributeError):  # not ours, or damaged
+        return ()
+
+
+def _placed(stamp: str, values: Sequence[Any]) -> list[tuple[str, Any]]:
+    columns = checkpoint_columns(stamp)
+    return list(zip(columns if len(columns) == len(values) else [""] * len(values), values, strict=True))
+
+
 def without_revealing(stamp: str, reveals: Callable[[str], bool]) -> str:
-    """A backfill's stamp that forgets its checkpoint, if that reveals a value: as a text, or as a list of one value."""
+    """A backfill's stamp that forgets its checkpoint, if that reveals a value.
+
+    `reveals` is asked for it as a text, and as a list of the column that it is of, if that is known, and the value.
+    """
     try:
         known = json.loads(stamp)
         position = known.get("position", known)
@@ -218,7 +237,8 @@ def without_revealing(stamp: str, reveals: Callable[[str], bool]) -> str:
             "Others have changed it. Set it again to its text in an older metadata file, or remove it if the table has "
             "no rows of that backfill.",
         ) from None
-    if not any(reveals(text) for value in values for text in (str(value), json.dumps([value], ensure_ascii=False))):
+    placed = _placed(stamp, values)
+    if not any(reveals(text) for each in placed for text in (str(each[1]), json.dumps(each, ensure_ascii=False))):
         return stamp
     position.update(checkpoint=None, forgotten=True)
     return json.dumps(known, separators=(",", ":"), ensure_ascii=False)

@@ -199,7 +199,7 @@ class _Search:
     def _is_stamped(self, snapshot: Snapshot) -> bool:
         """Whether the stamp of a backfill's batch has a value."""
         stamps = [text for name, text in notes_of(snapshot).items() if name.startswith(BACKFILL)]
-        return any(not self._texts.isdisjoint(checkpoint_values(text)) for text in stamps)
+        return any(str(value) in self._texts for text in stamps for _, value in checkpoint_values(text))
 
     def _looked(self, suspects: Collection[_Suspect], progress: Progress | None) -> dict[str, Looked]:
         """Search files that were not searched for the same values before: files never change."""

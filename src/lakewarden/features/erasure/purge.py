@@ -48,6 +48,7 @@ from lakewarden.features.erasure.purging.rewriting import rewrite
 from lakewarden.features.erasure.purging.row_owners import RowOwners
 from lakewarden.features.erasure.purging.stray_copies import erase_strays
 from lakewarden.features.erasure.requests.action_requests import still_open
+from lakewarden.features.erasure.requests.asked_values import are_at, asked_values
 from lakewarden.features.erasure.requests.checkpoints import keys_of_requests
 from lakewarden.features.erasure.requests.due import Due, agenda
 from lakewarden.features.erasure.requests.mark_action import unmark_ended
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.engine.rows.search import Searched
+    from lakewarden.features.erasure.requests.asked_values import AskedValues
     from lakewarden.lifecycle.ground import Reader, Writer
     from lakewarden.records.erasure import HiddenKey
 
@@ -187,7 +189,7 @@ def _forget_checkpoints(action: Action, lake: Writer) -> Outcome:
     requests = still_open(action, lake)
     keys = keys_of_requests(lake, requests)
     refuse_forbidden(name, table)
-    found = checkpoints_action.searched(table, keys)
+    found = checkpoints_action.searched(table, asked_values(lake, lake.state.erasure.many(requests)))
     intent = intended(lake, action, requests)
     intent = _forget_in_properties(action, lake, table, keys, requests, intent)
     if found.tainted:
@@ -250,7 +252,7 @@ def _replace_everywhere(
         replacements=rewritten.replacements,
         obsolete=rewritten.obsolete,
         tainted=found.tainted,
-        reveals=_mentions(keys),
+        reveals=_mentions(keys, asked_values(lake, lake.state.erasure.many(requests))),
         about_to=about_to,
     )
     try:
@@ -283,7 +285,8 @@ def _forget_in_properties(
 ) -> Intent:
     """Forget checkpoints of backfills in the table's properties, which outlive the versions that had them."""
     kept = {key: text for key, text in table.metadata.properties.items() if key.startswith(BACKFILL)}
-    stamps = {key: without_revealing(text, _mentions(keys)) for key, text in kept.items()}
+    reveals = _mentions(keys, asked_values(lake, lake.state.erasure.many(requests)))
+    stamps = {key: without_revealing(text, reveals) for key, text in kept.items()}
     changed = {key: text for key, text in stamps.items() if text != kept[key]}
     if not changed:
         return intent
@@ -352,16 +355,22 @@ def _remove(action: Action, lake: Writer, intent: Intent) -> Intent:
     return done
 
 
-def _mentions(keys: Sequence[HiddenKey]) -> Callable[[str], bool]:
+def _mentions(keys: Sequence[HiddenKey], asked: Sequence[AskedValues]) -> Callable[[str], bool]:
     """A check whether a text contains one of the values. Numbers are skipped: in metadata they are counts.
 
-    In a list of one value, which is how the checkpoints of backfills are looked at, numbers and short texts count too.
+    In a list of a column and a value, which is how the checkpoints of backfills are looked at, numbers and short texts
+    count too.
     """
-    alone = {
-        form for key in keys for value in key.values for form in (f"[{value}]", json.dumps([value], ensure_ascii=False))
-    }
     values = (value for key in keys if key.kind in ("string", "uuid") for value in key.values)
     texts = [text for text in values if not text.isdigit()]
     short = {text for text in texts if len(text.encode()) < _SHORT}
     long = Needles(text.encode() for text in texts if text not in short)
-    return lambda text: text in short or text in alone or bool(long.within(text.encode()))
+
+    def is_placed(text: str) -> bool:
+        try:
+            column, value = json.loads(text)
+        except (ValueError, TypeError):
+            return False
+        return are_at(asked, str(column), value)
+
+    return lambda text: bool(long.within(text.encode())) or (is_placed(text) if text[:1] == "[" else text in short)

@@ -216,3 +216,64 @@ def test_a_view_set_that_is_registered_after_the_request_is_covered(lake: SmallL
     lake.warden.erasure.purge("crm.people").apply()
     assert lake.warden.erasure.show(asked.id).state == "closed"
     assert ANNA.encode() not in stored(lake, "viewsets.views")
+
+
+def stamped(lake: SmallLake, checkpoint: str, by: str = "main.crm.people by number, id") -> None:
+    """A table that a backfill wrote from people, whose tuples are of two columns."""
+    stamp = {"position": {"source": {"crm.people": "17"}, "checkpoint": checkpoint, "by": by}}
+    lake.catalog.create_table("crm.copy", BAD, properties={"lakewarden.backfill.b": json.dumps(stamp)})
+
+
+ROWS = ("[5, 1]", "[5, 2]", "[1, 5]", "[1, 6]")
+
+
+@pytest.mark.parametrize(
+    ("by", "left"),
+    [
+        ("main.crm.people by number, id", ["[1, 6]", "[5, 1]", "[5, 2]"]),
+        ("main.crm.people by id, number", ["[1, 5]", "[1, 6]"]),
+        ("crm.people by number, born", sorted(ROWS)),
+        ("", ["[1, 6]"]),
+        ("crm.people by id", ["[1, 6]"]),
+    ],
+    ids=["second", "first", "neither", "not known", "of other columns"],
+)
+def test_only_the_element_that_is_the_key_counts(lake: SmallLake, by: str, left: list[str]) -> None:
+    with_people(lake)
+    stamped(lake, '["zz"]', by)
+    beside(lake, "crm.copy__bad_rows", *ROWS)
+    asked = lake.warden.erasure.request("crm.people", key="id", value=["5"])
+    lake.warden.erasure.purge("crm.people").apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed"
+    assert checkpoints(lake, "crm.copy__bad_rows") == left
+
+
+def test_rows_of_a_backfill_whose_columns_are_not_known_count_at_any_position(lake: SmallLake) -> None:
+    with_people(lake)
+    stamped(lake, '["zz"]')
+    table = lake.catalog.create_table("crm.copy__bad_rows", BAD)
+    rows = [{"backfill": each, "run": 1, "checkpoint": "[5, 1]"} for each in ("b", "never_written")]
+    table.append(pa.Table.from_pylist(rows, schema=BAD))
+    asked = lake.warden.erasure.request("crm.people", key="id", value=["5"])
+    assert asked.tables == ["main.crm.people", "main.crm.copy__bad_rows"]
+
+
+@pytest.mark.parametrize(("checkpoint", "is_forgotten"), [("[5, 900]", False), ("[900, 5]", True)])
+def test_a_checkpoint_is_forgotten_only_for_the_element_that_is_the_key(
+    lake: SmallLake, checkpoint: str, is_forgotten: bool
+) -> None:
+    with_people(lake)
+    stamped(lake, checkpoint)
+    asked = lake.warden.erasure.request("crm.people", key="id", value=["5"])
+    lake.warden.erasure.purge("crm.people").apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed"
+    kept = json.loads(lake.catalog.load_table("crm.copy").properties["lakewarden.backfill.b"])["position"]
+    assert (kept["checkpoint"], kept.get("forgotten", False)) == (None if is_forgotten else checkpoint, is_forgotten)
+
+
+def test_partitions_without_rows_of_other_columns_are_left_alone(lake: SmallLake) -> None:
+    with_people(lake)
+    view_set(lake, instances="number")
+    own = dict.fromkeys((name for name, _ in OWN), "1") | {name: DAY for name, kind in OWN if kind == AT}
+    lake.catalog.load_table("viewsets.views__empty").append(pa.Table.from_pylist([own], schema=pa.schema(OWN)))
+    assert lake.warden.erasure.request("crm.people", key="id", value=["1"]).tables == ["main.crm.people"]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
+    from lakewarden.features.erasure.requests.asked_values import AskedValues
     from lakewarden.lifecycle.ground import Reader
-    from lakewarden.records.erasure import HiddenKey
 
 
 def actions_for(lake: Reader, requests: Sequence[str]) -> Iterator[Action]:
@@ -47,7 +47,7 @@ def actions_for(lake: Reader, requests: Sequence[str]) -> Iterator[Action]:
         )
 
 
-def searched(table: Table, keys: Sequence[HiddenKey]) -> Searched:
+def searched(table: Table, asked: Sequence[AskedValues]) -> Searched:
     """What is to be replaced: the versions whose stamps have a value."""
-    tainted = stamped_versions(table, {value for key in keys for value in key.values})
+    tainted = stamped_versions(table, asked)
     return Searched({}, {}, tainted, listed=0, pruned=0, read=0, bytes_read=0)

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 
 from lakewarden.features.erasure.requests.current_names import current_name
 from lakewarden.features.shared.side_tables import is_kept
+from lakewarden.records.erasure import Folding
 
 if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.records.erasure import ErasureRequest, KeyAsked
+
+_TEXTS = ("string", "uuid")
+_LONG = 6
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,26 @@ class AskedValues:
     """The names that its table has, or had when the request was made."""
     values: frozenset[str] = field(repr=False)
 
+    def is_in(self, table: str) -> bool:
+        """Whether the key is in this table, whose name may lack the lake."""
+        return any(table in (name, name.partition(".")[2]) for name in self.tables)
+
     def is_of(self, table: str, column: str) -> bool:
         """Whether the key is this column."""
-        return table in self.tables and column.lower() == self.key.path.lower()
+        return self.is_in(table) and column.lower() == self.key.path.lower()
+
+
+def are_at(asked: Sequence[AskedValues], place: str, value: object, folding: Folding = Folding.NONE) -> bool:
+    """Whether a value that is noted for a column, given as TABLE.COLUMN, is one of these.
+
+    If the column is not known, or the keys are of other tables, the names say nothing and any value counts. So does a
+    text that stands out, wherever it is: a proof finds it in metadata.
+    """
+    text, (table, _, column) = folding.of(str(value)), place.rpartition(".")
+    there = [one for one in asked if text in one.values]
+    if not any(one.is_in(table) for one in asked):
+        return bool(there)
+    return any(one.is_of(table, column) or (one.key.kind in _TEXTS and len(text) >= _LONG) for one in there)
 
 
 def asked_values(lake: Reader, requests: Sequence[ErasureRequest]) -> list[AskedValues]:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 from lakewarden.engine.catalog.snapshot_removal import BACKFILL, checkpoint_values
 from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.errors import LakewardenError
+from lakewarden.features.erasure.requests.asked_values import are_at, asked_values
 from lakewarden.features.erasure.requests.current_names import current_name, tables_of
 from lakewarden.features.erasure.requests.keys_beside import made_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Set
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyiceberg.table import Table
 
     from lakewarden.engine.base.table_name import TableName
+    from lakewarden.features.erasure.requests.asked_values import AskedValues
     from lakewarden.lifecycle.ground import Reader
     from lakewarden.records.erasure import HiddenKey
 
@@ -34,7 +36,7 @@ def checkpoints_elsewhere(lake: Reader, requests: Sequence[str]) -> dict[TableNa
     tables = {table for request in lake.state.erasure.many(requests) for table in tables_of(request)}
     uuids = {uuid for _, uuid in tables}
     asked = {name for table, uuid in tables for name in (table, current_name(lake, table, uuid))}
-    texts = {value for key in keys_of_requests(lake, requests) for value in key.values}
+    values = asked_values(lake, lake.state.erasure.many(requests))
 
     def look(name: TableName) -> frozenset[int] | None:
         try:
@@ -43,8 +45,8 @@ def checkpoints_elsewhere(lake: Reader, requests: Sequence[str]) -> dict[TableNa
             return None
         if str(table.metadata.table_uuid) in uuids:
             return None
-        versions = stamped_versions(table, texts)
-        is_stamped = versions or _has(table.metadata.properties, texts)
+        versions = stamped_versions(table, values)
+        is_stamped = versions or _has(table.metadata.properties, values)
         return versions if is_stamped and made_of(table, asked) else None
 
     names = lake.tables.names()
@@ -52,11 +54,11 @@ def checkpoints_elsewhere(lake: Reader, requests: Sequence[str]) -> dict[TableNa
     return {name: versions for name, versions in found if versions is not None}
 
 
-def stamped_versions(table: Table, texts: Set[str]) -> frozenset[int]:
+def stamped_versions(table: Table, asked: Sequence[AskedValues]) -> frozenset[int]:
     """The snapshots whose stamps have one of these values."""
-    return frozenset(one.snapshot_id for one in table.metadata.snapshots if _has(notes_of(one), texts))
+    return frozenset(one.snapshot_id for one in table.metadata.snapshots if _has(notes_of(one), asked))
 
 
-def _has(notes: Mapping[str, str], texts: Set[str]) -> bool:
+def _has(notes: Mapping[str, str], asked: Sequence[AskedValues]) -> bool:
     stamps: Iterable[str] = (text for name, text in notes.items() if name.startswith(BACKFILL))
-    return any(not texts.isdisjoint(checkpoint_values(stamp)) for stamp in stamps)
+    return any(are_at(asked, *placed) for stamp in stamps for placed in checkpoint_values(stamp))

@@ -11,8 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.base.table_name import TableName
+from lakewarden.engine.catalog.snapshot_removal import BACKFILL, checkpoint_columns
+from lakewarden.engine.catalog.snapshots import notes_of
 from lakewarden.engine.rows.keys import find_keys
 from lakewarden.errors import BrokenTable, LakewardenError, TableNotFound
+from lakewarden.features.erasure.requests.asked_values import are_at
 from lakewarden.features.erasure.requests.spelling import spellings_of, stored_texts
 from lakewarden.features.shared.side_tables import side_tables
 from lakewarden.features.viewset.definition import INSTANCE, PROPERTY, of_table
@@ -20,7 +23,7 @@ from lakewarden.features.viewset.history import history_of
 from lakewarden.records.erasure import Folding, KeyAsked
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence, Set
+    from collections.abc import Collection, Mapping, Sequence, Set
 
     from pyiceberg.table import Table
 
@@ -28,17 +31,21 @@ if TYPE_CHECKING:
     from lakewarden.lifecycle.ground import Reader
 
 Texts = dict[KeyAsked, list[str]]
+Origin = tuple[str, ...]
+"""The columns that the elements of tuples are of, as TABLE.COLUMN."""
+_BACKFILL = "backfill"  # the column of bad rows that names theirs
 
 
 def keys_beside(lake: Reader, asked: Sequence[AskedValues], folding: Folding) -> tuple[Texts, list[str]]:
     """The texts to cover in what is kept beside the tables of a request, by key; and tables that cannot be read."""
     names = {name for one in asked for name in one.tables}
-    folded = {folding.of(value) for one in asked for value in one.values}
+    folded = [replace(one, values=frozenset(map(folding.of, one.values))) for one in asked]
 
     def look(name: TableName) -> Texts | str:
         try:
             if name.table.endswith(tuple(side_tables())):
-                return _keys_in(lake, name, folded, folding) if _is_beside(lake, name, names) else {}
+                is_about, base = _base_of(lake, name, names)
+                return _keys_in(lake, name, base, folded, folding) if is_about else {}
             return _instances_in(lake, name, asked, folding)
         except TableNotFound:  # dropped meanwhile
             return {}
@@ -51,28 +58,48 @@ def keys_beside(lake: Reader, asked: Sequence[AskedValues], folding: Folding) ->
     return found, [each for each in results if isinstance(each, str)]
 
 
-def _keys_in(lake: Reader, name: TableName, folded: Set[str], folding: Folding) -> Texts:
+def _keys_in(
+    lake: Reader, name: TableName, base: Table | None, asked: Sequence[AskedValues], folding: Folding
+) -> Texts:
     """The texts with one of the values in one table; none if it only has the name of a table of ours."""
     found: Texts = {}
     table = lake.tables.load(name)
     column = next(column for suffix, column in side_tables().items() if name.table.endswith(suffix))
     if not any(column in schema.column_names for schema in table.metadata.schemas):
         return {}
+    origins = _origins(lake, name, table, base, asked) if base is not None else set()
     for key in _columns(name, table, column):
         stored = stored_texts(lake, name, table, {key.field_id})
-        texts = {text for _, some in stored for text in some if not folded.isdisjoint(_values_in(text, folding))}
+        texts = {text for _, some in stored for text in some if _has_value(text, origins, asked, folding)}
         if texts:
             found[key] = sorted(texts)
     return found
 
 
-def _values_in(text: str, folding: Folding) -> list[str]:
-    """The values that a text of a table beside others has: itself, and if it is a tuple as JSON, its elements."""
+def _has_value(text: str, origins: Set[Origin], asked: Sequence[AskedValues], folding: Folding) -> bool:
+    """Whether a text of a table beside others has a value: it is one, or a tuple as JSON with one in its column."""
     try:
-        elements = json.loads(text)
+        parsed = json.loads(text)
     except ValueError:
-        elements = []
-    return [folding.of(str(each)) for each in (text, *(elements if isinstance(elements, list) else ()))]
+        parsed = None
+    elements = parsed if isinstance(parsed, list) else [text]
+    fitting = [one for one in origins if len(one) == len(elements)] or [("",) * len(elements)]
+    pairs = {pair for one in fitting for pair in zip(one, map(str, elements), strict=True)}
+    return any(are_at(asked, *pair, folding) for pair in pairs)
+
+
+def _origins(lake: Reader, name: TableName, table: Table, base: Table, asked: Sequence[AskedValues]) -> set[Origin]:
+    """The columns that the values in a table beside another may be of; none if that is not known of all of them."""
+    if PROPERTY in base.metadata.properties:
+        columns = _instance_columns(lake, _base_name(name), base)
+        return {(f"{one}.{column}",) for one, column in columns if any(each.is_in(one) for each in asked)}
+    stamps = [item for notes in _notes(base) for item in notes.items() if item[0].startswith(BACKFILL)]
+    known = {key.removeprefix(BACKFILL): checkpoint_columns(stamp) for key, stamp in stamps}
+    if _BACKFILL not in table.schema().column_names or not all(checkpoint_columns(stamp) for _, stamp in stamps):
+        return set()
+    (key,) = _columns(name, table, _BACKFILL)
+    ids = {text for _, some in stored_texts(lake, name, table, {key.field_id}) for text in some}
+    return {checkpoint_columns(stamp) for _, stamp in stamps} if ids <= known.keys() else set()
 
 
 def _instances_in(lake: Reader, name: TableName, asked: Sequence[AskedValues], folding: Folding) -> Texts:
@@ -110,23 +137,27 @@ def _columns(name: TableName, table: Table, column: str) -> list[KeyAsked]:
     return [KeyAsked(str(name), uuid, key.path, key.field_id, key.kind) for key in found]
 
 
-def _is_beside(lake: Reader, side: TableName, asked: Collection[str]) -> bool:
-    """Whether a table is beside one with these names, or beside one that was made of them."""
-    suffix = next(suffix for suffix in side_tables() if side.table.endswith(suffix))
-    base = replace(side, table=side.table.removesuffix(suffix))
-    if str(base) in asked:
-        return True
+def _base_of(lake: Reader, side: TableName, asked: Collection[str]) -> tuple[bool, Table | None]:
+    """Whether a table is beside one with these names, or beside one that was made of them; and that one."""
+    base = _base_name(side)
     try:
-        return made_of(lake.tables.load(base), asked)
+        table = lake.tables.load(base)
     except TableNotFound:
-        return True
+        return True, None
+    return str(base) in asked or made_of(table, asked), table
+
+
+def _base_name(side: TableName) -> TableName:
+    suffix = next(suffix for suffix in side_tables() if side.table.endswith(suffix))
+    return replace(side, table=side.table.removesuffix(suffix))
 
 
 def made_of(table: Table, others: Collection[str]) -> bool:
     """Whether what Lakewarden notes with a table names one of the others, as it does if it wrote rows of these."""
     within = {other.partition(".")[2] for other in others}
-    notes = [*table.metadata.properties.values()]
-    notes += [
-        value for one in table.metadata.snapshots if one.summary for value in one.summary.additional_properties.values()
-    ]
-    return any(name in note for note in notes for name in within)
+    return any(name in note for notes in _notes(table) for note in notes.values() for name in within)
+
+
+def _notes(table: Table) -> list[Mapping[str, str]]:
+    """The properties of a table and the summaries of its versions."""
+    return [table.metadata.properties, *map(notes_of, table.metadata.snapshots)]
