@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import threading
 import zlib
 from collections.abc import Iterable, Iterator
@@ -62,6 +63,11 @@ class Ears:
             for spelling in wanted
             if spelling in heard
         ]
+
+    def matches(self, pattern: re.Pattern[str]) -> list[str]:
+        """Where something was said."""
+        texts = ((where, heard.decode(errors="replace")) for where, heard in self._heard)
+        return [f"{where}: …{found[0]!r}" for where, text in texts for found in pattern.finditer(text)]
 
     def __len__(self) -> int:
         return len(self._heard)
