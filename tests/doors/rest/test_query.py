@@ -38,7 +38,7 @@ def test_a_table_without_versions_has_no_rows(client: Client, lake: SmallLake) -
 
 
 def test_plans(shared: Client) -> None:
-    answer = query(shared, "SELECT retire_partition_by_file('x') AS told", plan=True).json()
+    answer = query(shared, "SELECT retire_partition_by_file('x') AS told").json()
     assert answer["rows"] == [["ERROR: Partition not found: x"]] and answer["plans"] == []
 
 

@@ -16,6 +16,7 @@ from lakewarden.features.query.statement import ENGINES, Engine
 from lakewarden.features.query.statement import run as run_statement
 from lakewarden.lifecycle.states import State
 from lakewarden.warden import LeftOut
+from tests.doors.rest.client import API, Client
 from tests.features.viewset.logs import RANGE, Logs
 from tests.small_lake import SmallLake
 
@@ -227,6 +228,15 @@ def test_a_plan_changes_nothing(logs: Logs) -> None:
     assert told.rows.to_pydict() == {"told": [f"PLANNED: would retire partition {path}"]}
     assert logs.lake.warden.operation.apply(found.plans[0].id).state is State.DONE
     assert logs.held() == {}
+
+
+def test_over_http_nothing_is_changed_without_apply(logs: Logs) -> None:
+    http, before = Client(logs.lake.warden).http, logs.held()
+    call = "SELECT * FROM retire_partitions('entries', 'global', '2026-01-01', '2026-01-02')"
+    planned = http.post(f"{API}/query", json={"sql": call}).json()
+    assert [plan["kind"] for plan in planned["plans"]] == ["viewset.retire"] and logs.held() == before
+    applied = http.post(f"{API}/query", json={"sql": call, "apply": True}).json()
+    assert applied["plans"] == [] and logs.held() != before
 
 
 @pytest.mark.parametrize(

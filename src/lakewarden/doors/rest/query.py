@@ -20,7 +20,7 @@ class QueryBody(BaseModel):
 
     sql: str = Field(description="One SELECT statement.")
     engine: Literal["duckdb", "spark"] = Field("duckdb", description="What runs it, and whose SQL it is.")
-    plan: bool = Field(False, description="Only plan what its functions would change.")
+    apply: bool = Field(False, description="Run what its functions change, instead of only planning it.")
 
 
 class ColumnDocument(BaseModel):
@@ -34,7 +34,7 @@ class QueryAnswer(BaseModel):
     columns: list[ColumnDocument]
     rows: list[list[Any]] = Field(description="The values of each row, in the order of the columns.")
     notes: list[str] = Field(description="What was left out.")
-    plans: list[PlanDocument] = Field([], description='What functions would change; only with `"plan": true`.')
+    plans: list[PlanDocument] = Field([], description='What functions would change; empty with `"apply": true`.')
 
 
 def install(app: FastAPI, warden: Warden) -> None:
@@ -44,7 +44,7 @@ def install(app: FastAPI, warden: Warden) -> None:
         "/api/v1/query",
         tags=[TAG],
         summary="Run one SELECT over tables and lists",
-        description="Functions that change something run as operations, unless it is only planned.",
+        description='Functions that change something only plan their operations, unless `"apply": true` is given.',
         operation_id="query",
         response_model=QueryAnswer,
         responses={
@@ -57,14 +57,13 @@ def install(app: FastAPI, warden: Warden) -> None:
         },
     )
     def query(asked: Annotated[QueryBody, Body()]) -> Response:
-        found = warden.queried(asked.sql, asked.engine, asked.plan)
+        found = warden.queried(asked.sql, asked.engine, not asked.apply)
         columns = [{"name": column.name, "type": str(column.type)} for column in found.rows.schema]
         values = [column.to_pylist() for column in found.rows.columns]
         document: dict[str, Any] = {
             "columns": columns,
             "rows": [list(row) for row in zip(*values, strict=True)],
             "notes": list(found.notes),
+            "plans": [plan.document(False) for plan in found.plans],
         }
-        if asked.plan:
-            document["plans"] = [plan.document(False) for plan in found.plans]
         return Document(document)
