@@ -1,7 +1,7 @@
 """`backfill run --again` after anything but appends: it writes the rows that are new in the columns that its SQL reads.
 
-Covers `features/backfill/planning.py`, `engine/sql/batches.py`, `engine/comparison/new_rows.py` and
-`engine/kernel/spark_values.py`.
+Covers `features/backfill/planning.py`, `features/backfill/pinned.py`, `engine/sql/batches.py`,
+`engine/comparison/new_rows.py` and `engine/kernel/spark_values.py`.
 """
 
 from __future__ import annotations
