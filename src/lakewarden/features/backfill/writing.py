@@ -154,6 +154,10 @@ def _stamp(
     backfill: Backfill, action: Action, before: Position | None, part: Range, reading: Reading, kept: Written
 ) -> Position:
     run, number = action.number("run"), action.number("batch")
+    if before is None and BEGAN not in action.expects:
+        raise StalePlan(
+            "the plan is stale: an earlier release of Lakewarden made it", "Nothing was written. Run again."
+        )
     upper = reading.columns.dump(part.upper) if part.upper is not None else None
     is_whole = upper == action.arguments["upper"]
     size = backfill.files.meta.batch_size
