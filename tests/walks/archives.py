@@ -20,8 +20,8 @@ PARTITIONS, ROWS = 10, 12
 Shown = dict[int, str]
 """The customer by the id of an order."""
 REFUSED = {
-    "archive": ("is in format v3", "meanwhile", "changed while it was copied", "has no rows any more"),
-    "again": ("is in format v3", "meanwhile", "changed while it was copied", "has no rows any more"),
+    "archive": ("is in format v3", "meanwhile", "changed while it was copied", "no longer has rows"),
+    "again": ("is in format v3", "meanwhile", "changed while it was copied", "no longer has rows"),
     "drop": ("differs from its archive", "is not archived in", "others rolled it back", "got new rows since"),
     "restore": (),
     "upkeep": ("the plan is stale",),

@@ -21,7 +21,7 @@ from lakewarden.lifecycle.requirement import RefAt, TableIs, table_lease
 
 
 class Locate(TableOperation):
-    """Say whether a backfill's rows are in its target, where the target itself does not tell any more.
+    """Say whether a backfill's rows are in its target, where the target itself no longer shows it.
 
     That is so if other engines have expired all commits since the last batch, and the metadata files that show whether
     main was rolled back behind it are gone as well. Look at the rows first: what is said wrongly here loses or

@@ -61,7 +61,7 @@ def copy(
         parts = [piece.condition(_AT) for piece in ranges]
     if before is not None and before.copied.rows and not there.rows:
         raise Conflict(
-            f"partition {name} of {table} has no rows any more, and its copy has {before.copied.rows:,}",
+            f"partition {name} of {table} no longer has rows, and its copy has {before.copied.rows:,}",
             "The copy was not replaced.",
         )
     replaced = archive.files_of(name, lake.tables.load(archive.name))

@@ -225,7 +225,7 @@ def _readers(lake: Reader, name: TableName, table: Table, found: Searched) -> li
             needed = (made.get(snapshot, snapshot) for snapshot in _versions_read(record, action, backfill))
             if lost := next((snapshot for snapshot in needed if snapshot in going), None):
                 warnings.append(
-                    f"{name}: backfill {backfill} has read version {lost}, which expires: it can neither go on nor "
+                    f"{name}: backfill {backfill} has read version {lost}, which expires: it can neither continue nor "
                     "find rows that arrived since. To keep that version without the erased rows, tag it first: "
                     f"lakewarden version tag {name}@{lost} --name TAG"
                 )
