@@ -1,6 +1,6 @@
 """A request covers what Lakewarden keeps beside its tables, in every version.
 
-Covers `features/shared/side_tables.py`.
+Covers `features/shared/side_tables.py` and `features/erasure/proofs/later_values.py`.
 """
 
 from __future__ import annotations
