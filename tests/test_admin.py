@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden import admin
+from lakewarden.errors import NotFound
 from tests.features.viewset.logs import RANGE, Logs
 from tests.small_lake import SmallLake
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
 pytestmark = pytest.mark.spark
@@ -41,6 +44,22 @@ def test_what_left_is_counted_and_not_what_was_listed() -> None:
     assert (row["partitions_retired"], row["partitions_failed"], row["storage_freed_bytes"]) == (1, 1, 70)
 
 
+class Lists:
+    """A client with one view set, of which all partitions are current."""
+
+    def query(self, sql: str) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame({"view_set_name": ["log_entries"] if sql.endswith("FROM list_view_sets()") else []})
+
+
+@pytest.mark.parametrize("act", [admin.list_incompatible_partitions, admin.retire_incompatible_partitions])
+def test_a_view_set_that_does_not_exist_is_refused(act: Callable[..., pd.DataFrame]) -> None:
+    assert act(Lists(), "log_entries").empty
+    with pytest.raises(NotFound, match=r"no view set log_entires.*Did you mean log_entries"):
+        act(Lists(), "log_entires")
+
+
 def test_what_a_schema_change_left_behind(lake: SmallLake) -> None:
     logs = Logs(lake)
     logs.insert(0, 61)
@@ -64,8 +83,9 @@ def test_what_a_schema_change_left_behind(lake: SmallLake) -> None:
         assert {path for paths in found["file_paths"] for path in paths} == set(left) - {None}
 
     for name in ("nothing", "x' OR '1' = '1", "'; DROP TABLE x", "ü"):
-        assert admin.list_incompatible_partitions(lake.warden, name).empty
-        assert admin.retire_incompatible_partitions(lake.warden, name).empty
+        for act in (admin.list_incompatible_partitions, admin.retire_incompatible_partitions):
+            with pytest.raises(NotFound):
+                act(lake.warden, name)
     done = admin.retire_incompatible_partitions(lake.warden, "entries")
     assert list(done.columns) == [
         "view_set_name", "view_instance_id", "partitions_retired", "partitions_failed", "storage_freed_bytes",

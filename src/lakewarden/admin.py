@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lakewarden.errors import NotFound, did_you_mean
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -43,6 +45,7 @@ def list_incompatible_partitions(client: Client, view_set_name: str | None = Non
         f"{_INCOMPATIBLE}{_only(view_set_name)}"
     )
     rows = client.query(sql).rename(columns={"file_schema_hash": "incompatible_schema_hash"})
+    _check_known(client, rows, view_set_name)
     found = []
     for group, some in _groups(rows, _GROUP):
         partitions = some[["begin_insert_time", "end_insert_time"]].drop_duplicates()
@@ -61,8 +64,10 @@ def retire_incompatible_partitions(client: Client, view_set_name: str | None = N
         f"SELECT p.view_set_name, p.view_instance_id, retire_partition_by_metadata({_IDENTITY}) AS message "
         f"{_INCOMPATIBLE}{_only(view_set_name)} GROUP BY {_IDENTITY}"
     )
+    rows = client.query(sql)
+    _check_known(client, rows, view_set_name)
     found = []
-    for group, some in _groups(client.query(sql), _GROUP[:2]):
+    for group, some in _groups(rows, _GROUP[:2]):
         messages = list(some["message"])
         retired = [text for text in messages if text.startswith("SUCCESS")]
         freed = sum(int(size[1]) for text in retired if (size := _SIZE.search(text)))
@@ -75,6 +80,16 @@ def _only(view_set_name: str | None) -> str:
     if view_set_name is None:
         return ""
     return f" AND p.view_set_name = '{view_set_name}'" if _NAME.fullmatch(view_set_name) else " AND 1 = 0"
+
+
+def _check_known(client: Client, rows: pd.DataFrame, view_set_name: str | None) -> None:
+    """Refuse a view set that does not exist: no rows would look as if nothing were incompatible."""
+    if view_set_name is None or len(rows):
+        return
+    known = [str(name) for name in client.query("SELECT view_set_name FROM list_view_sets()")["view_set_name"]]
+    if view_set_name not in known:
+        there = f"There are: {', '.join(sorted(known))}." if known else "There are none."
+        raise NotFound(f"no view set {view_set_name}", did_you_mean(view_set_name, known, there))
 
 
 def _groups(rows: pd.DataFrame, by: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:

@@ -68,6 +68,15 @@ def test_a_snapshot_has_its_time_and_its_summary_with_the_first_tag(old: Iceberg
     assert head["summary"]["operation"] == "append" and head["summary"]["total-records"] == "6"
 
 
+def test_a_tag_that_a_rollback_has_set_comes_last(old: IcebergCatalog) -> None:
+    newest, before, _ = _snapshots(old)
+    old.tag_snapshot("sales", "orders", newest, "production_2026_02_15")
+    old.rollback_to_snapshot("sales", "orders", before)
+    head = old.list_snapshots("sales", "orders")[0]
+    assert head["tags"] == [f"before-rollback-{newest}", "production_2026_02_15"]
+    assert head["summary"]["tag"] == "production_2026_02_15"
+
+
 def test_more_snapshots_than_the_other_doors_show(
     old: IcebergCatalog, lake: SmallLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

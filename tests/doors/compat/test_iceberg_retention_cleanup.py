@@ -14,6 +14,7 @@ import pytest
 
 from lakewarden.doors.compat import iceberg_retention_cleanup as cleanup
 from lakewarden.doors.compat.iceberg_catalog import IcebergCatalog
+from lakewarden.doors.compat.iceberg_compaction import IcebergCompactionManager
 from lakewarden.doors.compat.iceberg_retention_cleanup import IcebergRetentionManager, RetentionPolicy
 from lakewarden.errors import Interrupted
 from lakewarden.warden import Planned
@@ -82,6 +83,14 @@ def test_one_that_fails_does_not_stop_the_others(layers: SmallLake) -> None:
     assert "gc.enabled" in found[0]["error"] and found[0]["expired"] == 0
     assert counted(found[1:]) == [("gold.customers", 3, 1, 2, True, False, None)]
     assert "no table gold.nothing" in manager(layers).cleanup_table("gold", "nothing")["error"]
+
+
+def test_a_namespace_that_does_not_exist_does_not_lose_the_results_of_others(layers: SmallLake) -> None:
+    found = manager(layers, keep_last_n=1, keep_tagged=False).cleanup_all_tables(["bronze", "diamond", "gold"], False)
+    assert [result["table"] for result in found] == ["bronze.events", "diamond.*", "gold.customers"]
+    assert [result["expired"] for result in found][:2] == [2, 0] and "no namespace diamond" in found[1]["error"]
+    compacted = IcebergCompactionManager(IcebergCatalog(layers.warden)).compact_all_tables(["diamond", "gold"])
+    assert [bool(result["error"]) for result in compacted] == [True, False]
 
 
 def test_an_interrupt_stops_all_of_it(layers: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,6 +123,9 @@ def test_addresses_that_scripts_use(evolved: SmallLake) -> None:
     assert len(data["samples"]["added"]) == 1
     assert client.get(f"{address}/data", params={"from_version": "v9"}).status_code == 404
     assert client.get(f"{address}/data").status_code == 400
+    for route in ("schema", "data"):
+        wrong = client.get(f"{address}/{route}", params={"from_version": "v1", "to_verison": "v2"})
+        assert wrong.status_code == 400 and "to_verison" in wrong.json()["error"]["message"]
     assert client.get("/api/v1/compare/datasets/t/none/schema", params={"from_version": "v1"}).status_code == 404
     asked = asyncio.run(compare_dataset_schema("t", "a", "v1", warden=evolved.warden))
     assert asked["renamed"] == {"name": "full_name"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from lakewarden.display import json_bytes
 from lakewarden.doors.compat.iceberg_catalog import version_of
@@ -15,8 +16,23 @@ from lakewarden.features.compare.schema import Schema, SchemaComparison
 from lakewarden.warden import Warden
 
 _PATH = "/api/v1/compare/datasets/{namespace}/{table}"
-_FROM = Query(description="A tag, branch, snapshot id or ISO time.")
-_TO = Query(description="A tag, branch, snapshot id or ISO time; the head of main by default.")
+
+
+class Versions(BaseModel):
+    """Two versions of a table."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    from_version: str = Field(description="A tag, branch, snapshot id or ISO time.")
+    to_version: str | None = Field(
+        None, description="A tag, branch, snapshot id or ISO time; the head of main by default."
+    )
+
+
+class VersionsAndSample(Versions):
+    """Two versions of a table, and how many differing rows to show."""
+
+    sample_size: int = Field(10, ge=0, le=1_000, description="Show at most this many differing rows of each kind.")
 
 
 def install(app: FastAPI, warden: Warden) -> None:
@@ -29,14 +45,9 @@ def install(app: FastAPI, warden: Warden) -> None:
         operation_id="compare_dataset_schema",
         response_model=SchemaComparison,
     )
-    def schema(
-        namespace: str,
-        table: str,
-        from_version: Annotated[str, _FROM],
-        to_version: Annotated[str | None, _TO] = None,
-    ) -> Response:
-        asked = Schema(table=version_of(namespace, table, None), from_version=from_version, to_version=to_version)
-        return _response(answered(warden.ask(asked), SchemaComparison))
+    def schema(namespace: str, table: str, asked: Annotated[Versions, Query()]) -> Response:
+        given = Schema(table=version_of(namespace, table, None), **asked.model_dump())
+        return _response(answered(warden.ask(given), SchemaComparison))
 
     @app.get(
         f"{_PATH}/data",
@@ -45,20 +56,9 @@ def install(app: FastAPI, warden: Warden) -> None:
         operation_id="compare_dataset_data",
         response_model=DataComparison,
     )
-    def data(
-        namespace: str,
-        table: str,
-        from_version: Annotated[str, _FROM],
-        to_version: Annotated[str | None, _TO] = None,
-        sample_size: Annotated[int, Query(ge=0, le=1_000)] = 10,
-    ) -> Response:
-        asked = Data(
-            table=version_of(namespace, table, None),
-            from_version=from_version,
-            to_version=to_version,
-            sample_size=sample_size,
-        )
-        return _response(answered(warden.ask(asked), DataComparison))
+    def data(namespace: str, table: str, asked: Annotated[VersionsAndSample, Query()]) -> Response:
+        given = Data(table=version_of(namespace, table, None), **asked.model_dump())
+        return _response(answered(warden.ask(given), DataComparison))
 
 
 def _response(document: object) -> Response:

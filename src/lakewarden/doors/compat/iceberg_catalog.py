@@ -100,14 +100,20 @@ class IcebergCatalog:
         return int(tags[tag])
 
     def list_snapshots(self, namespace: Namespace, table_name: str) -> list[dict[str, Any]]:
-        """All snapshots, newest first: id, time, and the summary with the first tag under `tag`."""
+        """All snapshots, newest first: id, time, and the summary with the first tag under `tag`.
+
+        Tags that a rollback has set come last. All of them are under `tags`.
+        """
+        from lakewarden.features.version.rollback import LEFT_BEHIND
+
         table = version_of(namespace, table_name)
         snapshots = {s.snapshot_id: s for s in self.warden.ground.tables.load(table).metadata.snapshots}
         listed = []
         for row in self.warden.version.list(table, limit=sys.maxsize):
             found = snapshots.get(row.snapshot_id)
             notes = dict(found.summary.additional_properties) if found is not None and found.summary else {}
-            summary = {"operation": row.operation, **notes, **({"tag": row.tags[0]} if row.tags else {})}
+            tags = sorted(row.tags, key=lambda tag: tag.startswith(LEFT_BEHIND))
+            summary = {"operation": row.operation, **notes, **({"tag": tags[0]} if tags else {})}
             listed.append({**asdict(row), "timestamp_ms": to_millis(row.committed_at), "summary": summary})
         return listed
 

@@ -49,12 +49,13 @@ class IcebergCompactionManager:
 
     def compact_all_tables(self, namespaces: Sequence[str] | None = None, dry_run: bool = True) -> list[Result]:
         """Compact all tables, or those of some namespaces; one that fails does not stop the others."""
-        return [self.compact(table, dry_run) for table in script.tables_of(self.catalog.warden, namespaces)]
+        return script.all_results(
+            self.catalog.warden, namespaces, lambda table: self.compact(table, dry_run), _nothing(dry_run)
+        )
 
     def compact(self, table: str, dry_run: bool) -> Result:
         """Compact a table by its full name."""
-        nothing = {"needs_compaction": None, "compacted": False, "dry_run": dry_run}
-        return script.guarded(self.catalog.warden, table, lambda: self._compacted(table, dry_run), nothing)
+        return script.guarded(self.catalog.warden, table, lambda: self._compacted(table, dry_run), _nothing(dry_run))
 
     def _compacted(self, table: str, dry_run: bool) -> Result:
         before = self._analyzed(table)
@@ -88,6 +89,10 @@ class IcebergCompactionManager:
             "total_size_mb": round(found.bytes / _MB, 2),
             "avg_file_size_mb": round(found.average_file_bytes / _MB, 2),
         }
+
+
+def _nothing(dry_run: bool) -> Result:
+    return {"needs_compaction": None, "compacted": False, "dry_run": dry_run}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

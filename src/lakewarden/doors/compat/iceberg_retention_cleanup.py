@@ -46,12 +46,13 @@ class IcebergRetentionManager:
 
     def cleanup_all_tables(self, namespaces: Sequence[str] | None = None, dry_run: bool = True) -> list[Result]:
         """Expire old snapshots of all tables, or those of some namespaces; one that fails does not stop the others."""
-        return [self.cleanup(table, dry_run) for table in script.tables_of(self.catalog.warden, namespaces)]
+        return script.all_results(
+            self.catalog.warden, namespaces, lambda table: self.cleanup(table, dry_run), _nothing(dry_run)
+        )
 
     def cleanup(self, table: str, dry_run: bool) -> Result:
         """Expire old snapshots of a table by its full name."""
-        nothing = {"total_snapshots": 0, "kept": 0, "expired": 0, "is_production": None, "dry_run": dry_run}
-        return script.guarded(self.catalog.warden, table, lambda: self._cleaned(table, dry_run), nothing)
+        return script.guarded(self.catalog.warden, table, lambda: self._cleaned(table, dry_run), _nothing(dry_run))
 
     def _cleaned(self, table: str, dry_run: bool) -> Result:
         warden, policy, is_production = self.catalog.warden, self.policy, self._is_production(table)
@@ -83,6 +84,10 @@ class IcebergRetentionManager:
     def _is_production(self, table: str) -> bool:
         name = self.catalog.warden.ground.tables.name(table)
         return bool(self.catalog.warden.ground.settings.is_production(name.lake, name.within_lake).value)
+
+
+def _nothing(dry_run: bool) -> Result:
+    return {"total_snapshots": 0, "kept": 0, "expired": 0, "is_production": None, "dry_run": dry_run}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -85,6 +85,21 @@ def tables_of(warden: Warden, namespaces: Iterable[str] | None) -> Iterator[str]
                 yield str(name)
 
 
+def all_results(
+    warden: Warden, namespaces: Iterable[str] | None, work: Callable[[str], Result], without: Mapping[str, Any]
+) -> list[Result]:
+    """The results for the tables of some namespaces, or all; a namespace that does not exist has one with its error."""
+    results: list[Result] = []
+    for namespace in [None] if namespaces is None else namespaces:
+        try:
+            found = list(tables_of(warden, None if namespace is None else [namespace]))
+        except LakewardenError as error:
+            results.append({"table": f"{namespace}.*", **without, "error": str(error)})
+        else:
+            results += [work(table) for table in found]
+    return results
+
+
 def guarded(warden: Warden, table: str, work: Callable[[], Result], without: Mapping[str, Any]) -> Result:
     """The result for one table. A failure is part of the result and does not stop the other tables."""
     name = warden.ground.tables.name(table)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from lakewarden.engine.catalog.tables import Resolved
     from lakewarden.lifecycle.ground import Reader, Writer
 
+LEFT_BEHIND = "before-rollback-"
+"""How the name of the tag begins that keeps the replaced version."""
+
 
 class Rollback(TableOperation):
     """Make an earlier version the current one. The replaced version is tagged, so nothing is lost.
@@ -157,7 +160,7 @@ def _only_schema(to: Resolved, current: int, route: Route) -> Action:
 
 
 def _action(verb: str, to: Resolved, current: int, route: Route) -> Action:
-    target, uuid, leave = str(to.name), str(to.table.metadata.table_uuid), f"before-rollback-{current}"
+    target, uuid, leave = str(to.name), str(to.table.metadata.table_uuid), f"{LEFT_BEHIND}{current}"
     existing = to.table.metadata.refs.get(leave)
     if existing is not None and existing.snapshot_id != current:
         raise AlreadyExists(
@@ -214,13 +217,13 @@ def _undo(to: Resolved, current: int, actions: tuple[Action, ...]) -> list[str]:
     if dropped:
         notes.append(
             f"undoing does not restore {', '.join(dropped)} on main: Spark drops columns permanently. "
-            f"Their values stay readable at before-rollback-{current}"
+            f"Their values stay readable at {LEFT_BEHIND}{current}"
         )
         restores = False
     if moves:
         forward = "" if current in set(ancestors(to.table, to.snapshot.snapshot_id)) else " --not-ancestor"
         schema = " --with-schema" if restores else ""
-        notes.append(f"undo: lakewarden version rollback {to.name}@before-rollback-{current}{forward}{schema} --apply")
+        notes.append(f"undo: lakewarden version rollback {to.name}@{LEFT_BEHIND}{current}{forward}{schema} --apply")
     then = written_with(replace(to, snapshot=head)) if head is not None else None
     after = changes_since(then, to.table.schema()) if restores and then is not None else []
     if after:
