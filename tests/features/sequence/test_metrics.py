@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -52,6 +53,19 @@ def test_errors_are_counted_on_and_times_are_kept(tmp_path: Path) -> None:
     text = file.read_text()
     assert 'alter_time_seconds{table="orders"} 0.25\n' in text and 'alter_time_seconds{table="other"} 1e-05\n' in text
     assert 'partition_alter_errors{table="orders"} 2\n' in text and 'partition_alter_errors{table="other"} 1\n' in text
+
+
+def test_a_run_over_some_tables_keeps_the_figures_of_the_other_configured_ones(tmp_path: Path) -> None:
+    file, other, gone = tmp_path / "partitions.prom", replace(ORDERS, table="other"), replace(ORDERS, table="gone")
+    metrics.write(file, [ORDERS, other, gone], NOW)
+    metrics.write(file, [replace(ORDERS, partitions=15, time_until_overrun=None)], NOW, configured=["orders", "other"])
+    text = file.read_text()
+    assert [line for line in text.splitlines() if line.startswith(("partition_total", "partition_time_rem"))] == [
+        'partition_total{table="other"} 14',
+        'partition_total{table="orders"} 15',
+        'partition_time_remaining_until_partition_overrun{table="other"} 3931200',
+    ]
+    assert "gone" not in text.replace('partition_alter_errors{table="gone"} 0', "")
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:

@@ -119,7 +119,8 @@ class Maintain(Operation, SequenceRequest):
                     lake.state.sequence.record(database_lease(surveyed.table), at)
             failed = [name for name in self.chosen(sequences) if f"{connection.database}.{name}" in failures]
         if sequences.prometheus_stats is not None:
-            metrics.write(sequences.prometheus_stats, found, lake.clock(), lake.kept(AlterTimes).seconds, failed)
+            times, now = lake.kept(AlterTimes).seconds, lake.clock()
+            metrics.write(sequences.prometheus_stats, found, now, times, failed, sequences.tables)
 
     def _surveyed(
         self, lake: Reader, connection: Reading, sequences: SequenceSettings, name: str

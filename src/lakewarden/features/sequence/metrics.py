@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +17,19 @@ Samples = Mapping[str, float]
 _PREFIX = "partition_"
 _ERRORS, _TIMES = "alter_errors", "alter_time_seconds"
 _READABLE = 0o644
+_FIGURES = (
+    ("total", "counter", "Number of partitions", "partitions"),
+    (
+        "time_remaining_until_partition_overrun",
+        "gauge",
+        "Seconds until rows are predicted to reach the last partition",
+        "time_until_overrun",
+    ),
+    ("age_of_retained_partitions", "gauge", "Age in seconds of the first partition", "time_since_oldest_partition"),
+    ("mean_delta_seconds", "gauge", "Mean seconds between partitions", "mean_partition_delta"),
+    ("max_delta_seconds", "gauge", "Most seconds between partitions", "max_partition_delta"),
+)
+"""What is known of each table: name, kind and help of the metric, and the figure that it shows."""
 
 
 def write(
@@ -25,15 +38,18 @@ def write(
     now: datetime,
     alter_seconds: Samples | None = None,
     failed: Sequence[str] = (),
+    configured: Collection[str] = (),
 ) -> None:
     """Write the file, which appears complete or not at all.
 
-    Errors are counted on from the file that is there; so are times of statements kept unless new ones are given.
+    Errors are counted on from the file that is there; so are times of statements kept unless new ones are given, and
+    the figures of configured tables that this run did not look at or could not read: their alerts need them.
     """
     errors = {**{table.table: 0.0 for table in tables}, **_earlier(file, _ERRORS)}
     errors |= {name: errors.get(name, 0.0) + 1 for name in failed}
     times = {**_earlier(file, _TIMES), **(alter_seconds or {})}
-    text = "".join(_lines(tables, now, times, errors))
+    others = frozenset(configured) - {table.table for table in tables}
+    text = "".join(_lines(file, tables, others, now, times, errors))
     part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
     try:
         part.write_text(text, encoding="utf-8")
@@ -44,18 +60,19 @@ def write(
         raise StorageUnavailable(f"{file} cannot be written: {error.strerror}", "Check prometheus_stats.") from error
 
 
-def _lines(tables: Sequence[TableStatistics], now: datetime, times: Samples, errors: Samples) -> Iterator[str]:
-    def of(name: str) -> dict[str, float]:
-        values = {each.table: getattr(each, name) for each in tables}
-        return {table: _number(value) for table, value in values.items() if value is not None}
-
-    yield from _family("total", "counter", "Number of partitions", of("partitions"))
-    overrun = "Seconds until rows are predicted to reach the last partition"
-    yield from _family("time_remaining_until_partition_overrun", "gauge", overrun, of("time_until_overrun"))
-    age = "Age in seconds of the first partition"
-    yield from _family("age_of_retained_partitions", "gauge", age, of("time_since_oldest_partition"))
-    yield from _family("mean_delta_seconds", "gauge", "Mean seconds between partitions", of("mean_partition_delta"))
-    yield from _family("max_delta_seconds", "gauge", "Most seconds between partitions", of("max_partition_delta"))
+def _lines(
+    file: Path,
+    tables: Sequence[TableStatistics],
+    others: Collection[str],
+    now: datetime,
+    times: Samples,
+    errors: Samples,
+) -> Iterator[str]:
+    for name, kind, says, figure in _FIGURES:
+        kept = {table: value for table, value in _earlier(file, name).items() if table in others}
+        values = {each.table: getattr(each, figure) for each in tables}
+        new = {table: _number(value) for table, value in values.items() if value is not None}
+        yield from _family(name, kind, says, {**kept, **new})
     yield from _family(_TIMES, "gauge", "Seconds that ALTER statements took in the last run that had some", times)
     yield from _family(_ERRORS, "counter", "Runs that failed for a table", errors)
     yield from _family("last_run_timestamp", "gauge", "Time of the last run", {"": now.timestamp()})

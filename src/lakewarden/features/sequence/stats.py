@@ -27,7 +27,8 @@ class Stats(Question[list[TableStatistics]], SequenceRequest):
                 except LakewardenError as error:
                     found.append(TableStatistics(name, problem=error.message))
         if sequences.prometheus_stats is not None:
-            metrics.write(sequences.prometheus_stats, [each for each in found if not each.problem], now)
+            known = [each for each in found if not each.problem]
+            metrics.write(sequences.prometheus_stats, known, now, configured=sequences.tables)
         return found
 
     def found(self, answer: list[TableStatistics]) -> bool:
