@@ -262,6 +262,13 @@ def test_columns_that_got_wider_types(widened: SmallLake, where: str, expected: 
     assert _ids(widened, "width", where) == expected
 
 
+def test_a_number_that_older_files_would_round_is_refused(widened: SmallLake) -> None:
+    for where in ("h > 0.1", "h != 0.1", "NOT h IN (0.1, 2.5)", "h < 16777217"):
+        with pytest.raises(BadFilter, match=r"h is of type float in older files"):
+            _ids(widened, "width", where)
+    assert _ids(widened, "width", "h < 0.5") == {1}
+
+
 @pytest.mark.parametrize("where", ["q < 1000", "q <> 123456.25", "q IN (123456.25, 1.5)", "q < 99999999999"])
 def test_a_decimal_beyond_the_precision_of_older_files_is_refused(widened: SmallLake, where: str) -> None:
     with pytest.raises(BadFilter, match=r"q is of type decimal\(5, 2\) in older files"):

@@ -212,3 +212,12 @@ def test_columns_that_changed_after_the_last_commit_are_refused_until_the_next_o
     assert shop.status().late_rows == 1
     shop.run(again=True)
     assert shop.ids() == [1, 2, 3, 4]
+
+
+def test_a_column_that_changed_does_not_matter_if_nothing_arrived_since(shop: Shop) -> None:
+    begun(shop, 1)
+    spark = shop.warden.ground.spark
+    spark.sql("ALTER TABLE main.shop.orders RENAME COLUMN amount TO price")
+    shop.write(SQL.replace("amount", "price"))
+    assert shop.status().late_rows == 0
+    assert shop.warden.backfill.run(database="shop", version="3", again=True).is_empty

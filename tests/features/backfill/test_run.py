@@ -92,6 +92,8 @@ def test_killed_at_any_step_each_row_is_there_once(shop: Shop, point: str, with_
     assert shop.ids() == list(range(10))
     assert (shop.status().status, len(shop.stamps())) == ("completed", 4)
     assert not with_control_database or shop.unreferenced() == []
+    done = shop.warden.operation.show(shop.warden.operation.list()[0].id).result
+    assert done is not None and "began" not in done, done
 
 
 def test_a_second_writer_of_the_same_batches_is_refused(shop: Shop) -> None:

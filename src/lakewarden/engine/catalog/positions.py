@@ -190,7 +190,8 @@ def _moved(
             line = [id for id in _since(table, found.last, kept) if id not in gone]
             anchors = dict.fromkeys(replaced.get(id, id) for id in (*line[-1:], *([head] if head else [])))
             first = kept.first if kept else None
-            has_later = kept is not None and (kept.has_later or kept.last.snapshot != found.last.snapshot)
+            is_behind = kept is not None and kept.last.at > found.last.at and kept.last.stamp != found.last.stamp
+            has_later = is_behind or (kept is not None and kept.has_later)
             kept = Kept(found.last, tuple(anchors), first, has_later=has_later)
         elif kept is not None and not found.is_known and found.is_final:
             kept = replace(kept, unknown=head)

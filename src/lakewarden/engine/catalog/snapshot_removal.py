@@ -173,7 +173,15 @@ def _replacements(metadata: TableMetadata, replaced: Mapping[int, int]) -> dict[
     """All replacements that are left: those of replaced ones too."""
     there = {snapshot.snapshot_id for snapshot in metadata.snapshots} - replaced.keys() | set(replaced.values())
     known = {**replacements_of(metadata.properties), **replaced}
-    return {old: last for old, new in known.items() if (last := replaced.get(new, new)) in there}
+
+    def last(new: int) -> int:
+        passed = set[int]()
+        while new in replaced and new not in passed:
+            passed.add(new)
+            new = replaced[new]
+        return new
+
+    return {old: end for old, new in known.items() if (end := last(new)) in there}
 
 
 def kept_lineage(metadata: TableMetadata, going: set[int], replaced: Mapping[int, int]) -> dict[int, int]:

@@ -148,12 +148,18 @@ class _Column:
         """A literal as a value of the column's type, and whether it is exact."""
         name = self.term.name
         value, is_exact = _fitted(name, self.kind, literal)
-        if "decimal" in str(self.kind) and self.is_beyond(value):
+        if self.narrowest is not None and self._is_lost(value):
             raise BadFilter(
                 f"--where: {name} is of type {self.narrowest} in older files, with which {literal} cannot be compared",
                 "lakewarden query compares rows after it has read them.",
             )
         return value, is_exact
+
+    def _is_lost(self, value: Any) -> bool:
+        """Whether a literal becomes another one in older files: too long for them, or rounded."""
+        if value is None or "decimal" in str(self.kind):
+            return self.is_beyond(value)
+        return str(self.narrowest) == "float" and not self.is_beyond(value) and _as_float(value.value) != value.value
 
     def is_beyond(self, value: Any) -> bool:
         """Whether a literal is beyond the type that the column has in older files."""
@@ -163,6 +169,11 @@ class _Column:
             narrowest: Any = self.narrowest
             return bool(abs(value.value) >= 10 ** (narrowest.precision - narrowest.scale))
         return type(value.to(self.narrowest)).__name__.endswith(("AboveMax", "BelowMin"))
+
+
+def _as_float(value: float) -> float:
+    rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    return rounded
 
 
 def _type_in(schema: Schema, field_id: int) -> IcebergType | None:

@@ -58,11 +58,11 @@ def read_versions(lake: Reader, backfill: Backfill, pinned: dict[str, str], sinc
         if at == NONE or (at is None and current.current_snapshot() is None):
             return NoVersion(name, current.schema())
         try:
-            return _resolved(lake, name, current, at) if at else _newest(lake, name, insertion)
+            return _resolved(lake, name, current, at) if at else lake.tables.resolve(str(name))
         except VersionNotFound:
             if not at or table == spelled:
                 raise
-            return _newest(lake, name, insertion)  # rows are only joined with it: its current version serves as well
+            return lake.tables.resolve(str(name))  # rows are only joined with it: its current version serves as well
 
     versions = {table: version(table, pinned.get(table)) for table in insertion.tables}
     source = versions[spelled]
@@ -87,27 +87,29 @@ def _resolved(lake: Reader, name: TableName, table: Table, snapshot: str) -> Res
     return lake.tables.resolve(f"{name}@{replacements_of(table.metadata.properties).get(int(snapshot), snapshot)}")
 
 
-def _newest(lake: Reader, name: TableName, insertion: Insertion) -> Resolved:
-    """The version that main is at; refused if columns that are read were changed since its commit.
+def refuse_changed_columns(lake: Reader, reading: Reading) -> None:
+    """Refuse if columns that are read are others than at a table's last commit.
 
-    It is planned as what it is now, and read by its id: Spark then gives it the columns of its commit.
+    A head of main is planned as what it is now, and read by its id: Spark then gives it the columns of its commit.
     """
-    newest = lake.tables.resolve(str(name))
-    committed = lake.tables.resolve(f"{name}@{newest.snapshot.snapshot_id}")
-    now, then = (_columns_read(version_schema(version), insertion) for version in (newest, committed))
-    if now != then:
-        names = sorted({column for column, _, _ in now ^ then})
-        changed = f"column{'s' if names[1:] else ''} {', '.join(names)}"
-        raise Conflict(
-            f"{name}: {changed} changed after its last commit, and a version is read with the columns of its commit",
-            f"Write a row to it, or compact it: lakewarden compaction compact {name} --rewrite-all --apply",
-        )
-    return newest
+    for version in reading.versions.values():
+        if isinstance(version, NoVersion):
+            continue
+        committed = lake.tables.resolve(f"{version.name}@{version.snapshot.snapshot_id}")
+        now, then = (_columns_read(version_schema(each), reading.insertion) for each in (version, committed))
+        if now != then:
+            names = sorted({column for column, _ in now ^ then})
+            changed = f"column{'s' if names[1:] else ''} {', '.join(names)}"
+            raise Conflict(
+                f"{version.name}: {changed} changed after its last commit, and a version is read with the columns of "
+                "its commit",
+                f"Write a row to it, or compact it: lakewarden compaction compact {version.name} --rewrite-all --apply",
+            )
 
 
-def _columns_read(schema: Schema, insertion: Insertion) -> set[tuple[str, int, str]]:
+def _columns_read(schema: Schema, insertion: Insertion) -> set[tuple[str, int]]:
     names = set(insertion.columns_read([field.name for field in schema.fields]))
-    return {(field.name, field.field_id, str(field.field_type)) for field in schema.fields if field.name in names}
+    return {(field.name, field.field_id) for field in schema.fields if field.name in names}
 
 
 def with_shown(lake: Reader, reading: Reading, shown: str) -> Reading:

@@ -13,7 +13,7 @@ from lakewarden.engine.sql.sorted_column import Range
 from lakewarden.engine.sql.tuples import Tuple
 from lakewarden.errors import BadValue, Conflict, LakewardenError
 from lakewarden.features.backfill import bad_rows, gates, throttle, withdrawn
-from lakewarden.features.backfill.pinned import as_pinned, pins, read_versions, with_shown
+from lakewarden.features.backfill.pinned import as_pinned, pins, read_versions, refuse_changed_columns, with_shown
 from lakewarden.features.backfill.position import Found, Position, branch_of, refuse_unknown, whereabouts
 from lakewarden.features.backfill.registration import Backfill
 from lakewarden.lifecycle.action import Action, Estimate, digest
@@ -59,6 +59,7 @@ def check(lake: Reader, backfill: Backfill) -> Reading:
     """Check a backfill's files against the tables that they name; raises what is wrong."""
     backfill.refuse_other_tables(lake)
     reading = read_versions(lake, backfill, {})
+    refuse_changed_columns(lake, reading)
     name = backfill.target(lake)
     table = lake.tables.load(name)
     if table.metadata.format_version > 2:
@@ -180,11 +181,13 @@ def _continued(lake: Reader, backfill: Backfill, found: Found | None, began: dat
     last = found.position
     if not last.complete:
         reading = as_pinned(lake, backfill, last.source, last.since)
+        refuse_changed_columns(lake, reading)
         return _Next(with_shown(lake, reading, last.shown), last.run, last.shown)
     read = last.source[backfill.source]
     reading, shown = _late(lake, backfill, found)
     if _has_nothing_new(backfill, reading, read):
         return None
+    refuse_changed_columns(lake, reading)
     warnings = _about_changes(lake, backfill, reading)
     if reading.hidden_before:
         named = f"rows that {', '.join(shown.split())} hid while it ran count as new: withdrawn since"
@@ -304,7 +307,7 @@ def late_rows(lake: Reader, backfill: Backfill, found: Found) -> tuple[int | Non
         return _late_in_source(lake, backfill, found, read), ""
     try:
         reading, shown = _late(lake, backfill, found)
-        rows = 0 if _has_nothing_new(backfill, reading, read) else lake.batches.count(reading)
+        rows = _count(lake, backfill, reading, read)
     except Conflict as error:  # a version is gone, or it is not known which rows are missing
         return None, error.message
     except LakewardenError:  # columns of the SQL are gone
@@ -318,10 +321,16 @@ def _late_in_source(lake: Reader, backfill: Backfill, found: Found, read: str | 
     if read is None:
         return None
     try:
-        reading = read_versions(lake, backfill, {}, read or None)
-        return 0 if _has_nothing_new(backfill, reading, read) else lake.batches.count(reading)
+        return _count(lake, backfill, read_versions(lake, backfill, {}, read or None), read)
     except LakewardenError:  # a version is gone, or columns of the SQL
         return None
+
+
+def _count(lake: Reader, backfill: Backfill, reading: Reading, read: str) -> int | None:
+    if _has_nothing_new(backfill, reading, read):
+        return 0
+    refuse_changed_columns(lake, reading)
+    return lake.batches.count(reading)
 
 
 def _has_nothing_new(backfill: Backfill, reading: Reading, read: str) -> bool:
