@@ -235,14 +235,15 @@ def _readers(lake: Reader, name: TableName, table: Table, found: Searched) -> li
 def _versions_read(record: Record, action: Action, backfill: str) -> list[int]:
     """The version of its source that a backfill goes on from, and, until its run is complete, the one before that.
 
-    Of a table that is only joined, it reads the current version if the other one is gone.
+    Of a table that is only joined, it reads the current version if the other one is gone. A plan of an earlier release
+    does not show which one that is.
     """
-    pins = json.loads(str(action.arguments["source"]))
-    read, since = pins.get(action.arguments.get("reads", "")), action.arguments.get("since")
+    pins, since = json.loads(str(action.arguments["source"])), action.arguments.get("since")
+    read = [pins.get(action.arguments["reads"])] if "reads" in action.arguments else list(pins.values())
     actions = record.plan.actions
     own = [step for step in record.steps if actions[step.position].arguments.get("backfill") == backfill]
     is_complete = all(step.progress in (Progress.DONE, Progress.VERIFIED) for step in own)
-    return [int(str(snapshot)) for snapshot in (read, None if is_complete else since) if snapshot]
+    return [int(str(snapshot)) for snapshot in (*read, None if is_complete else since) if snapshot]
 
 
 def _verdicts(target: str, table: Table, found: Searched) -> list[Verdict]:
