@@ -124,3 +124,17 @@ def test_a_column_that_comes_back_is_another_one(logs: Logs) -> None:
     logs.write(1)
     narrow = logs.define()["schema_hash"]  # level is stored as a long by now, and cannot be an int under the same id
     assert narrow not in (first, back) and back in {one.incompatible_schema_hash for one in logs.viewset.incompatible()}
+
+
+def test_instances_of_another_column_are_refused_while_there_are_partitions_of_the_former(logs: Logs) -> None:
+    logs.insert(0, 30)
+    logs.define(instances="process_id")
+    logs.define(instances="msg")
+    logs.write(1, instance="m0")
+    with pytest.raises(BadValue, match="instances are values of msg, not of process_id"):
+        logs.define(instances="process_id")
+    logs.define(instances="msg", schema_version=2)
+    with logs.lake.catalog.load_table("raw.logs").update_schema() as schema:
+        schema.rename_column("msg", "message")
+    sql = logs.viewset.show("entries").sql.replace("msg", "message")
+    logs.define(sql, instances="message")

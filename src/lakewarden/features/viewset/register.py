@@ -15,6 +15,7 @@ from lakewarden.features.viewset.definition import (
     BEGIN,
     EMPTY_SUFFIX,
     END,
+    GLOBAL,
     HASH,
     IDENTITY,
     INSTANCE,
@@ -85,11 +86,25 @@ class Register(Operation):
         before = _before(name, table)
         if before.name != given.name:
             raise AlreadyExists(f"{name} belongs to the view set {before.name}", "Choose another target.")
+        self._refuse_other_instances(lake, before)
         actions = self._change(lake, name, table, wanted, before)
         warnings = self._warnings(lake, before, wanted) if actions else ()
         if _existing(lake, lake.tables.name(before.empty_table)) is None:  # the first registration was not completed
             actions = (*actions, _create_empty(name, wanted))
         return Plan(self.kind(), str(name), actions, warnings)
+
+    def _refuse_other_instances(self, lake: Reader, before: ViewSet) -> None:
+        """Refuse instances of another column: the partitions do not show whose values theirs are."""
+        former, now = before.definition.instances, self.definition.instances
+        source = _existing(lake, lake.tables.name(before.definition.source))
+        was_renamed = source is None or former not in source.schema().column_names
+        if former in (None, now) or now is None or was_renamed:
+            return
+        if any(row.view_instance_id != GLOBAL for row in partitions(lake, before)):
+            raise BadValue(
+                f"instances: {before.name} has partitions whose instances are values of {former}, not of {now}",
+                f"Reads and erasure requests would take them for values of {now}. Register another view set for these.",
+            )
 
     def _refuse_taken(self, lake: Reader, name: TableName) -> None:
         """Refuse a name that another table has, and rows of a table that was not made for this view set."""
