@@ -12,7 +12,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -252,7 +252,7 @@ def _replace_everywhere(
         replacements=rewritten.replacements,
         obsolete=rewritten.obsolete,
         tainted=found.tainted,
-        reveals=_mentions(keys, asked_values(lake, lake.state.erasure.many(requests))),
+        reveals=_reveals(lake, keys, requests),
         about_to=about_to,
     )
     try:
@@ -285,7 +285,7 @@ def _forget_in_properties(
 ) -> Intent:
     """Forget checkpoints of backfills in the table's properties, which outlive the versions that had them."""
     kept = {key: text for key, text in table.metadata.properties.items() if key.startswith(BACKFILL)}
-    reveals = _mentions(keys, asked_values(lake, lake.state.erasure.many(requests)))
+    reveals = _reveals(lake, keys, requests)
     stamps = {key: without_revealing(text, reveals) for key, text in kept.items()}
     changed = {key: text for key, text in stamps.items() if text != kept[key]}
     if not changed:
@@ -353,6 +353,19 @@ def _remove(action: Action, lake: Writer, intent: Intent) -> Intent:
             "No version references them any more. Fix the cause, then resume the operation.",
         )
     return done
+
+
+def _reveals(lake: Reader, keys: Sequence[HiddenKey], requests: Sequence[str]) -> Callable[[str], bool]:
+    """As `_mentions`, but tables and values are looked up only once a text is given: few tables have checkpoints."""
+
+    @cache
+    def mentions() -> Callable[[str], bool]:
+        return _mentions(keys, asked_values(lake, lake.state.erasure.many(requests)))
+
+    def reveals(text: str) -> bool:
+        return mentions()(text)
+
+    return reveals
 
 
 def _mentions(keys: Sequence[HiddenKey], asked: Sequence[AskedValues]) -> Callable[[str], bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
 
@@ -16,8 +16,8 @@ from lakewarden.engine.base.support import refuse_unsupported
 from lakewarden.engine.rows.keys import canonical, is_of_kind
 from lakewarden.engine.storage.erasure_mark import leave_mark, refuse_foreign_mark
 from lakewarden.errors import BadValue, LakewardenError
-from lakewarden.features.erasure.requests.asked_values import AskedValues
-from lakewarden.features.erasure.requests.keys_beside import keys_beside
+from lakewarden.features.erasure.requests.asked_values import names_of
+from lakewarden.features.erasure.requests.keys_beside import Beside, Found
 from lakewarden.features.erasure.requests.occurrences import Look, Occurrence, look
 from lakewarden.features.erasure.requests.request_keys import former, grace_of, keys_of, namesakes, uncovered
 from lakewarden.features.erasure.requests.spelling import TEXT, spellings_of
@@ -152,16 +152,19 @@ class Request(TakesInput, Control[Registered]):
 def _beside(
     lake: Reader, keys: Sequence[KeyAsked], values: Mapping[int, Sequence[str]], folding: Folding
 ) -> tuple[dict[KeyAsked, list[str]], list[str]]:
-    """The keys where Lakewarden keeps values of these tables, and a note if that cannot be searched."""
+    """The keys where Lakewarden keeps values of these tables, and notes on what is not covered or not known."""
     try:
-        asked = [AskedValues(key, frozenset((key.table,)), frozenset(values[at])) for at, key in enumerate(keys)]
-        found, unread = keys_beside(lake, asked, folding)
+        given = {key: frozenset(values[at]) for at, key in enumerate(keys)}
+        asked = [replace(one, values=given[one.key]) for one in names_of(lake, keys)]
+        found = Beside(lake, asked).found(asked, folding)
     except LakewardenError as error:
-        found, unread = {}, [error.message]
+        found = Found(unread=[error.message])
     known = {(key.uuid, key.field_id) for key in keys}
-    found = {key: texts for key, texts in found.items() if (key.uuid, key.field_id) not in known}
+    texts = {key: some for key, some in found.texts.items() if (key.uuid, key.field_id) not in known}
+    if not found.unread:
+        return texts, found.notes
     note = "what Lakewarden keeps of these tables elsewhere could not be searched for the values"
-    return found, [f"{note}: {'; '.join(unread)}. Fix that: the request is not closed before."] if unread else []
+    return texts, [*found.notes, f"{note}: {'; '.join(found.unread)}. Fix that: the request is not closed before."]
 
 
 def _names_a_value(text: str, values: Sequence[str]) -> bool:

@@ -6,18 +6,27 @@ Covers `features/shared/side_tables.py` and `features/erasure/proofs/later_value
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import StringType
 
+from lakewarden.engine.base.table_name import TableName
 from lakewarden.errors import LakewardenError, TracesLeft
 from lakewarden.features.backfill import bad_rows
+from lakewarden.features.erasure import purge
+from lakewarden.features.erasure.requests import keys_beside
+from lakewarden.features.erasure.requests.spelling import stored_texts
 from lakewarden.features.shared.side_tables import side_tables
 from lakewarden.features.viewset import definition
+from lakewarden.lifecycle.ground import Reader
 from tests.features.erasure.people import with_people
+from tests.killing import bury
 from tests.small_lake import SmallLake
 
 BAD = pa.schema([("backfill", pa.string()), ("run", pa.int32()), ("checkpoint", pa.string())])
@@ -277,3 +286,105 @@ def test_partitions_without_rows_of_other_columns_are_left_alone(lake: SmallLake
     own = dict.fromkeys((name for name, _ in OWN), "1") | {name: DAY for name, kind in OWN if kind == AT}
     lake.catalog.load_table("viewsets.views__empty").append(pa.Table.from_pylist([own], schema=pa.schema(OWN)))
     assert lake.warden.erasure.request("crm.people", key="id", value=["1"]).tables == ["main.crm.people"]
+
+
+def renamed(lake: SmallLake, column: str) -> None:
+    with lake.catalog.load_table("crm.people").update_schema() as schema:
+        schema.rename_column(column, f"person_{column}")
+
+
+def test_a_column_is_known_by_its_former_names(lake: SmallLake) -> None:
+    with_people(lake)
+    stamped(lake, "[900, 7]")
+    beside(lake, "crm.copy__bad_rows", *ROWS)
+    renamed(lake, "id")
+    asked = lake.warden.erasure.request("crm.people", key="person_id", value=["5"])
+    lake.warden.erasure.purge("crm.people").apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed"
+    assert checkpoints(lake, "crm.copy__bad_rows") == ["[1, 6]", "[5, 1]", "[5, 2]"]
+
+
+def test_a_name_that_no_column_of_the_table_has_had_says_nothing(lake: SmallLake) -> None:
+    with_people(lake)
+    stamped(lake, "[900, 7]", "main.crm.people by before, after")
+    beside(lake, "crm.copy__bad_rows", *ROWS)
+    asked = lake.warden.erasure.request("crm.people", key="id", value=["5"])
+    lake.warden.erasure.purge("crm.people").apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed"
+    assert checkpoints(lake, "crm.copy__bad_rows") == ["[1, 6]"]
+
+
+def test_rows_of_which_the_backfill_column_was_dropped_and_added_again_are_searched(lake: SmallLake) -> None:
+    with_people(lake)
+    stamped(lake, '["zz"]')
+    beside(lake, "crm.copy__bad_rows", "[1, 5]")
+    for change in ("delete_column", "add_column"):
+        with lake.catalog.load_table("crm.copy__bad_rows").update_schema() as schema:
+            getattr(schema, change)("backfill", *([StringType()] if change == "add_column" else []))
+    asked = lake.warden.erasure.request("crm.people", key="id", value=["5"])
+    assert asked.tables == ["main.crm.people", "main.crm.copy__bad_rows"]
+
+
+@pytest.mark.parametrize("point", ["prove.covering", "prove.covered"])
+def test_a_run_that_is_killed_while_it_covers_values_does_not_close_the_request(lake: SmallLake, point: str) -> None:
+    with_people(lake)
+    beside(lake, "crm.people__bad_rows", json.dumps([ANNA, 7]))
+    asked = lake.warden.erasure.request("crm.people", key="email", value=[ANNA])
+    row = {"backfill": "b", "run": 2, "checkpoint": json.dumps([ANNA, 8])}
+    lake.catalog.load_table("crm.people__bad_rows").append(pa.Table.from_pylist([row], schema=BAD))
+    command = ("erasure", "purge", "crm.people", "--apply")
+    assert lake.run(*command, failpoints=f"kill@{point}", check=None).returncode < 0
+    bury(lake)
+    lake.run("operation", "resume", check=None)
+    assert lake.warden.erasure.show(asked.id).state == "open"
+    lake.warden.erasure.purge("crm.people").apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed"
+    assert ANNA.encode() not in stored(lake, "crm.people__bad_rows")
+
+
+def unreadable(lake: SmallLake, name: str) -> None:
+    location = lake.catalog.load_table(name).metadata_location
+    Path("/" + location.removeprefix("file:").lstrip("/")).write_text("{broken")
+
+
+def test_an_unreadable_table_matters_only_if_values_are_beside_it(lake: SmallLake) -> None:
+    with_people(lake)
+    lake.catalog.create_table("crm.other", BAD)
+    beside(lake, "crm.other__bad_rows", "[2]")
+    unreadable(lake, "crm.other")
+    asked = lake.warden.erasure.request("crm.people", key="id", value=["1"])
+    assert [note for note in asked.notes if note.startswith("main.crm.other cannot be read")]
+    other = lake.warden.erasure.request("crm.people", key="id", value=["2"])
+    lake.warden.erasure.purge(request=[asked.id]).apply()
+    assert lake.warden.erasure.show(asked.id).state == "closed"
+    with pytest.raises(TracesLeft, match=r"crm\.other .*could not be searched"):
+        lake.warden.erasure.purge(request=[other.id]).apply()
+    assert lake.warden.erasure.show(other.id).state == "open"
+
+
+def test_tables_are_read_once_for_all_requests_that_are_closed(
+    lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_people(lake)
+    some = [lake.warden.erasure.request("crm.people", key="id", value=[str(id)]).id for id in range(4)]
+    beside(lake, "crm.people__bad_rows", "[1, 7]")
+    plan, read, texts = lake.warden.erasure.purge("crm.people"), list[str](), stored_texts
+
+    def counted(lake: Reader, name: TableName, table: Table, fields: set[int]) -> Iterator[tuple[int, set[str]]]:
+        read.append(f"{name} {sorted(fields)}")
+        return texts(lake, name, table, fields)
+
+    monkeypatch.setattr(keys_beside, "stored_texts", counted)
+    with pytest.raises(TracesLeft, match=rf"may have values of {some[1]} "):
+        plan.apply()
+    assert read and len(read) == len(set(read))
+
+
+def test_tables_without_stamps_are_purged_without_looking_up_all_names(
+    lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_people(lake)
+    lake.warden.erasure.request("crm.people", key="id", value=["1"])
+    plan = lake.warden.erasure.purge("crm.people")
+    monkeypatch.setattr(purge, "asked_values", pytest.fail)
+    plan.apply()

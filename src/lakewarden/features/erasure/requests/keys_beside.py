@@ -7,19 +7,16 @@ are hidden, purged from every version, and proved like all others.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.catalog.snapshot_removal import BACKFILL, checkpoint_columns
 from lakewarden.engine.catalog.snapshots import notes_of
-from lakewarden.engine.rows.keys import find_keys
-from lakewarden.errors import BrokenTable, LakewardenError, TableNotFound
+from lakewarden.errors import LakewardenError, TableNotFound
 from lakewarden.features.erasure.requests.asked_values import are_at
-from lakewarden.features.erasure.requests.spelling import spellings_of, stored_texts
+from lakewarden.features.erasure.requests.spelling import stored_texts
+from lakewarden.features.erasure.requests.view_set_instances import Instances, columns_named, is_global
 from lakewarden.features.shared.side_tables import side_tables
-from lakewarden.features.viewset.definition import INSTANCE, PROPERTY, of_table
-from lakewarden.features.viewset.history import history_of
 from lakewarden.records.erasure import Folding, KeyAsked
 
 if TYPE_CHECKING:
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
+    from lakewarden.engine.base.table_name import TableName
     from lakewarden.features.erasure.requests.asked_values import AskedValues
     from lakewarden.lifecycle.ground import Reader
 
@@ -36,44 +34,125 @@ Origin = tuple[str, ...]
 _BACKFILL = "backfill"  # the column of bad rows that names theirs
 
 
-def keys_beside(lake: Reader, asked: Sequence[AskedValues], folding: Folding) -> tuple[Texts, list[str]]:
-    """The texts to cover in what is kept beside the tables of a request, by key; and tables that cannot be read."""
-    names = {name for one in asked for name in one.tables}
-    folded = [replace(one, values=frozenset(map(folding.of, one.values))) for one in asked]
+@dataclass
+class Found:
+    """What a request covers beside its tables."""
 
-    def look(name: TableName) -> Texts | str:
+    texts: Texts = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+    """Tables that cannot be read, and may have a value: a request is not closed before."""
+    notes: list[str] = field(default_factory=list)
+
+
+class Beside:
+    """What Lakewarden keeps beside the tables of some keys: read once, then searched for the values of each request."""
+
+    def __init__(self, lake: Reader, asked: Sequence[AskedValues]) -> None:
+        names = _names_of(asked)
+        sides: dict[TableName, list[TableName]] = {}
+        for name in lake.tables.names():
+            base = _base_name(name)
+            sides.setdefault(base or name, []).extend([name] if base else [])
+        self._read = list(lake.tables.read_all(sides.items(), lambda item: _Base.read(lake, *item, names)))
+
+    def found(self, asked: Sequence[AskedValues], folding: Folding) -> Found:
+        """What has one of the values."""
+        found, names = Found(), _names_of(asked)
+        folded = [replace(one, values=frozenset(map(folding.of, one.values))) for one in asked]
+        for base in self._read:
+            if base is not None and base.is_about(names):
+                base.add_instances(found, asked, folding)
+                for side in base.sides:
+                    base.add_texts(found, side, folded, folding)
+        return found
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A table beside another, and the texts in it."""
+
+    name: TableName
+    texts: Mapping[KeyAsked, Set[str]] = field(default_factory=dict, repr=False)
+    origins: Set[Origin] = frozenset()
+    """The columns that tuples in it are of; none if that is not known of all of them."""
+    unread: str = ""
+
+
+@dataclass(frozen=True)
+class _Base:
+    """A table with what is kept in it and beside it."""
+
+    name: TableName
+    table: Table | None
+    unread: str = ""
+    instances: Instances | None = None
+    sides: Sequence[_Side] = ()
+
+    @staticmethod
+    def read(lake: Reader, name: TableName, sides: Sequence[TableName], names: Set[str]) -> _Base | None:
+        """A table with what is beside it; none if that is not about the tables with these names."""
+        base = _Base(name, None)
         try:
-            if name.table.endswith(tuple(side_tables())):
-                is_about, base = _base_of(lake, name, names)
-                return _keys_in(lake, name, base, folded, folding) if is_about else {}
-            return _instances_in(lake, name, asked, folding)
-        except TableNotFound:  # dropped meanwhile
-            return {}
+            base = replace(base, table=lake.tables.load(name))
+            if not base.is_about(names):
+                return None
+            base = replace(base, instances=Instances.of(lake, name, base.table) if base.table is not None else None)
+        except TableNotFound:  # what is beside it is still there
+            pass
         except LakewardenError as error:
-            return f"{name} ({error.message})"
+            base = replace(base, unread=error.message)
+        return replace(base, sides=[_side(lake, side, base) for side in sides])
 
-    every = lake.tables.names()
-    results = list(lake.tables.read_all(every, look))
-    found = {key: texts for each in results if not isinstance(each, str) for key, texts in each.items()}
-    return found, [each for each in results if isinstance(each, str)]
+    def is_about(self, names: Set[str]) -> bool:
+        """Whether it is one of the tables with these names or made of one, as far as that is known."""
+        return self.table is None or str(self.name) in names or made_of(self.table, names)
+
+    def add_instances(self, found: Found, asked: Sequence[AskedValues], folding: Folding) -> None:
+        if self.unread and (self.table is not None or str(self.name) in _names_of(asked)):
+            found.unread.append(f"{self.name} ({self.unread})")
+        if self.instances is not None:
+            texts, note = self.instances.texts(asked, folding)
+            found.texts.update(texts)
+            found.notes += [note] if note else []
+
+    def add_texts(self, found: Found, side: _Side, asked: Sequence[AskedValues], folding: Folding) -> None:
+        origins = side.origins if self.instances is None else {(one,) for one in self.instances.columns(asked)}
+        kept = {key: {text for text in some if not is_global(key, text, folding)} for key, some in side.texts.items()}
+        some = {
+            key: sorted(text for text in texts if _has_value(text, origins, asked, folding))
+            for key, texts in kept.items()
+        }
+        texts = {key: each for key, each in some.items() if each}
+        if side.unread:
+            found.unread.append(f"{side.name} ({side.unread})")
+        elif not self.unread or self.table is not None:
+            found.texts.update(texts)
+        elif texts:  # it may be of other tables
+            found.unread.append(f"{self.name} ({self.unread})")
+        else:
+            found.notes.append(
+                f"{self.name} cannot be read, so it is not known whether it was made of these tables: {self.unread}. "
+                f"{side.name} has none of the values"
+            )
 
 
-def _keys_in(
-    lake: Reader, name: TableName, base: Table | None, asked: Sequence[AskedValues], folding: Folding
-) -> Texts:
-    """The texts with one of the values in one table; none if it only has the name of a table of ours."""
-    found: Texts = {}
-    table = lake.tables.load(name)
+def _side(lake: Reader, name: TableName, base: _Base) -> _Side:
+    """The texts in a table beside another; none if it only has the name of a table of ours."""
     column = next(column for suffix, column in side_tables().items() if name.table.endswith(suffix))
-    if not any(column in schema.column_names for schema in table.metadata.schemas):
-        return {}
-    origins = _origins(lake, name, table, base, asked) if base is not None else set()
-    for key in _columns(name, table, column):
-        stored = stored_texts(lake, name, table, {key.field_id})
-        texts = {text for _, some in stored for text in some if _has_value(text, origins, asked, folding)}
-        if texts:
-            found[key] = sorted(texts)
-    return found
+    try:
+        table = lake.tables.load(name)
+        if not any(column in schema.column_names for schema in table.metadata.schemas):
+            return _Side(name)
+        texts = {key: _texts(lake, name, table, key) for key in columns_named(name, table, column)}
+        return _Side(name, texts, _origins(lake, name, table, base))
+    except TableNotFound:  # dropped meanwhile
+        return _Side(name)
+    except LakewardenError as error:
+        return _Side(name, unread=error.message)
+
+
+def _texts(lake: Reader, name: TableName, table: Table, key: KeyAsked) -> set[str]:
+    return {text for _, some in stored_texts(lake, name, table, {key.field_id}) for text in some}
 
 
 def _has_value(text: str, origins: Set[Origin], asked: Sequence[AskedValues], folding: Folding) -> bool:
@@ -88,68 +167,26 @@ def _has_value(text: str, origins: Set[Origin], asked: Sequence[AskedValues], fo
     return any(are_at(asked, *pair, folding) for pair in pairs)
 
 
-def _origins(lake: Reader, name: TableName, table: Table, base: Table, asked: Sequence[AskedValues]) -> set[Origin]:
-    """The columns that the values in a table beside another may be of; none if that is not known of all of them."""
-    if PROPERTY in base.metadata.properties:
-        columns = _instance_columns(lake, _base_name(name), base)
-        return {(f"{one}.{column}",) for one, column in columns if any(each.is_in(one) for each in asked)}
-    stamps = [item for notes in _notes(base) for item in notes.items() if item[0].startswith(BACKFILL)]
+def _origins(lake: Reader, name: TableName, table: Table, base: _Base) -> set[Origin]:
+    """The columns that tuples in a table beside another are of; none if that is not known of all of them."""
+    if base.table is None or base.instances is not None:
+        return set()
+    stamps = [item for notes in _notes(base.table) for item in notes.items() if item[0].startswith(BACKFILL)]
     known = {key.removeprefix(BACKFILL): checkpoint_columns(stamp) for key, stamp in stamps}
     if _BACKFILL not in table.schema().column_names or not all(checkpoint_columns(stamp) for _, stamp in stamps):
         return set()
-    (key,) = _columns(name, table, _BACKFILL)
-    ids = {text for _, some in stored_texts(lake, name, table, {key.field_id}) for text in some}
+    ids = {text for key in columns_named(name, table, _BACKFILL) for text in _texts(lake, name, table, key)}
     return {checkpoint_columns(stamp) for _, stamp in stamps} if ids <= known.keys() else set()
 
 
-def _instances_in(lake: Reader, name: TableName, asked: Sequence[AskedValues], folding: Folding) -> Texts:
-    """The values as instances of a view set, if its instances are, or were, values of a key: nothing is read for that.
-
-    The rows of an instance are made of rows with its value, and its SQL need not select that column.
-    """
-    try:
-        table = lake.tables.load(name)
-    except LakewardenError:  # not known whether it is a view set; what cannot be loaded is named where it is needed
-        return {}
-    names = {name for one in asked for name in one.tables}
-    if PROPERTY not in table.metadata.properties or not (str(name) in names or made_of(table, names)):
-        return {}
-    columns = _instance_columns(lake, name, table)
-    values = {value for one in asked if any(one.is_of(*column) for column in columns) for value in one.values}
-    return {key: spellings_of(key, sorted(values), folding) for key in _columns(name, table, INSTANCE) if values}
+def _base_name(side: TableName) -> TableName | None:
+    """The table that one is beside; none if it is not beside another."""
+    suffix = next((suffix for suffix in side_tables() if side.table.endswith(suffix)), None)
+    return replace(side, table=side.table.removesuffix(suffix)) if suffix is not None else None
 
 
-def _instance_columns(lake: Reader, name: TableName, table: Table) -> set[tuple[str, str]]:
-    """The columns whose values are instances of a view set: of its source, and its own if it selects that."""
-    view = of_table(name, table)
-    try:
-        former = [one.definition for some in (history_of(table.metadata.properties) or {}).values() for one in some]
-    except ValueError:
-        raise BrokenTable(f"the former definitions of view set {name} cannot be read", "Recreate it.") from None
-    definitions = [*([view.definition] if view else []), *former]
-    named = [(str(lake.tables.name(one.source)), one.instances) for one in definitions if one.instances]
-    return {(table, column) for source, column in named for table in (source, str(name))}
-
-
-def _columns(name: TableName, table: Table, column: str) -> list[KeyAsked]:
-    uuid = str(table.metadata.table_uuid)
-    found = find_keys(table.metadata, column, str(name))
-    return [KeyAsked(str(name), uuid, key.path, key.field_id, key.kind) for key in found]
-
-
-def _base_of(lake: Reader, side: TableName, asked: Collection[str]) -> tuple[bool, Table | None]:
-    """Whether a table is beside one with these names, or beside one that was made of them; and that one."""
-    base = _base_name(side)
-    try:
-        table = lake.tables.load(base)
-    except TableNotFound:
-        return True, None
-    return str(base) in asked or made_of(table, asked), table
-
-
-def _base_name(side: TableName) -> TableName:
-    suffix = next(suffix for suffix in side_tables() if side.table.endswith(suffix))
-    return replace(side, table=side.table.removesuffix(suffix))
+def _names_of(asked: Sequence[AskedValues]) -> frozenset[str]:
+    return frozenset(name for one in asked for name in one.tables)
 
 
 def made_of(table: Table, others: Collection[str]) -> bool:

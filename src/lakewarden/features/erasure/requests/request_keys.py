@@ -10,6 +10,9 @@ from lakewarden.engine.base.table_name import TableName
 from lakewarden.engine.catalog.snapshots import ancestors, operation_of
 from lakewarden.engine.rows.keys import find_keys
 from lakewarden.errors import BadValue, LakewardenError, NotFound, did_you_mean
+from lakewarden.features.erasure.requests.asked_values import names_of
+from lakewarden.features.erasure.requests.view_set_instances import Instances
+from lakewarden.features.viewset.definition import INSTANCE
 from lakewarden.lifecycle.ground import Reader
 from lakewarden.records.erasure import ErasureRequest, KeyAsked
 
@@ -112,15 +115,23 @@ def _field_of(metadata: TableMetadata, path: str) -> int | None:
 
 
 def uncovered(lake: Reader, keys: tuple[KeyAsked, ...]) -> list[str]:
-    """Notes on tables that have a column with the name of a key, but are not covered."""
+    """Notes on tables that are not covered: with a column that has the name of a key, or instances that may be values.
+
+    Only a request for the column with the instances itself covers these, if they were taken from several columns.
+    """
     paths = {key.path.split(".")[-1] for key in keys}
-    covered = {key.uuid for key in keys}
+    covered, by_instance = {key.uuid for key in keys}, {key.uuid for key in keys if key.path == INSTANCE}
+    asked = names_of(lake, keys)
 
     def look(name: TableName) -> str:
         try:
-            metadata = lake.tables.load(name).metadata
+            table = lake.tables.load(name)
+            metadata, instances = table.metadata, Instances.of(lake, name, table)
         except LakewardenError:
             return ""
+        is_asked = str(metadata.table_uuid) in by_instance
+        if instances is not None and not is_asked and (note := instances.not_covered(asked)):
+            return note
         if str(metadata.table_uuid) in covered:
             return ""
         alike = sorted(path for path in metadata.schema().column_names if path.split(".")[-1] in paths)
