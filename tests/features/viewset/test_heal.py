@@ -156,6 +156,30 @@ def test_time_that_the_current_schema_has_already(logs: Logs) -> None:
     assert logs.held() == {(0, third): 1, (1, third): 1} and len(logs.rows()) == 2
 
 
+def test_no_row_is_there_twice_in_a_version_from_before_its_schema_was_kept(logs: Logs) -> None:
+    """An hour has partitions of both schemas then: the kept one does not count as current there."""
+
+    def messages(ref: str = "") -> list[str]:
+        return sorted(row["msg"] for row in logs.lake.warden.version.read(f"viewsets.entries{ref}"))
+
+    logs.insert(0, 61)
+    first = logs.define()["schema_hash"]
+    logs.write(2)
+    second = logs.define(ADDED)["schema_hash"]
+    logs.write(1)
+    before = logs.lake.head("viewsets.entries")
+    logs.viewset.heal("entries").apply()
+    assert messages() == ["m0", "m61"] and messages(f"@{before}") == ["m0"]
+    (left_out,) = logs.lake.warden.queried(f'SELECT * FROM "viewsets.entries@{before}"').notes
+    assert "2 partitions of another schema" in left_out
+
+    Others(logs.lake, "viewsets.entries").roll_back(before)
+    assert messages() == ["m0"] and logs.held() == {(0, first): 1, (1, first): 1, (0, second): 1}
+    assert [one.partition_count for one in logs.viewset.incompatible()] == [2]
+    logs.viewset.heal("entries").apply()
+    assert messages() == ["m0", "m61"] and logs.held() == {(0, second): 1, (1, second): 1}
+
+
 def test_only_some_ways_and_partitions_that_overlap(logs: Logs) -> None:
     logs.insert(0, 61)
     logs.define()

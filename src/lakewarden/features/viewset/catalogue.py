@@ -6,7 +6,7 @@ A partition without rows has no file; it is a row of the table beside.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -116,6 +116,12 @@ def partitions(lake: Reader, view: ViewSet, near: Near | None = None, at: Snapsh
     return sorted(found, key=lambda row: (row.identity, row.file_path or ""))
 
 
+def stored_partitions(view: ViewSet, at: Snapshot | None = None) -> Iterator[Identity]:
+    """The partitions with rows, with the hashes that they are stored with."""
+    with translating(f"table {view.table_name}"), paused():
+        yield from {row.identity for row in _with_files(view, None, at, str)}
+
+
 def outdated(lake: Reader, view: ViewSet) -> list[PartitionRow]:
     """The partitions that are older than a view set keeps them, whatever their schema."""
     keep = view.definition.keep
@@ -132,12 +138,14 @@ def has_instance(lake: Reader, view: ViewSet, instance: str) -> bool:
         return any(True for some in (_with_files(view, always), _empty(lake, view, always)) for _ in some)
 
 
-def _with_files(view: ViewSet, near: Near | None, at: Snapshot | None = None) -> Iterator[PartitionRow]:
+def _with_files(
+    view: ViewSet, near: Near | None, at: Snapshot | None = None, counts_as: Callable[[str], str] | None = None
+) -> Iterator[PartitionRow]:
     table = view.table
     snapshot = at or table.current_snapshot()
     if snapshot is None:
         return
-    reading = _Reading(view)
+    reading = _Reading(view, counts_as or view.counts_as)
     for manifest in manifests_of(table.io, snapshot):
         if holds_data(manifest) and (near is None or reading.may_have(manifest, near)):
             for file in listed_files(table.io, manifest):
@@ -149,10 +157,10 @@ def _with_files(view: ViewSet, near: Near | None, at: Snapshot | None = None) ->
 class _Reading:
     """Decodes partition values and bounds."""
 
-    def __init__(self, view: ViewSet) -> None:
+    def __init__(self, view: ViewSet, counts_as: Callable[[str], str]) -> None:
         metadata = view.table.metadata
         ids = {field.name: field.field_id for field in metadata.schema().fields}
-        self._name, self._counts_as = view.name, view.counts_as
+        self._name, self._counts_as = view.name, counts_as
         self._source_hash, self._updated = ids.get(SOURCE_HASH, _NONE), ids.get(UPDATED, _NONE)
         event = ids.get(view.definition.event_time or "", _NONE)
         is_time = event != _NONE and str(metadata.schema().find_type(event)).startswith("timestamp")

@@ -25,6 +25,7 @@ from lakewarden.quantities import Duration
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
     from lakewarden.engine.base.table_name import TableName
     from lakewarden.lifecycle.ground import Reader
@@ -111,10 +112,18 @@ class ViewSet:
         """The hashes of former schemas whose partitions count as current: `viewset heal` keeps them as they are."""
         return frozenset(self.stored_as(self.schema_hash)[1:])
 
-    def stored_as(self, schema_hash: str) -> list[str]:
-        """What the column file_schema_hash may hold in partitions with a hash."""
+    def stored_as(self, schema_hash: str, at: Snapshot | None = None) -> list[str]:
+        """What the column file_schema_hash may hold in partitions with a hash, in main or an earlier version.
+
+        A former schema only counts where none of its partitions has the time of others: before `viewset heal` retired
+        these, and after a rollback to that, its rows would be there twice.
+        """
+        from lakewarden.features.viewset.catalogue import stored_partitions
+        from lakewarden.features.viewset.overlap import without_doubled
+
         known: dict[str, list[str]] = json.loads(self.table.metadata.properties.get(KEPT) or "{}")
-        return [schema_hash, *sorted(known.get(schema_hash, ()))]
+        kept = sorted(known.get(schema_hash, ()))
+        return without_doubled([schema_hash, *kept], stored_partitions(self, at)) if kept else [schema_hash]
 
     def counts_as(self, stored: str) -> str:
         """The hash of a partition, given the one that it is stored with."""

@@ -7,7 +7,7 @@ commit, since another process may have written in the meantime.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,22 @@ def doubled(there: Iterable[PartitionRow], coming: Iterable[Identity]) -> Identi
         if (instance, schema_hash) in times and times[instance, schema_hash].overlaps(begin, end):
             return one
     return None
+
+
+def without_doubled(hashes: Sequence[str], there: Iterable[Identity]) -> list[str]:
+    """The hashes of schemas that count as one, without each of which a partition shares time with one before it."""
+    by_hash: dict[str, set[tuple[str, datetime, datetime]]] = {one: set() for one in hashes}
+    for instance, begin, end, schema_hash in there:
+        if schema_hash in by_hash:
+            by_hash[schema_hash].add((instance, begin, end))
+    times: dict[str, Times] = {}
+    counting: list[str] = []
+    for schema_hash, own in by_hash.items():
+        if not any(instance in times and times[instance].overlaps(*time) for instance, *time in own):
+            counting.append(schema_hash)
+            for instance, begin, end in sorted(own):
+                times.setdefault(instance, Times()).add(begin, end)
+    return counting
 
 
 def unshared(

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakewarden.engine.rows.read import version_schema
-from lakewarden.features.viewset.catalogue import PartitionRow, partitions
+from lakewarden.features.viewset.catalogue import PartitionRow, partitions, stored_partitions
 from lakewarden.features.viewset.definition import (
     GLOBAL,
     HASH,
@@ -58,15 +58,16 @@ def selection(lake: Reader, version: Resolved, instance: str = GLOBAL) -> Select
     current = view.hash_of(columns, inner, view.definition.schema_version)
     if not is_head:
         current = _then(view, columns, inner, rows) or current
-    there = {row.identity for row in rows}
+    stored = view.stored_as(current, version.snapshot)
+    there = {row.identity for row in rows} if is_head else set(stored_partitions(view, version.snapshot))
     others = sum(1 for one in there if one[0] != instance)
-    incompatible = sum(1 for one in there if one[0] == instance and one[3] != current)
+    incompatible = sum(1 for one in there if one[0] == instance and one[3] not in stored)
     parts = [
         *([f"{counted(incompatible, 'partition')} of another schema"] if incompatible else []),
         *([f"{counted(others, 'partition')} of other instances"] if others else []),
     ]
     return Selection(
-        And(_is(INSTANCE, [instance]), _is(HASH, view.stored_as(current))),
+        And(_is(INSTANCE, [instance]), _is(HASH, stored)),
         tuple(columns),
         f"{view.name}, instance {instance}: left out {' and '.join(parts)}" if parts else "",
     )
