@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "quantities": set[str](),
     "made_once": set[str](),
     "erased_values": set[str](),
+    "admin": {"errors"},
     "display": {"quantities"},
     "config": {"errors", "quantities"},
     "records": {"errors", "erased_values"},
